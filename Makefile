@@ -1,0 +1,39 @@
+# Each target makes .venv when there is none, and renews it when pyproject.toml has changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench soak clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## play a short story with several agents, and show the tree it leaves
+	@$(BIN)/treering demo
+
+test: $(READY) ## every test on asyncio, uvloop and trio, but for the soak
+	$(BIN)/pytest -q
+
+check: $(READY) ## style, types, and the arrows between the packages
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/lint-imports
+
+bench: $(READY) ## what things cost, as ratios within one run
+	$(BIN)/python -m bench
+
+soak: $(READY) ## the long proofs
+	$(BIN)/pytest -m soak -s
+
+clean: ## remove what the other targets made
+	rm -rf .venv .node build dist src/*.egg-info .*_cache .hypothesis .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/pip install -qq --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,229 @@
+"""What a message is made of: text, images, tool calls, tool results, thinking.
+
+Each part carries its payload under the name of its type, which is also how it stands in a native line::
+
+    {"type":"text","text":{"content":"Hello"}}
+    {"type":"tool_use","tool_use":{"id":"call_1","name":"read_file","input":{"path":"main.go"}}}
+
+The classes are frozen and hold free JSON as raw bytes that are decoded anew for every caller, so a part can be shared
+between views without anyone being able to change it. `text`, `image`, `tool_use`, `tool_result` and `thinking` build
+parts in one call. Nothing here knows of entries, files or providers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta, Raw, Struct, field
+
+from .errors import InvalidEntry
+
+JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
+"""Any JSON value, as the standard library decodes it."""
+
+
+def raw_json(value: object) -> Raw:
+    """Encode a JSON value once, so that it can be kept and shared without being changed.
+
+    Raises:
+        InvalidEntry: The value is no JSON (a set, an object, a NaN).
+    """
+    if isinstance(value, Raw):
+        return value
+    try:
+        return Raw(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidEntry(f"this value cannot be written as JSON: {error}") from error
+
+
+def json_value(raw: Raw) -> JSON:
+    """Decode raw JSON afresh: what is returned is the caller's own."""
+    value: JSON = msgspec.json.decode(raw)
+    return value
+
+
+def json_object(raw: Raw) -> dict[str, JSON]:
+    """Decode a raw JSON object afresh."""
+    value: dict[str, JSON] = msgspec.json.decode(raw, type=dict)
+    return value
+
+
+def _require_object(raw: Raw, name: str) -> None:
+    if not bytes(raw).lstrip().startswith(b"{"):
+        raise ValueError(f"Expected `object` at `{name}`")
+
+
+class Text(Struct, frozen=True, omit_defaults=True):
+    """The payload of a text part; `signature` is what a provider wants back verbatim with the text."""
+
+    content: str
+    signature: str | None = None
+
+
+class ImageSource(Struct, frozen=True, omit_defaults=True):
+    """Where an image's bytes are: inline as base64 text, or at a URL.
+
+    `data` is the base64 text or the URL, kept as it was given. `media_type` is a MIME type.
+    """
+
+    type: Literal["base64", "url"]
+    media_type: str
+    data: str
+
+
+class Image(Struct, frozen=True):
+    """The payload of an image part."""
+
+    source: ImageSource
+
+
+class ToolUse(Struct, frozen=True, omit_defaults=True):
+    """The payload of a tool call: its id, the tool's name, its input (a JSON object).
+
+    `signature` is what a provider wants back verbatim with the call.
+    """
+
+    id: str
+    name: str
+    raw_input: Raw = field(name="input")
+    signature: str | None = None
+
+    def __post_init__(self) -> None:
+        _require_object(self.raw_input, "$.tool_use.input")
+
+    @property
+    def input(self) -> dict[str, JSON]:
+        """The call's arguments, decoded afresh for this caller."""
+        return json_object(self.raw_input)
+
+
+class Thinking(Struct, frozen=True, omit_defaults=True):
+    """The payload of a thinking part; `signature` is what the provider wants back verbatim."""
+
+    content: str
+    signature: str | None = None
+    redacted: bool = False
+
+
+class TextPart(Struct, frozen=True, forbid_unknown_fields=True, tag="text"):
+    """A piece of text."""
+
+    text: Text
+
+
+class ImagePart(Struct, frozen=True, forbid_unknown_fields=True, tag="image"):
+    """An image."""
+
+    image: Image
+
+
+class ToolResult(Struct, frozen=True, omit_defaults=True):
+    """The payload of a tool's answer to the call `tool_use_id`: a string, or text and image parts."""
+
+    tool_use_id: str
+    content: str | tuple[TextPart | ImagePart, ...] = ""
+    is_error: bool = False
+
+    @property
+    def text(self) -> str:
+        """The textual content, the parts of a list joined by newlines."""
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text.content for part in self.content if isinstance(part, TextPart))
+
+
+class ToolUsePart(Struct, frozen=True, forbid_unknown_fields=True, tag="tool_use"):
+    """A call of a tool by the model."""
+
+    tool_use: ToolUse
+
+
+class ToolResultPart(Struct, frozen=True, forbid_unknown_fields=True, tag="tool_result"):
+    """The answer to a tool call."""
+
+    tool_result: ToolResult
+
+
+class ThinkingPart(Struct, frozen=True, forbid_unknown_fields=True, tag="thinking"):
+    """What the model thought before it answered."""
+
+    thinking: Thinking
+
+
+Content: TypeAlias = TextPart | ImagePart | ToolUsePart | ToolResultPart | ThinkingPart
+"""One part of a message."""
+
+ContentLike: TypeAlias = str | Content | Sequence[Content | str]
+"""What the append calls take as content: a string, one part, or a sequence of strings and parts."""
+
+NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1)]
+
+
+def text(content: str) -> TextPart:
+    """Make a text part."""
+    return TextPart(Text(content))
+
+
+def image(data: str, media_type: str, *, kind: Literal["base64", "url"] = "base64") -> ImagePart:
+    """Make an image part.
+
+    Args:
+        data: Base64 text, or the URL where `kind` is "url".
+        media_type: The image's MIME type, such as "image/png".
+        kind: Which of the two `data` is.
+    """
+    return ImagePart(Image(ImageSource(kind, media_type, data)))
+
+
+def tool_use(id: str, name: str, input: Mapping[str, object] | Raw | None = None) -> ToolUsePart:  # noqa: A002 - the field's own name
+    """Make a tool call.
+
+    Args:
+        id: The call's id, which the result repeats.
+        name: The tool's name.
+        input: The call's arguments, a JSON object.
+    """
+    return ToolUsePart(ToolUse(id, name, raw_json({} if input is None else input)))
+
+
+def tool_result(
+    tool_use_id: str, content: str | Sequence[TextPart | ImagePart] = "", *, is_error: bool = False
+) -> ToolResultPart:
+    """Make the answer to the call `tool_use_id`: a string, or text and image parts."""
+    body = content if isinstance(content, str) else tuple(content)
+    return ToolResultPart(ToolResult(tool_use_id, body, is_error))
+
+
+def thinking(content: str, *, signature: str | None = None) -> ThinkingPart:
+    """Make a thinking part."""
+    return ThinkingPart(Thinking(content, signature))
+
+
+def file_text(name: str, content: str) -> TextPart:
+    """Make a text part that shows a file to a model, wrapped as `<file name="...">`."""
+    quoted = name.replace("&", "&amp;").replace('"', "&quot;")
+    return text(f'<file name="{quoted}">\n{content}</file>')
+
+
+def as_content(content: ContentLike) -> tuple[Content, ...]:
+    """Make a tuple of parts of whatever the append calls take.
+
+    Raises:
+        InvalidEntry: Something in it is neither a string nor a part.
+    """
+    if isinstance(content, str):
+        return (TextPart(Text(content)),)
+    if isinstance(content, Struct):
+        return (content,)
+    parts = tuple(TextPart(Text(part)) if isinstance(part, str) else part for part in content)
+    for position, part in enumerate(parts):
+        if not isinstance(part, Content):
+            raise InvalidEntry(f"content[{position}] is a {type(part).__name__}: give strings or content parts")
+    return parts
+
+
+def plain_text(content: Sequence[Content]) -> str:
+    """Join the text of the text parts by newlines, leaving out everything else."""
+    return "\n".join(part.text.content for part in content if isinstance(part, TextPart))

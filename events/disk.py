@@ -1,0 +1,166 @@
+"""The disk, as everything else sees it.
+
+All that treering does to a file system goes through the few calls of `Disk`, so that a test can record them, fail them,
+or keep the whole disk in memory. The calls are those of the operating system, with its errors (`OSError`) and its
+promises: a write may be short, a file survives a power cut when it was synced, a name when its directory was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+FILE_MODE = 0o600
+"""The mode of every file that treering creates."""
+DIRECTORY_MODE = 0o700
+"""The mode of every directory that treering creates."""
+
+
+class FileStat(Struct, frozen=True, gc=False):
+    """What is known of a file without opening it; times are in nanoseconds since the epoch."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+    is_directory: bool
+
+
+class Disk(Protocol):
+    """The calls to the file system that treering makes. Paths are absolute; every call may raise `OSError`."""
+
+    def open(self, path: str, flags: int) -> int:
+        """Open a file with the flags of `os.open`; created files get `FILE_MODE`."""
+        ...
+
+    def close(self, fd: int) -> None:
+        """Close a descriptor."""
+        ...
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Write at the descriptor's position (its end, where opened to append); return how many bytes were taken."""
+        ...
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        """Read up to `length` bytes at an offset; fewer only at the end of the file."""
+        ...
+
+    def position(self, fd: int) -> int:
+        """Return the descriptor's position: after an appending write, where that write ended."""
+        ...
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut a file."""
+        ...
+
+    def datasync(self, fd: int) -> None:
+        """Make a file's bytes and size survive a power cut."""
+        ...
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory survive a power cut."""
+        ...
+
+    def stat(self, path: str) -> FileStat:
+        """Look at a file by name."""
+        ...
+
+    def fstat(self, fd: int) -> FileStat:
+        """Look at an open file."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, replacing what has it."""
+        ...
+
+    def unlink(self, path: str) -> None:
+        """Take a name away."""
+        ...
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory, its parents included, with `DIRECTORY_MODE`; no error where it is there."""
+        ...
+
+    def list_directory(self, path: str) -> Sequence[str]:
+        """Return the names in a directory, sorted."""
+        ...
+
+    def real_path(self, path: str) -> str:
+        """Return the path with all links followed."""
+        ...
+
+
+def _file_stat(found: os.stat_result) -> FileStat:
+    is_directory = found.st_mode & 0o170000 == 0o040000
+    return FileStat(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, is_directory)
+
+
+class OsDisk:
+    """The operating system's own disk."""
+
+    write = staticmethod(os.write)
+    close = staticmethod(os.close)
+    truncate = staticmethod(os.ftruncate)
+    rename = staticmethod(os.replace)
+    unlink = staticmethod(os.unlink)
+    real_path = staticmethod(os.path.realpath)
+
+    def open(self, path: str, flags: int) -> int:
+        """Open a file with the flags of `os.open`."""
+        return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        """Read up to `length` bytes at an offset."""
+        data = os.pread(fd, length, offset)
+        if len(data) == length or not data:
+            return data
+        parts = [data]
+        while data and (length := length - len(data)):
+            offset += len(data)
+            data = os.pread(fd, length, offset)
+            parts.append(data)
+        return b"".join(parts)
+
+    def position(self, fd: int) -> int:
+        """Return the descriptor's position."""
+        return os.lseek(fd, 0, os.SEEK_CUR)
+
+    def datasync(self, fd: int) -> None:
+        """Make a file's bytes and size survive a power cut."""
+        getattr(os, "fdatasync", os.fsync)(fd)  # macOS has no fdatasync
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory survive a power cut."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def stat(self, path: str) -> FileStat:
+        """Look at a file by name."""
+        return _file_stat(os.stat(path))
+
+    def fstat(self, fd: int) -> FileStat:
+        """Look at an open file."""
+        return _file_stat(os.fstat(fd))
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory and its parents, each readable by its owner alone."""
+        missing: list[str] = []
+        while not os.path.isdir(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        for each in reversed(missing):
+            try:
+                os.mkdir(each, DIRECTORY_MODE)
+            except FileExistsError:
+                if not os.path.isdir(each):
+                    raise
+
+    def list_directory(self, path: str) -> Sequence[str]:
+        """Return the names in a directory, sorted."""
+        return sorted(os.listdir(path))

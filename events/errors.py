@@ -1,0 +1,198 @@
+"""Every error that treering raises on purpose, in one tree.
+
+    TreeringError
+    ├── NotFound
+    │   ├── SessionNotFound      (also a FileNotFoundError)
+    │   └── EntryNotFound        (also a KeyError)
+    ├── InvalidInput             (also a ValueError; refused before a byte is written)
+    │   ├── InvalidSessionId
+    │   ├── InvalidEntry
+    │   ├── UnsafeCut
+    │   └── DialectCannot
+    ├── Conflict
+    │   ├── CommandConflict
+    │   ├── LeafMoved
+    │   └── SessionExists
+    ├── SessionLocked
+    ├── LogError
+    │   ├── NotASession
+    │   ├── UnsupportedVersion
+    │   ├── CorruptTree
+    │   └── LogReplaced
+    ├── AppendError
+    │   ├── AppendFailed
+    │   └── AppendInDoubt
+    ├── Closed
+    │   ├── SessionClosed
+    │   └── HostClosed
+    ├── ReadOnly
+    ├── WrongThread
+    └── ProjectionFailed
+
+A program that wants to survive anything the session layer may say writes::
+
+    try:
+        await session.append_message("user", "Hello")
+    except treering.TreeringError as error:
+        ...
+
+Only errors enter this room. It imports nothing, so that every other room can import it.
+"""
+
+from __future__ import annotations
+
+
+class Where:
+    """A place in a file: its path, the line counted from 1, the byte offset at which that line begins."""
+
+    __slots__ = ("byte", "line", "path")
+
+    def __init__(self, path: str, line: int | None = None, byte: int | None = None) -> None:
+        self.path = path
+        self.line = line
+        self.byte = byte
+
+    def __str__(self) -> str:
+        return ":".join(str(part) for part in (self.path, self.line, self.byte) if part is not None)
+
+    def __repr__(self) -> str:
+        return f"Where({str(self)!r})"
+
+
+class TreeringError(Exception):
+    """The root of the tree: catch this one to catch whatever treering raises on purpose.
+
+    Args:
+        message: What happened and what to do about it, in one sentence.
+        where: The place in a file that the message speaks of; it is put in front of the message.
+    """
+
+    def __init__(self, message: str, *, where: Where | None = None) -> None:
+        self.message = message
+        self.where = where
+        super().__init__(f"{where}: {message}" if where else message)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class NotFound(TreeringError):
+    """What was asked for by name is not there."""
+
+
+class SessionNotFound(NotFound, FileNotFoundError):
+    """No session has this id, name or path."""
+
+
+class EntryNotFound(NotFound, KeyError):
+    """No entry of the session has this id."""
+
+    def __init__(self, entry_id: str) -> None:
+        self.entry_id = entry_id
+        super().__init__(f"entry {entry_id!r} not found: give the id of an entry of this session")
+
+
+class InvalidInput(TreeringError, ValueError):
+    """An argument breaks a rule; nothing was written."""
+
+
+class InvalidSessionId(InvalidInput):
+    """The session id cannot name a file: it is empty, too long, or holds a separator or a control character."""
+
+
+class InvalidEntry(InvalidInput):
+    """The entry misses a required field or holds one of the wrong type; the message names the field as a JSON path."""
+
+
+class UnsafeCut(InvalidInput):
+    """A compaction here would part a tool call from its result, or keep what is not on the path."""
+
+
+class DialectCannot(InvalidInput):
+    """The file's dialect has no way to say this; use a native session for it."""
+
+
+class Conflict(TreeringError):
+    """The session is not in the state that the caller relied on; nothing was written."""
+
+
+class CommandConflict(Conflict):
+    """The command id was already used for a command with another payload."""
+
+
+class LeafMoved(Conflict):
+    """The leaf (or the head) is no longer the one that the caller expected: read again and decide again."""
+
+
+class SessionExists(Conflict):
+    """A session with this id or path exists already."""
+
+
+class SessionLocked(TreeringError):
+    """Another process or host owns the session: open it read-only, or wait until the owner lets go.
+
+    Attributes:
+        pid: The owner's process id, where it is known.
+        host: The owner's host name, where it is known.
+    """
+
+    def __init__(self, message: str, *, pid: int | None = None, host: str | None = None) -> None:
+        self.pid = pid
+        self.host = host
+        super().__init__(message)
+
+
+class LogError(TreeringError):
+    """What a log holds cannot be used as asked."""
+
+
+class NotASession(LogError):
+    """The file does not begin with a session header; it was left as it is."""
+
+
+class UnsupportedVersion(LogError):
+    """A newer program wrote this file; it was left as it is."""
+
+
+class CorruptTree(LogError):
+    """The path runs into a cycle of parents: no context can be built through it."""
+
+
+class LogReplaced(LogError):
+    """The file was replaced, shortened or removed by another program while it was open here."""
+
+
+class AppendError(TreeringError):
+    """An append was not acknowledged."""
+
+
+class AppendFailed(AppendError):
+    """Nothing of the append is in the file, the state or any view; its cause is the disk's own error."""
+
+
+class AppendInDoubt(AppendError):
+    """The append may or may not have reached the disk: retry with the same command id, which is safe."""
+
+
+class Closed(TreeringError):
+    """The object was closed; it serves no more."""
+
+
+class SessionClosed(Closed):
+    """This session handle was closed."""
+
+
+class HostClosed(Closed):
+    """The host was closed, or belongs to a process that this one was forked from."""
+
+
+class ReadOnly(TreeringError):
+    """The session was opened read-only: load it without `read_only` to write."""
+
+
+class WrongThread(TreeringError):
+    """The handle belongs to another thread's event loop: use `SyncHost` from threads without one."""
+
+
+class ProjectionFailed(TreeringError):
+    """A projection raised while it folded entries; its view stands still until it is rebuilt."""

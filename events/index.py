@@ -1,0 +1,394 @@
+"""The index of one log: what the session layer knows of every line without reading it again.
+
+The index is a fold over entries. `LogIndex.fold` is the one function that replays a stored log and that follows a live
+one, so what a reopened session knows equals what the running one knew. It is columnar: a handful of numbers and the id
+for each line; bodies stay on disk. Offsets are not here, they belong to the store.
+
+Damage never stops a fold:
+
+- a parent that is missing, or later in the file than its child, ends the path there (`MISSING`);
+- an entry that is its own ancestor is a root whose path is corrupt (`CYCLE`);
+- of two entries with one id, a reference means the latest line before it;
+- the lines of an atomic batch are withheld until the last of them is there, and become opaque ("aborted") when another
+  line comes first.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from .entries import (
+    EPOCH,
+    Entry,
+    Header,
+    LabelEntry,
+    MessageEntry,
+    SessionInfo,
+    SessionInfoEntry,
+)
+from .errors import CorruptTree
+from .ids import Ids
+from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, kind_of, names_model
+
+ROOT = 0
+"""The parent of an entry that has none."""
+MISSING = -1
+"""The parent of an entry whose parent is not in the file before it."""
+CYCLE = -2
+"""The parent of an entry that is its own ancestor."""
+
+_SNAPSHOT_VERSION = 1
+
+
+class LabelMark(Struct, frozen=True):
+    """A label as it stands: its text, and the ordinal of the entry that set it."""
+
+    label: str
+    seq: int
+
+
+class _Dump(Struct, array_like=True):
+    """An index as a snapshot keeps it."""
+
+    version: int
+    session_id: str
+    ids: tuple[memoryview | bytes, memoryview | bytes, memoryview | bytes]
+    columns: tuple[memoryview | bytes, ...]
+    type_names: dict[int, str]
+    labels: dict[str, LabelMark]
+    info: SessionInfo
+    counts: tuple[int, ...]
+    times: tuple[datetime, datetime]
+    leaf: int
+    first_user: int
+    unresolved: dict[str, list[int]]
+
+
+class LogIndex:
+    """What is known of a log's lines, by their ordinals (from 1).
+
+    Attributes:
+        header: The log's header.
+        ids: The ids by ordinal, and the ordinals by id.
+        leaf: The ordinal of the entry that the next append becomes a child of; 0 in an empty session.
+        labels: The label of each labelled entry, by the entry's id, in the order in which they were first set.
+        info: What session_info entries said, the later over the earlier.
+        last_time: The latest timestamp so far.
+        last_message_time: The latest timestamp of a user's or an assistant's message; the header's time before one.
+        first_user: The ordinal of the first user message, or 0.
+    """
+
+    __slots__ = (
+        "_last_id",
+        "_pending",
+        "_unresolved",
+        "boundaries",
+        "damaged",
+        "depths",
+        "edits",
+        "first_user",
+        "header",
+        "ids",
+        "info",
+        "kinds",
+        "labels",
+        "last_message_time",
+        "last_time",
+        "leaf",
+        "levels",
+        "message_counts",
+        "models",
+        "parents",
+        "type_names",
+    )
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.ids = Ids()
+        self.parents = array("i", [ROOT])
+        self.depths = array("I", [0])
+        self.kinds = array("H", [0])
+        self.boundaries = array("I", [0])
+        self.models = array("I", [0])
+        self.levels = array("I", [0])
+        self.edits = array("I", [0])
+        self.type_names: dict[int, str] = {}
+        self.labels: dict[str, LabelMark] = {}
+        self.info = SessionInfo()
+        self.message_counts: dict[int, int] = dict.fromkeys(MESSAGE_KINDS, 0)
+        self.damaged = 0
+        self.last_time = EPOCH
+        self.last_message_time = header.timestamp
+        self.leaf = 0
+        self.first_user = 0
+        self._last_id = ""
+        self._pending: list[Entry] = []
+        self._unresolved: dict[str, list[int]] = {}
+
+    # -- what it knows
+
+    @property
+    def head(self) -> int:
+        """The ordinal of the last line that is visible."""
+        return len(self.kinds) - 1
+
+    @property
+    def seen(self) -> int:
+        """The ordinal of the last line that was folded, withheld ones included."""
+        return self.head + len(self._pending)
+
+    @property
+    def message_count(self) -> int:
+        """How many messages the log holds, on all branches."""
+        return sum(self.message_counts.values())
+
+    @property
+    def leaf_id(self) -> str | None:
+        """The id of the leaf, or None in an empty session."""
+        return self.ids[self.leaf] if self.leaf else None
+
+    def find(self, entry_id: str) -> int:
+        """Return the ordinal of the latest visible entry with this id, or 0."""
+        return self.ids.find(entry_id)
+
+    def type_of(self, seq: int) -> str:
+        """Return the name of an entry's type."""
+        kind = self.kinds[seq]
+        return TYPE_NAMES.get(kind) or self.type_names[kind]
+
+    def label_of(self, entry_id: str) -> str | None:
+        """Return the entry's label, or None."""
+        mark = self.labels.get(entry_id)
+        return mark.label if mark else None
+
+    def is_entry(self, seq: int) -> bool:
+        """Tell whether the line can be referred to: damaged lines and lines without an id cannot."""
+        return bool(self.ids[seq])
+
+    def is_ancestor(self, ancestor: int, seq: int) -> bool:
+        """Tell whether an entry lies on the path to `seq`, which may be itself."""
+        parents = self.parents
+        while seq > ancestor:
+            seq = parents[seq]
+        return seq == ancestor and ancestor > 0
+
+    def upward(self, seq: int) -> Iterator[int]:
+        """Yield the ordinals from an entry up to its root.
+
+        Raises:
+            CorruptTree: The path runs into a cycle.
+        """
+        parents = self.parents
+        while seq > 0:
+            yield seq
+            parent = parents[seq]
+            if parent == CYCLE:
+                raise CorruptTree(
+                    f"entry {self.ids[seq]!r} (seq {seq}) is its own ancestor: branch from an entry outside the cycle"
+                )
+            seq = parent
+
+    def path(self, seq: int) -> list[int]:
+        """Return the ordinals from the root to an entry.
+
+        Raises:
+            CorruptTree: The path runs into a cycle.
+        """
+        found = list(self.upward(seq))
+        found.reverse()
+        return found
+
+    # -- how it learns
+
+    def fold(self, entry: Entry | None) -> None:
+        """Take in the next line: its entry, or None where it is damaged."""
+        batch = entry.batch if entry is not None else None
+        if batch is None and not self._pending:
+            self._add(entry)
+        elif entry is not None and batch is not None and batch.session == self.header.id:
+            self._fold_marked(entry, batch.i, batch.n)
+        else:
+            self._abort()
+            self._add(entry)
+
+    def move_leaf(self, seq: int) -> None:
+        """Make another entry the leaf, or none of them (0)."""
+        self.leaf = seq
+
+    def _fold_marked(self, entry: Entry, i: int, n: int) -> None:
+        """Withhold one line of an atomic batch, or show them all when it is the last."""
+        before = self._pending[-1].batch if self._pending else None
+        follows = before is not None and entry.batch is not None and before.id == entry.batch.id and before.i + 1 == i
+        if not follows:
+            self._abort()
+            if i != 0:
+                self._add(entry, aborted=True)
+                return
+        self._pending.append(entry)
+        if i + 1 >= n:
+            whole, self._pending = self._pending, []
+            for each in whole:
+                self._add(each)
+
+    def _abort(self) -> None:
+        """Turn withheld lines into opaque entries: another line came before their batch was whole."""
+        torn, self._pending = self._pending, []
+        for each in torn:
+            self._add(each, aborted=True)
+
+    def _add(self, entry: Entry | None, *, aborted: bool = False) -> None:
+        seq = len(self.kinds)
+        if entry is None or entry.id is None:
+            self._add_nameless(entry)
+            return
+        parent = self._parent_of(entry, seq)
+        above = parent if parent > 0 else 0
+        kind = Kind.ABORTED if aborted else self._kind_of(entry)
+        self.ids.append(entry.id)
+        self.parents.append(parent)
+        self.depths.append(self.depths[above] + 1 if above else 0)
+        self.kinds.append(kind)
+        self.boundaries.append(seq if kind in (Kind.COMPACTION, Kind.RESET) else self.boundaries[above])
+        self.models.append(seq if not aborted and names_model(entry) else self.models[above])
+        self.levels.append(seq if kind == Kind.THINKING_LEVEL else self.levels[above])
+        self.edits.append(seq if kind == Kind.CONTEXT_EDIT else self.edits[above])
+        if self._unresolved:
+            self._resolve(entry.id, seq)
+        if not entry.aside:
+            self.leaf = seq
+        self._last_id = entry.id
+        if entry.timestamp > self.last_time:
+            self.last_time = entry.timestamp
+        if not aborted:
+            self._note(entry, kind, seq)
+
+    def _add_nameless(self, entry: Entry | None) -> None:
+        """Take in a line that nothing can refer to: it keeps its ordinal and is skipped."""
+        self.ids.append("")
+        self.parents.append(MISSING)
+        for column in (self.depths, self.boundaries, self.models, self.levels, self.edits):
+            column.append(0)
+        self.kinds.append(Kind.DAMAGED if entry is None else self._kind_of(entry))
+        self._last_id = ""
+        self.damaged += entry is None
+
+    def _parent_of(self, entry: Entry, seq: int) -> int:
+        parent_id = entry.parent_id
+        if parent_id is None:
+            return ROOT
+        if parent_id == self._last_id and parent_id:
+            return seq - 1
+        parent = self.ids.find(parent_id)
+        if parent:
+            return parent
+        if parent_id == entry.id:
+            return CYCLE
+        self._unresolved.setdefault(parent_id, []).append(seq)
+        return MISSING
+
+    def _resolve(self, entry_id: str, seq: int) -> None:
+        """Mark as cycles the entries that waited for a parent which turns out to be their own descendant."""
+        for waiting in self._unresolved.pop(entry_id, ()):
+            if self.is_ancestor(waiting, seq):
+                self.parents[waiting] = CYCLE
+
+    def _kind_of(self, entry: Entry) -> int:
+        kind = kind_of(entry)
+        if kind is not None:
+            return kind
+        for number, name in self.type_names.items():
+            if name == entry.type:
+                return number
+        number = min(Kind.FIRST_UNKNOWN + len(self.type_names), 0xFFFF)
+        self.type_names[number] = entry.type
+        return number
+
+    def _note(self, entry: Entry, kind: int, seq: int) -> None:
+        """Keep what the index must know of what an entry says."""
+        if isinstance(entry, MessageEntry):
+            self.message_counts[kind] += 1
+            if kind in (Kind.USER, Kind.ASSISTANT) and entry.timestamp > self.last_message_time:
+                self.last_message_time = entry.timestamp
+            if kind == Kind.USER and not self.first_user:
+                self.first_user = seq
+        elif isinstance(entry, LabelEntry):
+            label = entry.label
+            if label.label:
+                self.labels[label.target_id] = LabelMark(label.label, seq)
+            else:
+                self.labels.pop(label.target_id, None)
+        elif isinstance(entry, SessionInfoEntry):
+            given = {
+                name: value
+                for name in SessionInfo.__struct_fields__
+                if (value := getattr(entry.session_info, name)) is not None
+            }
+            self.info = msgspec.structs.replace(self.info, **given)
+
+    # -- snapshots
+
+    def dump(self) -> bytes:
+        """Return the index as bytes; what is withheld is left out and folded again from the log."""
+        return msgspec.msgpack.encode(
+            _Dump(
+                version=_SNAPSHOT_VERSION,
+                session_id=self.header.id,
+                ids=self.ids.dump(),
+                columns=tuple(column.tobytes() for column in self._columns()),
+                type_names=self.type_names,
+                labels=self.labels,
+                info=self.info,
+                counts=(*self.message_counts.values(), self.damaged),
+                times=(self.last_time, self.last_message_time),
+                leaf=self.leaf,
+                first_user=self.first_user,
+                unresolved=self._unresolved,
+            )
+        )
+
+    @classmethod
+    def restore(cls, blob: bytes, header: Header) -> LogIndex | None:
+        """Make an index of what `dump` returned, or None where it is of another version or session, or no dump."""
+        try:
+            dump = msgspec.msgpack.decode(blob, type=_Dump)
+        except msgspec.MsgspecError:
+            return None
+        if dump.version != _SNAPSHOT_VERSION or dump.session_id != header.id:
+            return None
+        index = cls(header)
+        columns = index._columns()
+        if len(dump.columns) != len(columns) or len(dump.counts) != len(index.message_counts) + 1:
+            return None
+        index.ids = Ids.restore(*(memoryview(part) for part in dump.ids))
+        for column, stored in zip(columns, dump.columns, strict=True):
+            del column[:]
+            column.frombytes(stored)
+            if len(column) != len(index.ids) + 1:
+                return None
+        index.type_names = dump.type_names
+        index.labels = dump.labels
+        index.info = dump.info
+        *counts, index.damaged = dump.counts
+        index.message_counts = dict(zip(MESSAGE_KINDS, counts, strict=True))
+        index.last_time, index.last_message_time = dump.times
+        index.leaf = dump.leaf
+        index.first_user = dump.first_user
+        index._unresolved = dump.unresolved
+        index._last_id = index.ids[index.head] if index.head else ""
+        return index
+
+    def _columns(self) -> tuple[array[int], ...]:
+        return (self.parents, self.depths, self.kinds, self.boundaries, self.models, self.levels, self.edits)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, LogIndex):
+            return NotImplemented
+        return self.seen == other.seen and self.dump() == other.dump()
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every entry
+

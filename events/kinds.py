@@ -1,0 +1,87 @@
+"""What sort of line stands where, as the small numbers that the index stores.
+
+Only what is needed to find, order and count entries without reading them is a kind; what a line says stays on disk.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .entries import Entry, MessageEntry, ModelChangeEntry, OpaqueEntry
+
+
+class Kind:
+    """The sort of a line.
+
+    The numbers stand in snapshots: never give one another meaning; add new ones at the end, below `FIRST_UNKNOWN`,
+    from which on an index numbers the unknown types that it meets.
+    """
+
+    DAMAGED: Final = 0
+    ABORTED: Final = 1
+    USER: Final = 3
+    ASSISTANT: Final = 4
+    TOOL: Final = 5
+    SYSTEM: Final = 6
+    OTHER_MESSAGE: Final = 7
+    MODEL_CHANGE: Final = 8
+    THINKING_LEVEL: Final = 9
+    LABEL: Final = 10
+    SESSION_INFO: Final = 11
+    COMPACTION: Final = 12
+    BRANCH_SUMMARY: Final = 13
+    CUSTOM: Final = 14
+    CUSTOM_MESSAGE: Final = 15
+    TOOL_EXECUTION: Final = 16
+    USAGE: Final = 17
+    CONTEXT_EDIT: Final = 18
+    RESET: Final = 19
+    FIRST_UNKNOWN: Final = 32
+
+
+MESSAGE_KINDS: Final = range(Kind.USER, Kind.OTHER_MESSAGE + 1)
+"""The kinds that are messages."""
+
+_BY_TYPE: Final = {
+    "model_change": Kind.MODEL_CHANGE,
+    "thinking_level": Kind.THINKING_LEVEL,
+    "label": Kind.LABEL,
+    "session_info": Kind.SESSION_INFO,
+    "compaction": Kind.COMPACTION,
+    "branch_summary": Kind.BRANCH_SUMMARY,
+    "custom": Kind.CUSTOM,
+    "custom_message": Kind.CUSTOM_MESSAGE,
+    "tool_execution": Kind.TOOL_EXECUTION,
+    "usage": Kind.USAGE,
+    "context_edit": Kind.CONTEXT_EDIT,
+}
+_BY_ROLE: Final = {"user": Kind.USER, "assistant": Kind.ASSISTANT, "tool": Kind.TOOL, "system": Kind.SYSTEM}
+
+RESET_TYPE: Final = "reset_boundary"
+"""The type of omp's entry that hides everything before it on the path from contexts."""
+
+TYPE_NAMES: Final = {
+    Kind.DAMAGED: "damaged",
+    Kind.ABORTED: "aborted",
+    Kind.RESET: RESET_TYPE,
+    **dict.fromkeys(MESSAGE_KINDS, "message"),
+    **{kind: name for name, kind in _BY_TYPE.items()},
+}
+"""The name of the type that a kind stands for."""
+
+
+def kind_of(entry: Entry) -> int | None:
+    """Return the kind of an entry, or None where its type is unknown."""
+    if isinstance(entry, MessageEntry):
+        return _BY_ROLE.get(entry.message.role, Kind.OTHER_MESSAGE)
+    if isinstance(entry, OpaqueEntry):
+        return Kind.RESET if entry.type == RESET_TYPE else None
+    return _BY_TYPE[entry.type]
+
+
+def names_model(entry: Entry) -> bool:
+    """Tell whether the entry says which model answers from here on the path."""
+    if isinstance(entry, MessageEntry):
+        message = entry.message
+        return message.role == "assistant" and message.provider is not None and message.model is not None
+    return isinstance(entry, ModelChangeEntry)

@@ -1,0 +1,1 @@
+"""Where logs live: one protocol, and the stores that keep to it."""

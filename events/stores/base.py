@@ -1,0 +1,248 @@
+"""What every store can do: keep the lines of many logs, each with one writer.
+
+A store knows lines and ordinals, not what lines say. It assigns the ordinals: the header block is 0, the lines after it
+count from 1, blank ones left out. It is asked in batches that may span many logs, so that an engine across a network or
+a shared journal can serve thousands of sessions in one round.
+
+Owning a log is a lease with an epoch. Whoever appends names the lease and the head that it knows; a store that finds
+either outdated answers `Fenced` and has written nothing. An append that was handed over is carried out whole, whatever
+becomes of the caller.
+
+`treering.testing` holds the suite that tells whether a store of your own keeps to this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
+from typing import Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from ..dialects.base import Dialect
+from ..entries import Header
+from ..errors import AppendError, SessionLocked
+
+Ref: TypeAlias = str
+"""The name of a log within its store. It carries no path and no handle; what it maps to is the store's business."""
+
+BlobKind: TypeAlias = Literal["index", "leaf"]
+"""What can be kept beside a log: the index's snapshot (derived) and the leaf record (state)."""
+
+
+class Cursor(Struct, frozen=True, order=True):
+    """A place in a log: the history that it belongs to, and the ordinal of the last line before it.
+
+    `generation` changes when the log is replaced or shortened from outside; ordinals of two generations do not compare.
+    """
+
+    generation: str
+    seq: int
+
+
+class Lease(Struct, frozen=True):
+    """The right to append to one log.
+
+    Attributes:
+        ref: The log.
+        owner: Who holds it, as given to `acquire`.
+        epoch: Grows each time that the log changes hands.
+        head: Where the log ended when the lease was given; seq 0 for a log that is not there yet.
+        header: What the log's header says; None for a log that is not there yet.
+        dialect: How its lines are written; None for a log that is not there yet.
+    """
+
+    ref: Ref
+    owner: str
+    epoch: int
+    head: Cursor
+    header: Header | None = None
+    dialect: Dialect | None = None
+
+
+class Append(Struct, frozen=True):
+    """A request to append lines to one log.
+
+    Attributes:
+        lease: The right to do so.
+        expected_head: The head that the caller knows.
+        lines: Whole lines, each with its newline.
+        atomic: Land all of the lines or none of them, as far as the store can cut.
+        header: The header block with which to create the log; None where it is there.
+        dialect: The dialect of a log that is created; None where it is there.
+    """
+
+    lease: Lease
+    expected_head: Cursor
+    lines: tuple[bytes, ...]
+    atomic: bool = False
+    header: bytes | None = None
+    dialect: Dialect | None = None
+
+
+class Committed(Struct, frozen=True):
+    """The lines are in the log and as durable as the store promises.
+
+    `head` is the new end. Where it is further on than the lines account for, another program's lines landed before
+    them: read on from the old head.
+    """
+
+    head: Cursor
+
+
+class Fenced(Struct, frozen=True):
+    """Nothing was written: the log has gone on (`head`), was replaced (another generation), or has another owner."""
+
+    head: Cursor
+    epoch: int
+
+
+class Failed(Struct, frozen=True):
+    """The lines after `head` were not written; those up to it were, where some landed whole."""
+
+    head: Cursor
+    error: AppendError
+
+
+class InDoubt(Struct, frozen=True):
+    """The lines may be in the log or not: ask `resolve` before the next append."""
+
+    error: AppendError
+
+
+Outcome: TypeAlias = Committed | Fenced | Failed | InDoubt
+"""What became of an append."""
+
+
+class Page(Struct, frozen=True):
+    """Consecutive lines of a log, without their newlines.
+
+    `first` is the ordinal of the first of them, `more` tells whether the log went on when the page was read.
+    """
+
+    first: int
+    lines: list[bytes]
+    more: bool
+
+    @property
+    def last(self) -> int:
+        """The ordinal of the last line; one before the first for an empty page."""
+        return self.first + len(self.lines) - 1
+
+
+class Opening(Struct, frozen=True):
+    """What a reader learns of a log before it reads lines: its header, its dialect, where it ends."""
+
+    header: Header
+    dialect: Dialect
+    head: Cursor
+
+
+class LogInfo(Struct, frozen=True):
+    """A row of a store's listing: the log's name, its size in bytes, when it last changed."""
+
+    ref: Ref
+    size: int
+    modified: datetime
+
+
+class Blob(Struct, frozen=True):
+    """What was kept beside a log, and the head at which it was true."""
+
+    head: Cursor
+    data: bytes
+
+
+class Store(Protocol):
+    """Where logs live.
+
+    Every method may be called from any task of the host's event loop. Methods that take several requests answer them in
+    order and keep nothing from one to the other: a log that fails does not fail its neighbours.
+    """
+
+    async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
+        """Take the right to append to logs, repairing a torn tail and migrating an old format on the way.
+
+        A log that is not there yet can be acquired; it appears with its first append.
+
+        Raises:
+            NotASession: A log does not begin with a header; it is left as it is.
+            UnsupportedVersion: A newer program wrote a log; it is left as it is.
+        """
+        ...
+
+    async def renew(self, leases: Sequence[Lease]) -> list[bool]:
+        """Keep leases for longer; False for one that was lost. Stores whose leases do not run out answer True."""
+        ...
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Give leases back; one that was lost is ignored."""
+        ...
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        """Append to logs, at most one request a log; returns when each is as durable as the store promises."""
+        ...
+
+    def try_append(self, append: Append) -> Outcome | None:
+        """Append at once and without waiting, or return None: then `append` has to be awaited."""
+        ...
+
+    async def resolve(self, lease: Lease) -> Cursor:
+        """After `InDoubt`, `Fenced` or `Failed`: look at the log again and return where it ends now."""
+        ...
+
+    async def open(self, ref: Ref) -> Opening:
+        """Look at a log without owning it and without changing a byte.
+
+        Raises:
+            SessionNotFound: There is no such log.
+            NotASession: It does not begin with a header.
+            UnsupportedVersion: A newer program wrote it.
+        """
+        ...
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        """Read the next page of lines after an ordinal: at least one line where there is one, and no more than fits.
+
+        A fragment without its newline is never returned, but as the last line of a log it is when it is whole JSON.
+
+        Raises:
+            LogReplaced: The log has another generation now.
+        """
+        ...
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        """Read single lines by ordinal, in the order asked for.
+
+        Raises:
+            LogReplaced: The log has another generation now.
+        """
+        ...
+
+    async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
+        """Return what was kept beside a log, or None where nothing valid is there: then derive it anew."""
+        ...
+
+    async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
+        """Keep something beside a log, in place of what was kept of that kind; fenced like an append."""
+        ...
+
+    async def remove(self, lease: Lease) -> None:
+        """Delete a log and what is kept beside it; the lease ends with it."""
+        ...
+
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Sequence[bytes]) -> Cursor:
+        """Write a whole log in one step, in place of what is there: after a crash it is the old one or the new one."""
+        ...
+
+    async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
+        """List logs whose names begin with `prefix`, in order of name, after a name."""
+        ...
+
+    def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
+        """Yield the logs that may have changed. Wake-ups may be merged; the last one is never lost."""
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of all that the store holds."""
+        ...
