@@ -21,7 +21,7 @@ check: $(READY) ## style, types, and the arrows between the packages
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pyright --pythonpath $(BIN)/python
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 bench: $(READY) ## what things cost, as ratios within one run
 	$(BIN)/python -m bench
@@ -34,6 +34,7 @@ clean: ## remove what the other targets made
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
+	@echo 'making .venv' >&2
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/pip install -qq --disable-pip-version-check -e '.[dev]'
 	@touch $@

@@ -1,0 +1,302 @@
+"""What a command comes to: the entries to write, or the error that refuses it.
+
+Deciding is pure. It reads a draft (the committed index and what this batch has added to it), takes time and ids from
+its arguments, and touches neither disk nor clock, so the same inputs give the same entries. Where a rule needs more
+than the index knows, `wanted` names the ordinals whose entries the actor reads first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import TypeAlias
+from uuid import UUID, uuid5
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from ..events.dialects.base import Dialect
+from ..events.entries import (
+    Batch,
+    BranchSummary,
+    Compaction,
+    ContextEdit,
+    CustomMessageEntry,
+    Entry,
+    KnownEntry,
+    Label,
+    MessageEntry,
+    OpaqueEntry,
+    Payload,
+    ToolExecution,
+    entry_class,
+    payload_of,
+)
+from ..events.errors import CommandConflict, EntryNotFound, InvalidEntry, LeafMoved, UnsafeCut
+from ..events.index import LogIndex
+from ..projections.cuts import unsafe_reason
+from .commands import Append
+
+Entries: TypeAlias = Mapping[int, Entry | None]
+"""Entries by ordinal; None where the line is damaged."""
+
+NO_ENTRIES: Entries = {}
+
+_COMMAND_NAMESPACE = UUID("7b1f6a52-52a5-5a0e-9d2c-3d3c6c9f0b61")
+_EDITABLE_ROLES = frozenset({"user", "assistant", "tool"})
+
+
+class Draft:
+    """The state that a command is decided against: what is committed, and what the batch has added so far.
+
+    Attributes:
+        leaf: The ordinal of the leaf, 0 in an empty session.
+        leaf_id: Its id.
+        head: The ordinal of the last line.
+        last_time: The latest timestamp so far.
+    """
+
+    __slots__ = ("_ids", "_parents", "head", "index", "last_time", "leaf", "leaf_id")
+
+    def __init__(self, index: LogIndex) -> None:
+        self.index = index
+        self.leaf = index.leaf
+        self.leaf_id = index.leaf_id
+        self.head = index.seen
+        self.last_time = index.last_time
+        self._ids: dict[str, int] = {}
+        self._parents: dict[int, int] = {}
+
+    def find(self, entry_id: str) -> int:
+        """Return the ordinal of an entry, committed or drafted, or 0."""
+        return self._ids.get(entry_id) or self.index.find(entry_id)
+
+    def taken(self, entry_id: str) -> bool:
+        """Tell whether an id is used already."""
+        return self.find(entry_id) != 0
+
+    def add(self, entry: KnownEntry) -> None:
+        """Take in an entry that is about to be written."""
+        self.head = entry.seq
+        self._parents[entry.seq] = self.find(entry.parent_id) if entry.parent_id else 0
+        self._ids[entry.id] = entry.seq
+        self.last_time = entry.timestamp
+        if not entry.aside:
+            self.leaf, self.leaf_id = entry.seq, entry.id
+
+    def parent(self, seq: int) -> int:
+        """Return the ordinal of an entry's parent; 0 or less where it has none."""
+        if seq in self._parents:
+            return self._parents[seq]
+        return self.index.parents[seq]
+
+    def is_ancestor(self, ancestor: int, seq: int) -> bool:
+        """Tell whether an entry lies on the path to another, which may be itself."""
+        while seq > ancestor:
+            seq = self.parent(seq)
+        return seq == ancestor and ancestor > 0
+
+
+def command_entry_id(session_id: str, command_id: str, position: int) -> str:
+    """Return the id of the entry that a command's payload at `position` becomes: the same at every try."""
+    return str(uuid5(_COMMAND_NAMESPACE, f"{session_id}\n{command_id}\n{position}"))
+
+
+def wanted(draft: Draft, command: Append) -> Sequence[int]:
+    """Name the ordinals of committed entries that deciding this command needs to look into."""
+    if command.command_id is not None:
+        found = _earlier(draft, command, command.command_id)
+        if found:
+            return found
+    seqs: list[int] = []
+    for payload in command.payloads:
+        if isinstance(payload, Compaction) and payload.first_kept_entry_id is not None:
+            first = draft.find(payload.first_kept_entry_id)
+            base = _parent_seq(draft, command)
+            seq = base
+            while seq >= first > 0:
+                if seq <= draft.index.head:
+                    seqs.append(seq)
+                seq = draft.parent(seq)
+        elif isinstance(payload, ContextEdit):
+            target = draft.find(payload.target_id)
+            if 0 < target <= draft.index.head:
+                seqs.append(target)
+    seqs.sort()
+    return seqs
+
+
+def decide(
+    draft: Draft,
+    command: Append,
+    now: datetime,
+    new_id: Callable[[], str],
+    dialect: Dialect,
+    entries: Entries = NO_ENTRIES,
+) -> tuple[list[KnownEntry], bool]:
+    """Decide an append.
+
+    Args:
+        draft: The state; it is not changed.
+        command: What is asked for.
+        now: The time that the new entries get, unless the session's last entry is later.
+        new_id: The host's source of uuid4 strings.
+        dialect: How the log writes ids.
+        entries: What `wanted` asked for.
+
+    Returns:
+        The entries, and whether they are new: False when the same command was carried out before.
+
+    Raises:
+        Conflict: The state is not the one that the caller relied on, or the command id was used for something else.
+        InvalidInput: The command breaks a rule of what it appends.
+        EntryNotFound: It refers to an entry that is not there.
+    """
+    if not command.payloads:
+        raise InvalidEntry("there is nothing to append: give at least one payload")
+    if command.command_id is not None:
+        earlier = _earlier(draft, command, command.command_id)
+        if earlier:
+            return _repeated(command, earlier, entries), False
+    _check_expectations(draft, command)
+    parent_id = _parent_id(draft, command)
+    time = max(now, draft.last_time)
+    session_id = draft.index.header.id
+    count = len(command.payloads)
+    made: list[KnownEntry] = []
+    ids: set[str] = set()
+    for position, payload in enumerate(command.payloads):
+        checked = _checked(draft, command, payload, entries, ids)
+        if command.command_id is not None:
+            entry_id = command_entry_id(session_id, command.command_id, position)
+        else:
+            entry_id = dialect.new_id(new_id(), draft.taken if count == 1 else lambda id: draft.taken(id) or id in ids)
+        ids.add(entry_id)
+        made.append(
+            entry_class(checked)(
+                **{entry_class(checked).type: checked},  # type: ignore[arg-type]  # the class names its one payload
+                id=entry_id,
+                parent_id=parent_id,
+                timestamp=time,
+                seq=draft.head + 1 + position,
+                aside=command.aside,
+                command_id=command.command_id,
+                batch=Batch(session_id, made[0].id if made else entry_id, position, count) if count > 1 else None,
+            )
+        )
+        parent_id = entry_id
+    return made, True
+
+
+def _check_expectations(draft: Draft, command: Append) -> None:
+    expected = command.expected_leaf
+    if not isinstance(expected, UnsetType) and expected != draft.leaf_id:
+        raise LeafMoved(f"the leaf is {draft.leaf_id!r} and not {expected!r}: read the session again and decide again")
+    if command.expected_seq is not None and command.expected_seq != draft.head:
+        raise LeafMoved(
+            f"the log ends with seq {draft.head} and not {command.expected_seq}: read the session again and decide again"
+        )
+
+
+def _parent_id(draft: Draft, command: Append) -> str | None:
+    if isinstance(command.below, UnsetType):
+        if command.aside:
+            raise InvalidEntry("an entry aside needs the entry that it goes below: give `below`")
+        return draft.leaf_id
+    if command.below is not None and not draft.taken(command.below):
+        raise EntryNotFound(command.below)
+    return command.below
+
+
+def _parent_seq(draft: Draft, command: Append) -> int:
+    if command.below is UNSET or isinstance(command.below, UnsetType):
+        return draft.leaf
+    return draft.find(command.below) if command.below is not None else 0
+
+
+def _earlier(draft: Draft, command: Append, command_id: str) -> list[int]:
+    """Return the ordinals of the entries that this command made when it was carried out before."""
+    session_id = draft.index.header.id
+    found = [draft.find(command_entry_id(session_id, command_id, i)) for i in range(len(command.payloads))]
+    return [seq for seq in found if seq]
+
+
+def _repeated(command: Append, earlier: Sequence[int], entries: Entries) -> list[KnownEntry]:
+    """Return the entries of a command that was carried out before, when it is the same command.
+
+    Raises:
+        CommandConflict: It had another payload.
+    """
+    stored = [entries.get(seq) for seq in earlier]
+    made = [entry for entry in stored if entry is not None and not isinstance(entry, OpaqueEntry)]
+    same = len(made) == len(command.payloads) and all(
+        _same_payload(payload_of(entry), payload) for entry, payload in zip(made, command.payloads, strict=True)
+    )
+    length = made[-1].batch.n if made and made[-1].batch else 1
+    if not same or length != len(command.payloads):
+        raise CommandConflict(
+            f"the command id {command.command_id!r} was used for another command: give each request an id of its own"
+        )
+    return made
+
+
+def _same_payload(stored: Payload, asked: Payload) -> bool:
+    if isinstance(stored, BranchSummary) and isinstance(asked, BranchSummary) and not asked.from_id:
+        return replace(stored, from_id="") == asked
+    return stored == asked
+
+
+def _checked(draft: Draft, command: Append, payload: Payload, entries: Entries, batch_ids: set[str]) -> Payload:
+    """Hold a payload against the rules of its type and return it, completed where the state completes it."""
+    if isinstance(payload, Label):
+        if payload.target_id not in batch_ids and not draft.taken(payload.target_id):
+            raise EntryNotFound(payload.target_id)
+    elif isinstance(payload, Compaction):
+        _check_compaction(draft, command, payload, entries)
+    elif isinstance(payload, ContextEdit):
+        _check_edit(draft, command, payload, entries)
+    elif isinstance(payload, BranchSummary) and not payload.from_id:
+        return replace(payload, from_id=draft.leaf_id or "root")
+    elif isinstance(payload, ToolExecution) and payload.message_id is not None and not draft.taken(payload.message_id):
+        raise EntryNotFound(payload.message_id)
+    return payload
+
+
+def _check_compaction(draft: Draft, command: Append, payload: Compaction, entries: Entries) -> None:
+    first_id = payload.first_kept_entry_id
+    if first_id is None:
+        return
+    first = draft.find(first_id)
+    if not first:
+        raise EntryNotFound(first_id)
+    base = _parent_seq(draft, command)
+    if not draft.is_ancestor(first, base):
+        raise UnsafeCut(f"entry {first_id!r} is not on the path that is compacted: keep from an entry of that path")
+    kept: list[Entry] = []
+    seq = base
+    while seq >= first:
+        entry = entries.get(seq)
+        if entry is not None:
+            kept.append(entry)
+        seq = draft.parent(seq)
+    kept.reverse()
+    reason = unsafe_reason(kept)
+    if reason is not None:
+        raise UnsafeCut(f"{reason}: ask `find_safe_cut` for an entry to keep from")
+
+
+def _check_edit(draft: Draft, command: Append, payload: ContextEdit, entries: Entries) -> None:
+    target = draft.find(payload.target_id)
+    if not target:
+        raise EntryNotFound(payload.target_id)
+    if not draft.is_ancestor(target, _parent_seq(draft, command)):
+        raise InvalidEntry(f"entry {payload.target_id!r} is not on the path: only what stands there can be edited")
+    entry = entries.get(target)
+    editable = isinstance(entry, CustomMessageEntry) or (
+        isinstance(entry, MessageEntry) and entry.message.role in _EDITABLE_ROLES
+    )
+    if not editable:
+        raise InvalidEntry(
+            f"entry {payload.target_id!r} shows nothing that can be edited: give a user's, an assistant's, a tool's or "
+            "an extension's message"
+        )
