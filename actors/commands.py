@@ -35,9 +35,9 @@ class Append(Struct, frozen=True):
     """Append entries, all or none; see `AppendOptions` for what the fields mean."""
 
     payloads: tuple[Payload, ...]
-    below: str | None | UnsetType = UNSET
+    below: str | UnsetType | None = UNSET
     aside: bool = False
-    expected_leaf: str | None | UnsetType = UNSET
+    expected_leaf: str | UnsetType | None = UNSET
     expected_seq: int | None = None
     command_id: str | None = None
 
@@ -46,7 +46,7 @@ class MoveLeaf(Struct, frozen=True):
     """Make an entry the leaf, or none of them; nothing is written to the log."""
 
     entry_id: str | None
-    expected_leaf: str | None | UnsetType = UNSET
+    expected_leaf: str | UnsetType | None = UNSET
 
 
 Command: TypeAlias = Append | MoveLeaf

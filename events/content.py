@@ -12,8 +12,9 @@ parts in one call. Nothing here knows of entries, files or providers.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
@@ -23,9 +24,26 @@ from .errors import InvalidEntry
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 """Any JSON value, as the standard library decodes it."""
 
+if TYPE_CHECKING:
+    MaybeRaw: TypeAlias = Raw | None
+else:
+    MaybeRaw = Raw  # msgspec lets a union of Raw and None hold null alone, and never checks a default
+"""Raw JSON that may be absent, as the type of a field whose default is None."""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Mapping):
+        return dict(cast("Mapping[str, object]", value))
+    raise TypeError(f"a {type(value).__name__} is no JSON")
+
+
+_encode_strictly = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
+
 
 def raw_json(value: object) -> Raw:
     """Encode a JSON value once, so that it can be kept and shared without being changed.
+
+    Tuples are written as lists; raw JSON is taken as it is.
 
     Raises:
         InvalidEntry: The value is no JSON (a set, an object, a NaN).
@@ -33,21 +51,28 @@ def raw_json(value: object) -> Raw:
     if isinstance(value, Raw):
         return value
     try:
-        return Raw(msgspec.json.encode(value))
+        encoded = msgspec.json.encode(value)
+        # msgspec writes a set as a list, bytes as base64, a NaN as null: what is read would not be what was written.
+        if msgspec.json.decode(encoded) != value:
+            encoded = _encode_strictly(value).encode()
+        return Raw(encoded)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEntry(f"this value cannot be written as JSON: {error}") from error
 
 
 def json_value(raw: Raw) -> JSON:
     """Decode raw JSON afresh: what is returned is the caller's own."""
-    value: JSON = msgspec.json.decode(raw)
+    try:
+        value: JSON = msgspec.json.decode(raw)
+    except ValueError:  # a number beyond every float, or bytes that are no UTF-8: a line is not searched for these
+        value = json.loads(bytes(raw).decode(errors="replace"))
     return value
 
 
 def json_object(raw: Raw) -> dict[str, JSON]:
-    """Decode a raw JSON object afresh."""
-    value: dict[str, JSON] = msgspec.json.decode(raw, type=dict)
-    return value
+    """Decode a raw JSON object afresh; what is no object is taken for an empty one."""
+    value = json_value(raw)
+    return value if isinstance(value, dict) else {}
 
 
 def _require_object(raw: Raw, name: str) -> None:
@@ -177,7 +202,7 @@ def image(data: str, media_type: str, *, kind: Literal["base64", "url"] = "base6
     return ImagePart(Image(ImageSource(kind, media_type, data)))
 
 
-def tool_use(id: str, name: str, input: Mapping[str, object] | Raw | None = None) -> ToolUsePart:  # noqa: A002 - the field's own name
+def tool_use(id: str, name: str, input: Mapping[str, object] | Raw | None = None) -> ToolUsePart:
     """Make a tool call.
 
     Args:
@@ -219,7 +244,7 @@ def as_content(content: ContentLike) -> tuple[Content, ...]:
         return (content,)
     parts = tuple(TextPart(Text(part)) if isinstance(part, str) else part for part in content)
     for position, part in enumerate(parts):
-        if not isinstance(part, Content):
+        if not isinstance(part, Content):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidEntry(f"content[{position}] is a {type(part).__name__}: give strings or content parts")
     return parts
 

@@ -17,10 +17,13 @@ from typing import Annotated, ClassVar, TypeAlias, get_args
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from .content import JSON, Content, ContentLike, NonEmpty, as_content, json_object, json_value, raw_json
+from .content import JSON, Content, ContentLike, MaybeRaw, NonEmpty, as_content, json_object, json_value, raw_json
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 """A number of things: never negative."""
+
+Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
+"""A time that knows its zone, so that any two can be compared."""
 
 NATIVE_VERSION = 1
 """The version that a native header carries."""
@@ -44,7 +47,7 @@ class Header(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     id: str
     version: int
-    timestamp: datetime
+    timestamp: Moment
     cwd: str | None = None
     parent_session: str | None = None
     parent_entry: str | None = None
@@ -77,7 +80,14 @@ class Usage(Struct, frozen=True, omit_defaults=True):
     cost: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(mine + theirs for mine, theirs in zip(self.as_tuple(), other.as_tuple(), strict=True)))
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.total_tokens + other.total_tokens,
+            self.cost + other.cost,
+        )
 
     def as_tuple(self) -> tuple[int, int, int, int, int, float]:
         """Return the six figures in the order of the fields."""
@@ -122,7 +132,7 @@ class Message(Struct, frozen=True, omit_defaults=True):
     bash: BashExecution | None = None
     custom_type: str | None = None
     display: bool | None = None
-    raw_metadata: Raw | None = msgspec.field(name="metadata", default=None)
+    raw_metadata: MaybeRaw = msgspec.field(name="metadata", default=None)
 
     def __post_init__(self) -> None:
         if self.role == "bashExecution" and self.bash is None and not self.content:
@@ -171,7 +181,7 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     status: str | None = None
     project: str | None = None
     description: str | None = None
-    raw_metadata: Raw | None = msgspec.field(name="metadata", default=None)
+    raw_metadata: MaybeRaw = msgspec.field(name="metadata", default=None)
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -190,10 +200,10 @@ class Compaction(Struct, frozen=True, omit_defaults=True):
     summary: str
     first_kept_entry_id: str | None
     tokens_before: Count
-    raw_details: Raw | None = msgspec.field(name="details", default=None)
+    raw_details: MaybeRaw = msgspec.field(name="details", default=None)
     usage: Usage | None = None
     from_hook: bool = False
-    raw_system_message: Raw | None = msgspec.field(name="system_message", default=None)
+    raw_system_message: MaybeRaw = msgspec.field(name="system_message", default=None)
 
     @property
     def details(self) -> JSON:
@@ -206,7 +216,7 @@ class BranchSummary(Struct, frozen=True, omit_defaults=True):
 
     summary: str
     from_id: str
-    raw_details: Raw | None = msgspec.field(name="details", default=None)
+    raw_details: MaybeRaw = msgspec.field(name="details", default=None)
     usage: Usage | None = None
     from_hook: bool = False
 
@@ -220,7 +230,7 @@ class Custom(Struct, frozen=True, omit_defaults=True):
     """An extension's own data, never shown to a model; `custom_type` says whose."""
 
     custom_type: NonEmpty
-    raw_data: Raw | None = msgspec.field(name="data", default=None)
+    raw_data: MaybeRaw = msgspec.field(name="data", default=None)
 
     @property
     def data(self) -> JSON:
@@ -234,7 +244,7 @@ class CustomMessage(Struct, frozen=True, omit_defaults=True):
     custom_type: NonEmpty
     content: tuple[Content, ...]
     display: bool = True
-    raw_details: Raw | None = msgspec.field(name="details", default=None)
+    raw_details: MaybeRaw = msgspec.field(name="details", default=None)
 
     @property
     def details(self) -> JSON:
@@ -276,7 +286,7 @@ class UsageRecord(Struct, frozen=True, omit_defaults=True):
     model: str | None = None
     note: str | None = None
     messages: Count | None = None
-    raw_metadata: Raw | None = msgspec.field(name="metadata", default=None)
+    raw_metadata: MaybeRaw = msgspec.field(name="metadata", default=None)
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -308,9 +318,9 @@ class EntryBase(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     """
 
     type: ClassVar[str]
-    id: str
+    id: NonEmpty
     parent_id: str | None
-    timestamp: datetime
+    timestamp: Moment
     seq: int = 0
     aside: bool = False
     command_id: str | None = None
@@ -411,7 +421,7 @@ class OpaqueEntry(Struct, frozen=True, kw_only=True):
     type: str
     id: str | None
     parent_id: str | None
-    timestamp: datetime
+    timestamp: Moment
     raw: Raw
     seq: int = 0
     aside: bool = False
@@ -494,7 +504,9 @@ def payload_of(entry: KnownEntry) -> Payload:
     return payload
 
 
-def message(role: str, content: ContentLike, *, metadata: Mapping[str, object] | None = None, **fields: object) -> Message:
+def message(
+    role: str, content: ContentLike, *, metadata: Mapping[str, object] | None = None, **fields: object
+) -> Message:
     """Make a message of whatever `append_message` takes.
 
     Args:

@@ -25,6 +25,7 @@
     ├── Closed
     │   ├── SessionClosed
     │   └── HostClosed
+    ├── NotLive
     ├── ReadOnly
     ├── WrongThread
     └── ProjectionFailed
@@ -184,6 +185,10 @@ class SessionClosed(Closed):
 
 class HostClosed(Closed):
     """The host was closed, or belongs to a process that this one was forked from."""
+
+
+class NotLive(TreeringError):
+    """The session is passivated and its store cannot be read without waiting: await `refresh` first."""
 
 
 class ReadOnly(TreeringError):

@@ -1,6 +1,6 @@
 """The ids of a log's entries: each by its ordinal, and the ordinal by the id.
 
-Ids are kept as one run of bytes with their ends, 4 + len(id) bytes each. Finding goes through a dictionary for what
+Ids are kept as one run of bytes with their ends, 8 + len(id) bytes each. Finding goes through a dictionary for what
 came lately and, for what a snapshot or a long scan brought, through one sorted array of (crc32 of the id, ordinal)
 that costs 8 bytes an entry. A crc only proposes; the id itself decides.
 """
@@ -67,10 +67,17 @@ class Ids:
         self._sorted = array("Q", sorted([*self._sorted, *moved]))
         self._recent = {}
 
-    def dump(self) -> tuple[bytes, bytes, bytes]:
+    def dump(self) -> tuple[memoryview, memoryview, memoryview]:
         """Return the column as three runs of bytes for a snapshot."""
         self.settle()
-        return bytes(self._text), self._ends.tobytes(), self._sorted.tobytes()
+        return memoryview(bytes(self._text)), memoryview(self._ends.tobytes()), memoryview(self._sorted.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ids):
+            return NotImplemented
+        return self._ends == other._ends and self._text == other._text
+
+    __hash__ = None  # type: ignore[assignment]  # it changes with every id
 
     @classmethod
     def restore(cls, text: memoryview, ends: memoryview, ordered: memoryview) -> Ids:

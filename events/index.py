@@ -57,14 +57,14 @@ class _Dump(Struct, array_like=True):
 
     version: int
     session_id: str
-    ids: tuple[memoryview | bytes, memoryview | bytes, memoryview | bytes]
-    columns: tuple[memoryview | bytes, ...]
+    ids: tuple[memoryview, memoryview, memoryview]
+    columns: tuple[memoryview, ...]
     type_names: dict[int, str]
     labels: dict[str, LabelMark]
-    info: SessionInfo
+    info: bytes  # JSON, since raw JSON cannot lie in msgpack
     counts: tuple[int, ...]
     times: tuple[datetime, datetime]
-    leaf: int
+    tip: int
     first_user: int
     unresolved: dict[str, list[int]]
 
@@ -76,6 +76,7 @@ class LogIndex:
         header: The log's header.
         ids: The ids by ordinal, and the ordinals by id.
         leaf: The ordinal of the entry that the next append becomes a child of; 0 in an empty session.
+        tip: The ordinal of the last entry that was not appended aside: the leaf, unless it was moved since.
         labels: The label of each labelled entry, by the entry's id, in the order in which they were first set.
         info: What session_info entries said, the later over the earlier.
         last_time: The latest timestamp so far.
@@ -86,6 +87,8 @@ class LogIndex:
     __slots__ = (
         "_last_id",
         "_pending",
+        "_roots",
+        "_type_numbers",
         "_unresolved",
         "boundaries",
         "damaged",
@@ -104,6 +107,7 @@ class LogIndex:
         "message_counts",
         "models",
         "parents",
+        "tip",
         "type_names",
     )
 
@@ -125,10 +129,13 @@ class LogIndex:
         self.last_time = EPOCH
         self.last_message_time = header.timestamp
         self.leaf = 0
+        self.tip = 0
         self.first_user = 0
         self._last_id = ""
         self._pending: list[Entry] = []
         self._unresolved: dict[str, list[int]] = {}
+        self._roots: dict[int, int] = {}
+        self._type_numbers: dict[str, int] = {}
 
     # -- what it knows
 
@@ -243,11 +250,11 @@ class LogIndex:
 
     def _add(self, entry: Entry | None, *, aborted: bool = False) -> None:
         seq = len(self.kinds)
-        if entry is None or entry.id is None:
+        if entry is None or not entry.id:
             self._add_nameless(entry)
             return
         parent = self._parent_of(entry, seq)
-        above = parent if parent > 0 else 0
+        above = max(parent, 0)
         kind = Kind.ABORTED if aborted else self._kind_of(entry)
         self.ids.append(entry.id)
         self.parents.append(parent)
@@ -260,10 +267,9 @@ class LogIndex:
         if self._unresolved:
             self._resolve(entry.id, seq)
         if not entry.aside:
-            self.leaf = seq
+            self.leaf = self.tip = seq
         self._last_id = entry.id
-        if entry.timestamp > self.last_time:
-            self.last_time = entry.timestamp
+        self.last_time = max(self.last_time, entry.timestamp)
         if not aborted:
             self._note(entry, kind, seq)
 
@@ -292,20 +298,33 @@ class LogIndex:
         return MISSING
 
     def _resolve(self, entry_id: str, seq: int) -> None:
-        """Mark as cycles the entries that waited for a parent which turns out to be their own descendant."""
-        for waiting in self._unresolved.pop(entry_id, ()):
-            if self.is_ancestor(waiting, seq):
-                self.parents[waiting] = CYCLE
+        """Mark as a cycle the entry that waited for a parent which turns out to be its own descendant."""
+        waiting = self._unresolved.pop(entry_id, None)
+        if waiting and (root := self._root_of(seq)) in waiting:
+            self.parents[root] = CYCLE
+
+    def _root_of(self, seq: int) -> int:
+        """Return where the path to an entry begins, walking no stretch of it twice."""
+        walked: list[int] = []
+        while seq not in self._roots and self.parents[seq] > 0:
+            walked.append(seq)
+            seq = self.parents[seq]
+        root = self._roots.get(seq, seq)
+        self._roots.update(dict.fromkeys(walked, root))
+        return root
 
     def _kind_of(self, entry: Entry) -> int:
         kind = kind_of(entry)
         if kind is not None:
             return kind
-        for number, name in self.type_names.items():
-            if name == entry.type:
-                return number
-        number = min(Kind.FIRST_UNKNOWN + len(self.type_names), 0xFFFF)
-        self.type_names[number] = entry.type
+        number = self._type_numbers.get(entry.type)
+        if number is None:
+            number = Kind.FIRST_UNKNOWN + len(self.type_names)
+            if number >= Kind.LAST:
+                self.type_names[Kind.LAST] = "unknown"
+                return Kind.LAST
+            self._type_numbers[entry.type] = number
+            self.type_names[number] = entry.type
         return number
 
     def _note(self, entry: Entry, kind: int, seq: int) -> None:
@@ -333,19 +352,19 @@ class LogIndex:
     # -- snapshots
 
     def dump(self) -> bytes:
-        """Return the index as bytes; what is withheld is left out and folded again from the log."""
+        """Return the index as bytes, without what is withheld and without a move of the leaf: both come from elsewhere."""
         return msgspec.msgpack.encode(
             _Dump(
                 version=_SNAPSHOT_VERSION,
                 session_id=self.header.id,
                 ids=self.ids.dump(),
-                columns=tuple(column.tobytes() for column in self._columns()),
+                columns=tuple(memoryview(column.tobytes()) for column in self._columns()),
                 type_names=self.type_names,
                 labels=self.labels,
-                info=self.info,
+                info=msgspec.json.encode(self.info),
                 counts=(*self.message_counts.values(), self.damaged),
                 times=(self.last_time, self.last_message_time),
-                leaf=self.leaf,
+                tip=self.tip,
                 first_user=self.first_user,
                 unresolved=self._unresolved,
             )
@@ -355,28 +374,34 @@ class LogIndex:
     def restore(cls, blob: bytes, header: Header) -> LogIndex | None:
         """Make an index of what `dump` returned, or None where it is of another version or session, or no dump."""
         try:
-            dump = msgspec.msgpack.decode(blob, type=_Dump)
-        except msgspec.MsgspecError:
+            return cls._restored(msgspec.msgpack.decode(blob, type=_Dump), header)
+        except (ValueError, IndexError, OverflowError):
             return None
+
+    @classmethod
+    def _restored(cls, dump: _Dump, header: Header) -> LogIndex | None:
         if dump.version != _SNAPSHOT_VERSION or dump.session_id != header.id:
             return None
         index = cls(header)
         columns = index._columns()
         if len(dump.columns) != len(columns) or len(dump.counts) != len(index.message_counts) + 1:
             return None
-        index.ids = Ids.restore(*(memoryview(part) for part in dump.ids))
+        index.ids = Ids.restore(*dump.ids)
         for column, stored in zip(columns, dump.columns, strict=True):
             del column[:]
             column.frombytes(stored)
             if len(column) != len(index.ids) + 1:
                 return None
+        if not 0 <= dump.tip <= index.head or not 0 <= dump.first_user <= index.head:
+            return None
         index.type_names = dump.type_names
+        index._type_numbers = {name: number for number, name in dump.type_names.items() if number != Kind.LAST}
         index.labels = dump.labels
-        index.info = dump.info
+        index.info = msgspec.json.decode(dump.info, type=SessionInfo)
         *counts, index.damaged = dump.counts
         index.message_counts = dict(zip(MESSAGE_KINDS, counts, strict=True))
         index.last_time, index.last_message_time = dump.times
-        index.leaf = dump.leaf
+        index.leaf = index.tip = dump.tip
         index.first_user = dump.first_user
         index._unresolved = dump.unresolved
         index._last_id = index.ids[index.head] if index.head else ""
@@ -388,7 +413,25 @@ class LogIndex:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LogIndex):
             return NotImplemented
-        return self.seen == other.seen and self.dump() == other.dump()
+        return self._known() == other._known()
+
+    def _known(self) -> tuple[object, ...]:
+        """Everything that a fold learns; where the leaf was moved to is not of it."""
+        return (
+            self.header.id,
+            self.seen,
+            self.ids,
+            self._columns(),
+            self.type_names,
+            list(self.labels.items()),
+            self.info,
+            self.message_counts,
+            self.damaged,
+            self.last_time,
+            self.last_message_time,
+            self.tip,
+            self.first_user,
+            self._unresolved,
+        )
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every entry
-

@@ -37,6 +37,7 @@ class Kind:
     CONTEXT_EDIT: Final = 18
     RESET: Final = 19
     FIRST_UNKNOWN: Final = 32
+    LAST: Final = 0xFFFF
 
 
 MESSAGE_KINDS: Final = range(Kind.USER, Kind.OTHER_MESSAGE + 1)

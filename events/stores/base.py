@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from msgspec import Struct
 
@@ -26,8 +26,9 @@ from ..errors import AppendError, SessionLocked
 Ref: TypeAlias = str
 """The name of a log within its store. It carries no path and no handle; what it maps to is the store's business."""
 
-BlobKind: TypeAlias = Literal["index", "leaf"]
-"""What can be kept beside a log: the index's snapshot (derived) and the leaf record (state)."""
+BlobKind: TypeAlias = str
+"""What is kept beside a log: "index" (the snapshot, derived), "leaf" (the leaf record, state), "view-<name>" (the
+checkpoint of a projection, derived)."""
 
 
 class Cursor(Struct, frozen=True, order=True):
@@ -245,4 +246,25 @@ class Store(Protocol):
 
     async def aclose(self) -> None:
         """Let go of all that the store holds."""
+        ...
+
+
+@runtime_checkable
+class LocalStore(Protocol):
+    """What a store on this machine can do without waiting, in the sense of the methods of `Store` without `_now`.
+
+    A session that was let go answers reads of its index through these; a store without them makes such a read an error
+    that says to take the session up first.
+    """
+
+    def open_now(self, ref: Ref) -> Opening:
+        """See `Store.open`."""
+        ...
+
+    def load_now(self, ref: Ref, kind: BlobKind) -> Blob | None:
+        """See `Store.load`."""
+        ...
+
+    def read_now(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        """See `Store.read`."""
         ...

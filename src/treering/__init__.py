@@ -1,0 +1,219 @@
+"""The session layer for hosts that run many LLM agents at once.
+
+General layout: `events` says what is written (entries, dialects, logs, stores), `projections` what is read (context,
+tree, labels, subscriptions), `actors` who acts (commands, session actors, the host). Arrows point that way only; this
+front door re-exports what programs use. A session is an append-only tree of entries in one JSONL file; one actor owns
+it and is the only one that writes; views are folded from the entries and streamed to whoever follows::
+
+    async with treering.SessionHost("~/sessions") as host:
+        session = await host.create(cwd="/work/project")
+        await session.append_message("user", "Hello")
+        context = await session.context()
+"""
+
+from __future__ import annotations
+
+from .actors.commands import AppendOptions as AppendOptions
+from .actors.host import SessionHost as SessionHost
+from .actors.listing import SessionChanged as SessionChanged
+from .actors.runtime import Limits as Limits
+from .actors.session import Session as Session
+from .actors.statistics import HostStatistics as HostStatistics
+from .actors.statistics import SessionStatistics as SessionStatistics
+from .events.content import Content as Content
+from .events.content import ContentLike as ContentLike
+from .events.content import ImagePart as ImagePart
+from .events.content import TextPart as TextPart
+from .events.content import ThinkingPart as ThinkingPart
+from .events.content import ToolResultPart as ToolResultPart
+from .events.content import ToolUsePart as ToolUsePart
+from .events.content import file_text as file_text
+from .events.content import image as image
+from .events.content import plain_text as plain_text
+from .events.content import text as text
+from .events.content import thinking as thinking
+from .events.content import tool_result as tool_result
+from .events.content import tool_use as tool_use
+from .events.entries import BashExecution as BashExecution
+from .events.entries import BranchSummary as BranchSummary
+from .events.entries import BranchSummaryEntry as BranchSummaryEntry
+from .events.entries import Compaction as Compaction
+from .events.entries import CompactionEntry as CompactionEntry
+from .events.entries import ContextEdit as ContextEdit
+from .events.entries import ContextEditEntry as ContextEditEntry
+from .events.entries import Custom as Custom
+from .events.entries import CustomEntry as CustomEntry
+from .events.entries import CustomMessage as CustomMessage
+from .events.entries import CustomMessageEntry as CustomMessageEntry
+from .events.entries import Entry as Entry
+from .events.entries import Header as Header
+from .events.entries import Label as Label
+from .events.entries import LabelEntry as LabelEntry
+from .events.entries import Message as Message
+from .events.entries import MessageEntry as MessageEntry
+from .events.entries import ModelChange as ModelChange
+from .events.entries import ModelChangeEntry as ModelChangeEntry
+from .events.entries import OpaqueEntry as OpaqueEntry
+from .events.entries import Payload as Payload
+from .events.entries import SessionInfo as SessionInfo
+from .events.entries import SessionInfoEntry as SessionInfoEntry
+from .events.entries import ThinkingLevel as ThinkingLevel
+from .events.entries import ThinkingLevelEntry as ThinkingLevelEntry
+from .events.entries import ToolExecution as ToolExecution
+from .events.entries import ToolExecutionEntry as ToolExecutionEntry
+from .events.entries import Usage as Usage
+from .events.entries import UsageEntry as UsageEntry
+from .events.entries import UsageRecord as UsageRecord
+from .events.entries import message as message
+from .events.errors import AppendError as AppendError
+from .events.errors import AppendFailed as AppendFailed
+from .events.errors import AppendInDoubt as AppendInDoubt
+from .events.errors import Closed as Closed
+from .events.errors import CommandConflict as CommandConflict
+from .events.errors import Conflict as Conflict
+from .events.errors import CorruptTree as CorruptTree
+from .events.errors import DialectCannot as DialectCannot
+from .events.errors import EntryNotFound as EntryNotFound
+from .events.errors import HostClosed as HostClosed
+from .events.errors import InvalidEntry as InvalidEntry
+from .events.errors import InvalidInput as InvalidInput
+from .events.errors import InvalidSessionId as InvalidSessionId
+from .events.errors import LeafMoved as LeafMoved
+from .events.errors import LogError as LogError
+from .events.errors import LogReplaced as LogReplaced
+from .events.errors import NotASession as NotASession
+from .events.errors import NotFound as NotFound
+from .events.errors import NotLive as NotLive
+from .events.errors import ProjectionFailed as ProjectionFailed
+from .events.errors import ReadOnly as ReadOnly
+from .events.errors import SessionClosed as SessionClosed
+from .events.errors import SessionExists as SessionExists
+from .events.errors import SessionLocked as SessionLocked
+from .events.errors import SessionNotFound as SessionNotFound
+from .events.errors import TreeringError as TreeringError
+from .events.errors import UnsafeCut as UnsafeCut
+from .events.errors import UnsupportedVersion as UnsupportedVersion
+from .events.errors import Where as Where
+from .events.errors import WrongThread as WrongThread
+from .events.stores.base import Cursor as Cursor
+from .projections.base import Projection as Projection
+from .projections.changes import Changed as Changed
+from .projections.changes import Snapshot as Snapshot
+from .projections.context import Context as Context
+from .projections.context import ContextChange as ContextChange
+from .projections.context import ContextMessage as ContextMessage
+from .projections.context import ModelRef as ModelRef
+from .projections.feed import Reset as Reset
+from .projections.feed import Transient as Transient
+from .projections.labels import LabelChange as LabelChange
+from .projections.subscriptions import EntrySubscription as EntrySubscription
+from .projections.subscriptions import ViewSubscription as ViewSubscription
+from .projections.summary import SessionSummary as SessionSummary
+from .projections.tree import Tree as Tree
+from .projections.tree import TreeChange as TreeChange
+from .projections.tree import TreeNode as TreeNode
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AppendError",
+    "AppendFailed",
+    "AppendInDoubt",
+    "AppendOptions",
+    "BashExecution",
+    "BranchSummary",
+    "BranchSummaryEntry",
+    "Changed",
+    "Closed",
+    "CommandConflict",
+    "Compaction",
+    "CompactionEntry",
+    "Conflict",
+    "Content",
+    "ContentLike",
+    "Context",
+    "ContextChange",
+    "ContextEdit",
+    "ContextEditEntry",
+    "ContextMessage",
+    "CorruptTree",
+    "Cursor",
+    "Custom",
+    "CustomEntry",
+    "CustomMessage",
+    "CustomMessageEntry",
+    "DialectCannot",
+    "Entry",
+    "EntryNotFound",
+    "EntrySubscription",
+    "Header",
+    "HostClosed",
+    "HostStatistics",
+    "ImagePart",
+    "InvalidEntry",
+    "InvalidInput",
+    "InvalidSessionId",
+    "Label",
+    "LabelChange",
+    "LabelEntry",
+    "LeafMoved",
+    "Limits",
+    "LogError",
+    "LogReplaced",
+    "Message",
+    "MessageEntry",
+    "ModelChange",
+    "ModelChangeEntry",
+    "ModelRef",
+    "NotASession",
+    "NotFound",
+    "NotLive",
+    "OpaqueEntry",
+    "Payload",
+    "Projection",
+    "ProjectionFailed",
+    "ReadOnly",
+    "Reset",
+    "Session",
+    "SessionChanged",
+    "SessionClosed",
+    "SessionExists",
+    "SessionHost",
+    "SessionInfo",
+    "SessionInfoEntry",
+    "SessionLocked",
+    "SessionNotFound",
+    "SessionStatistics",
+    "SessionSummary",
+    "Snapshot",
+    "TextPart",
+    "ThinkingLevel",
+    "ThinkingLevelEntry",
+    "ThinkingPart",
+    "ToolExecution",
+    "ToolExecutionEntry",
+    "ToolResultPart",
+    "ToolUsePart",
+    "Transient",
+    "Tree",
+    "TreeChange",
+    "TreeNode",
+    "TreeringError",
+    "UnsafeCut",
+    "UnsupportedVersion",
+    "Usage",
+    "UsageEntry",
+    "UsageRecord",
+    "ViewSubscription",
+    "Where",
+    "WrongThread",
+    "__version__",
+    "file_text",
+    "image",
+    "message",
+    "plain_text",
+    "text",
+    "thinking",
+    "tool_result",
+    "tool_use",
+]

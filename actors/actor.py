@@ -1,0 +1,494 @@
+"""The actor that owns one session and is the only one that writes its log.
+
+Commands come in through a bounded mailbox. Whatever waits is taken as one batch: decided against the state, written in
+one go, made durable, folded, published, answered. While nothing waits and the store can write at once, a command runs
+to completion on its caller's task, in the same steps and with the same results, and no task is needed; with the first
+contention the mailbox serves, by a task that ends when it is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import anyio
+from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from msgspec import Struct, UnsetType
+
+from ..events.entries import Entry, OpaqueEntry
+from ..events.errors import (
+    AppendFailed,
+    DialectCannot,
+    EntryNotFound,
+    InvalidEntry,
+    LeafMoved,
+    LogReplaced,
+    SessionNotFound,
+    TreeringError,
+)
+from ..events.stores import base as stores
+from ..events.stores.base import Committed, Cursor, Failed, Fenced, Lease, Outcome
+from ..events.telemetry import logger
+from ..projections import feed
+from .commands import Append, Command, MoveLeaf
+from .decide import NO_ENTRIES, Draft, Entries, decide, wanted
+from .leaf_record import encode_leaf
+from .open_log import OpenLog
+from .runtime import Runtime
+
+Made: TypeAlias = list[Entry]
+"""What a command made: the entries, empty for a move of the leaf."""
+
+_TRIES_MAX = 64
+
+
+class Landed(Struct, frozen=True):
+    """Answer with entries that are in the log already, at ordinals that only the log knows."""
+
+    ids: tuple[str, ...]
+
+
+class Mail:
+    """A command with a place for its reply."""
+
+    __slots__ = ("_done", "_error", "_made", "command")
+
+    def __init__(self, command: Command | Landed) -> None:
+        self.command = command
+        self._done = anyio.Event()
+        self._made: Made | None = None
+        self._error: Exception | None = None
+
+    def answer(self, made: Made) -> None:
+        """Reply with what was made."""
+        self._made = made
+        self._done.set()
+
+    def refuse(self, error: Exception) -> None:
+        """Reply with an error."""
+        self._error = error
+        self._done.set()
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a reply."""
+        return self._done.is_set()
+
+    async def reply(self) -> Made:
+        """Wait for the reply."""
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._made is not None
+        return self._made
+
+
+class _Decided:
+    """What one command comes to: its entries as values and as lines; no lines where it was carried out before."""
+
+    __slots__ = ("entries", "lines", "mail")
+
+    def __init__(self, entries: list[Entry], lines: list[bytes]) -> None:
+        self.mail: Mail | None = None
+        self.entries = entries
+        self.lines = lines
+
+
+class SessionActor:
+    """Owns one session's log from activation to passivation.
+
+    Attributes:
+        log: The log: its index and the way to its bodies.
+        recent: Whether it was used since the host last looked for idle sessions.
+    """
+
+    __slots__ = (
+        "_header_block",
+        "_lease",
+        "_quiet",
+        "_receiver",
+        "_runtime",
+        "_sender",
+        "_serving",
+        "_stale",
+        "log",
+        "recent",
+    )
+
+    def __init__(self, runtime: Runtime, lease: Lease, log: OpenLog, *, header_block: bytes | None) -> None:
+        self._runtime = runtime
+        self._lease = lease
+        self._header_block = header_block
+        self._sender: MemoryObjectSendStream[Mail] | None = None
+        self._receiver: MemoryObjectReceiveStream[Mail] | None = None
+        self._serving = False
+        self._stale = False
+        self._quiet: anyio.Event | None = None
+        self.log = log
+        self.recent = True
+
+    @property
+    def lease(self) -> Lease:
+        """The right to append to the log."""
+        return self._lease
+
+    @property
+    def mailbox_depth(self) -> int:
+        """How many commands wait."""
+        return 0 if self._receiver is None else self._receiver.statistics().current_buffer_used
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._serving
+
+    # -- taking commands
+
+    async def perform(self, command: Command) -> Made:
+        """Carry out a command and return what it made.
+
+        A caller that is cancelled has its command not taken, or carried out whole.
+        """
+        request: Command | Landed = command
+        if isinstance(command, Append) and not self._serving and not self._stale:
+            await checkpoint_if_cancelled()
+            done = self._perform_now(command)
+            if isinstance(done, list):
+                await self._give_turn()
+                return done
+            request = done
+        mail = Mail(request)
+        if self._sender is None:
+            self._sender, self._receiver = anyio.create_memory_object_stream[Mail](self._runtime.limits.mailbox_max)
+        if not self._serving:
+            self._serving = True
+            self._runtime.spawn(self._serve)
+        await self._sender.send(mail)
+        return await mail.reply()
+
+    async def _give_turn(self) -> None:
+        """Let the event loop have its turn when inline commands have run for long enough."""
+        runtime = self._runtime
+        if runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
+            await cancel_shielded_checkpoint()
+            runtime.turn_at = runtime.timer()
+
+    async def _serve(self) -> None:
+        """Serve the mailbox until it is empty."""
+        try:
+            with anyio.CancelScope(shield=True):
+                while mails := self._take():
+                    await self._run(mails)
+        finally:
+            self._serving = False
+            if self._quiet is not None:
+                self._quiet.set()
+                self._quiet = None
+
+    def _take(self) -> list[Mail]:
+        """Take what waits, as much as one batch may hold."""
+        assert self._receiver is not None
+        mails: list[Mail] = []
+        while len(mails) < self._runtime.limits.batch_max:
+            try:
+                mails.append(self._receiver.receive_nowait())
+            except anyio.WouldBlock:
+                break
+        return mails
+
+    # -- carrying them out
+
+    def _perform_now(self, command: Append) -> Made | Append | Landed:
+        """Carry out an append without waiting, or return what is left to do through the mailbox."""
+        draft = Draft(self.log.index)
+        if wanted(draft, command):
+            return command
+        decided = self._decide(draft, command, NO_ENTRIES)
+        request = self._request([decided])
+        started = self._runtime.timer()
+        outcome = self._runtime.store.try_append(request)
+        if outcome is None or isinstance(outcome, Fenced):
+            return command
+        if isinstance(outcome, Committed):
+            if self._as_expected(request, outcome):
+                self._take_in([decided], outcome, started)
+                return decided.entries
+            self._stale = True
+            return Landed(tuple(entry.id or "" for entry in decided.entries))
+        self._stale = True
+        self._runtime.counters.failures += 1
+        raise outcome.error
+
+    async def _run(self, mails: list[Mail]) -> None:
+        """Carry out a batch; every command has its reply when this returns."""
+        waiting = mails
+        try:
+            for _ in range(_TRIES_MAX):
+                waiting = await self._attempt(waiting)
+                if not waiting:
+                    return
+            raise AppendFailed("another program keeps appending to this log: try again when it is quiet")
+        except TreeringError as error:
+            self._refuse(mails, error)
+        except Exception as error:
+            self._stale = True
+            logger().exception("actor_failed", session_id=self.log.index.header.id)
+            self._refuse(mails, error)
+
+    @staticmethod
+    def _refuse(mails: Sequence[Mail], error: Exception) -> None:
+        for mail in mails:
+            if not mail.answered:
+                mail.refuse(error)
+
+    async def _attempt(self, mails: Sequence[Mail]) -> list[Mail]:
+        """Carry out what can be carried out against the state as it is, and return what has to be tried again."""
+        if self._stale:
+            await self._recover()
+        draft = Draft(self.log.index)
+        group: list[_Decided] = []
+        for position, mail in enumerate(mails):
+            command = mail.command
+            alone = not isinstance(command, Append) or len(command.payloads) > 1 or bool(wanted(draft, command))
+            if group and (alone or not isinstance(command, Append)):
+                again = await self._commit(group)
+                group = []
+                if again or self._stale:
+                    return [*again, *mails[position:]]
+                draft = Draft(self.log.index)
+            if isinstance(command, Append):
+                decided = await self._decide_mail(draft, mail, command)
+                if decided is not None:
+                    group.append(decided)
+            elif isinstance(command, MoveLeaf):
+                await self._move(mail, command)
+                draft = Draft(self.log.index)
+            else:
+                await self._answer_landed(mail, command.ids)
+            if group and alone:
+                again = await self._commit(group)
+                group = []
+                if again or self._stale:
+                    return [*again, *mails[position + 1 :]]
+                draft = Draft(self.log.index)
+        return await self._commit(group) if group else []
+
+    async def _decide_mail(self, draft: Draft, mail: Mail, command: Append) -> _Decided | None:
+        """Decide one command of a batch, or reply where it is refused or was carried out before."""
+        try:
+            seqs = wanted(draft, command)
+            entries = await self.log.entries_at(seqs) if seqs else NO_ENTRIES
+            decided = self._decide(draft, command, entries)
+        except LogReplaced:
+            raise
+        except TreeringError as error:
+            mail.refuse(error)
+            return None
+        if not decided.lines:
+            mail.answer(decided.entries)
+            return None
+        decided.mail = mail
+        return decided
+
+    def _decide(self, draft: Draft, command: Append, entries: Entries) -> _Decided:
+        """Decide a command and write its lines; what is kept of an entry is what its line says."""
+        dialect = self.log.dialect
+        made, new = decide(draft, command, self._runtime.now(), self._runtime.new_id, dialect, entries)
+        if not new:
+            return _Decided(list(made), [])
+        if command.aside and not dialect.can_append_aside:
+            raise DialectCannot(
+                f"a {dialect.name} file cannot say that an entry does not become the leaf: use a native session"
+            )
+        decided = _Decided([], [])
+        for entry in made:
+            line = dialect.encode(entry)
+            read = dialect.decode(line[:-1], entry.seq)
+            if read is None or isinstance(read, OpaqueEntry):
+                raise InvalidEntry(
+                    f"this {entry.type} entry would not be read back: {read.reason if read else 'no JSON'}"
+                )
+            decided.entries.append(read)
+            decided.lines.append(line)
+        for entry in made:
+            draft.add(entry)
+        return decided
+
+    # -- writing
+
+    def _request(self, group: Sequence[_Decided]) -> stores.Append:
+        lines = tuple(group[0].lines) if len(group) == 1 else tuple(line for each in group for line in each.lines)
+        return stores.Append(
+            self._lease,
+            Cursor(self.log.generation, self.log.index.seen),
+            lines,
+            len(group) == 1 and len(lines) > 1,
+            self._header_block,
+            self.log.dialect,
+        )
+
+    @staticmethod
+    def _as_expected(request: stores.Append, outcome: Committed) -> bool:
+        """Tell whether the lines landed where they were meant to, with no other program's before them."""
+        return outcome.head.seq == request.expected_head.seq + len(request.lines)
+
+    async def _commit(self, group: Sequence[_Decided]) -> list[Mail]:
+        """Write a group of commands and reply to each, or return those that have to be decided again."""
+        request = self._request(group)
+        started = self._runtime.timer()
+        outcome = self._runtime.store.try_append(request)
+        if outcome is None:
+            (outcome,) = await self._runtime.store.append([request])
+        return await self._settle(group, request, outcome, started)
+
+    async def _settle(
+        self, group: Sequence[_Decided], request: stores.Append, outcome: Outcome, started: float
+    ) -> list[Mail]:
+        mails = [each.mail for each in group if each.mail is not None]
+        if isinstance(outcome, Committed):
+            if self._as_expected(request, outcome):
+                self._take_in(group, outcome, started)
+                for each in group:
+                    if each.mail is not None:
+                        each.mail.answer(each.entries)
+            else:
+                await self._recover()
+                for each in group:
+                    if each.mail is not None:
+                        await self._answer_landed(each.mail, [entry.id or "" for entry in each.entries])
+            return []
+        self._stale = True
+        if isinstance(outcome, Fenced):
+            return mails
+        self._runtime.counters.failures += 1
+        if isinstance(outcome, Failed):
+            await self._answer_prefix(group, outcome)
+        self._refuse(mails, outcome.error)
+        return []
+
+    def _take_in(self, group: Sequence[_Decided], outcome: Committed, started: float) -> None:
+        """Make what was committed part of the state and of every view."""
+        log = self.log
+        log.generation = outcome.head.generation
+        self._header_block = None
+        size = 0
+        count = 0
+        try:
+            for each in group:
+                for entry, line in zip(each.entries, each.lines, strict=True):
+                    log.appended(entry, len(line))
+                    size += len(line)
+                    count += 1
+        except BaseException:
+            self._stale = True
+            raise
+        self._runtime.counters.committed(count, size, self._runtime.timer() - started)
+        if self._runtime.touched.listeners:
+            self._runtime.touched.add(log.ref)
+
+    async def _answer_prefix(self, group: Sequence[_Decided], outcome: Failed) -> None:
+        """Reply to the commands of a failed write whose lines landed whole."""
+        await self._recover()
+        for each in group:
+            ids = [entry.id or "" for entry in each.entries]
+            if each.mail is not None and all(self.log.index.find(entry_id) for entry_id in ids):
+                await self._answer_landed(each.mail, ids)
+
+    async def _answer_landed(self, mail: Mail, ids: Sequence[str]) -> None:
+        """Reply with entries that are in the log."""
+        seqs = [self.log.index.find(entry_id) for entry_id in ids]
+        if not all(seqs):
+            mail.refuse(AppendFailed("another program removed what was just appended: append it again"))
+            return
+        entries = await self.log.entries_at(seqs)
+        mail.answer([entry for seq in seqs if (entry := entries[seq]) is not None])
+
+    # -- the leaf
+
+    async def _move(self, mail: Mail, command: MoveLeaf) -> None:
+        index = self.log.index
+        try:
+            if not isinstance(command.expected_leaf, UnsetType) and command.expected_leaf != index.leaf_id:
+                raise LeafMoved(
+                    f"the leaf is {index.leaf_id!r} and not {command.expected_leaf!r}: read the session again"
+                )
+            seq = 0
+            if command.entry_id is not None:
+                seq = index.find(command.entry_id)
+                if not seq:
+                    raise EntryNotFound(command.entry_id)
+            if self._header_block is None:
+                head = Cursor(self.log.generation, index.seen)
+                await self._runtime.store.save(self._lease, "leaf", head, encode_leaf(command.entry_id))
+        except (TreeringError, OSError) as error:
+            mail.refuse(error)
+            return
+        index.move_leaf(seq)
+        if self.log.feed is not None:
+            self.log.feed.publish(feed.LeafMoved(seq))
+        mail.answer([])
+
+    # -- the log as others leave it
+
+    async def refresh(self) -> None:
+        """Take in what another program may have appended to a file that is shared with it."""
+        if self.log.dialect.shared and self._header_block is None and not self._serving:
+            try:
+                await self.log.catch_up()
+            except LogReplaced:
+                self._stale = True
+                raise
+
+    async def _recover(self) -> None:
+        """Look at the log again after an error, another program's append, or a doubt.
+
+        Raises:
+            LogReplaced: It is another log now; from here on, that one is served.
+        """
+        head = await self._runtime.store.resolve(self._lease)
+        if self._header_block is not None and head.seq == 0 and not head.generation:
+            self._stale = False
+            return
+        if head.generation != self.log.generation and self.log.generation:
+            await self._reopen(head)
+            self._stale = False
+            raise LogReplaced(
+                f"{self.log.ref} was replaced, shortened or removed by another program: read the session again"
+            )
+        self.log.generation = head.generation
+        await self.log.catch_up()
+        self._header_block = None
+        self._stale = False
+
+    async def _reopen(self, head: Cursor) -> None:
+        """Serve the log that stands where the old one was."""
+        old = self.log
+        try:
+            opening = await self._runtime.store.open(old.ref)
+        except SessionNotFound:
+            self._header_block = old.dialect.encode_header(old.index.header)
+            self.log = OpenLog(self._runtime, old.ref, old.index.header, old.dialect, head.generation)
+        else:
+            self.log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
+            await self.log.catch_up()
+        self.log.feed = old.feed
+        if self.log.feed is not None:
+            self.log.feed.publish(feed.Reset(Cursor(self.log.generation, 0)))
+
+    # -- passivation
+
+    async def quiet(self) -> None:
+        """Wait until every command that was accepted has its answer."""
+        while self._serving:
+            if self._quiet is None:
+                self._quiet = anyio.Event()
+            await self._quiet.wait()
+
+    async def passivate(self) -> None:
+        """Keep the index's snapshot where the log has grown enough, and let the log go."""
+        index = self.log.index
+        grown = index.head - self.log.snapshot_at
+        if grown >= self._runtime.limits.snapshot_after_lines and self._header_block is None and not self._stale:
+            await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
+        await self._runtime.store.release([self._lease])

@@ -1,0 +1,172 @@
+"""What a host does for its handles: finds the actor behind each, and the views over it.
+
+This is the inside of `SessionHost`; programs do not see it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, TypeVar
+
+from ..events.dialects.base import Dialect
+from ..events.entries import Header
+from ..events.errors import HostClosed, WrongThread
+from ..events.index import LogIndex
+from ..events.stores.base import Ref
+from ..events.stores.files import FileStore
+from ..projections.base import Projection
+from ..projections.feed import Feed, Transient
+from ..projections.source import Source
+from ..projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
+from ..projections.views import SharedView, Stepper
+from .folds import Folds
+from .follower import Follower
+from .naming import checked_id, new_ref
+from .open_log import OpenLog
+from .registry import Birth, Registry
+from .runtime import Runtime
+
+V = TypeVar("V")
+
+_BUILT_IN: dict[str, type[Stepper[Any, Any]]] = {
+    "context": ContextStepper,
+    "tree": TreeStepper,
+    "labels": LabelStepper,
+}
+
+
+class OwnedSource:
+    """A session that this host owns, as the views see it; it is taken up whenever it is read."""
+
+    __slots__ = ("_birth", "_core", "_ref")
+
+    def __init__(self, core: HostCore, ref: Ref, birth: Birth | None) -> None:
+        self._core = core
+        self._ref = ref
+        self._birth = birth
+
+    def open_feed(self) -> Feed:
+        """Return the session's feed, and count one more subscriber."""
+        return self._core.registry.feed(self._ref)
+
+    def close_feed(self) -> None:
+        """Count one subscriber less."""
+        self._core.registry.feed_left(self._ref)
+
+    async def ready(self) -> OpenLog:
+        """Return the session's log, taking the session up and catching up with other programs."""
+        actor = await self._core.registry.actor(self._ref, self._birth)
+        await actor.refresh()
+        return actor.log
+
+
+class HostCore:
+    """The actors, followers and views of one host.
+
+    Attributes:
+        runtime: The seams, bounds and counters.
+        registry: The live actors.
+        dialect: What new sessions are written in.
+    """
+
+    def __init__(self, runtime: Runtime, dialect: Dialect) -> None:
+        self.runtime = runtime
+        self.dialect = dialect
+        self.folds = Folds(runtime)
+        self.registry = Registry(runtime, self.folds.save)
+        self._views: dict[tuple[Ref, str], SharedView[Any, Any]] = {}
+        self._thread = threading.get_ident()
+        self._dead = False
+
+    def new_header(
+        self,
+        session_id: str | None,
+        *,
+        dialect: Dialect | None = None,
+        cwd: str | None = None,
+        parent_session: str | None = None,
+        parent_entry: str | None = None,
+        key: str | None = None,
+    ) -> tuple[Header, Ref]:
+        """Make the header of a new session, and the name of its log.
+
+        Raises:
+            InvalidSessionId: The id cannot name a file.
+        """
+        dialect = dialect or self.dialect
+        header = Header(
+            id=checked_id(session_id) if session_id is not None else self.runtime.new_id(),
+            version=dialect.version,
+            timestamp=self.runtime.now(),
+            cwd=cwd,
+            parent_session=parent_session,
+            parent_entry=parent_entry,
+            key=key,
+        )
+        return header, new_ref(dialect, header)
+
+    def check(self) -> None:
+        """Refuse calls that cannot be served.
+
+        Raises:
+            HostClosed: The host was closed, or this process was forked from the one that it lives in.
+            WrongThread: The call comes from another thread than the host's.
+        """
+        if self.registry.closing:
+            why = "belongs to the process that this one was forked from" if self._dead else "is closed"
+            raise HostClosed(f"the host {why}: open another one")
+        if threading.get_ident() != self._thread:
+            raise WrongThread("the handle belongs to the event loop of another thread: use SyncHost from threads")
+
+    def die(self) -> None:
+        """Serve no more: this is the child of a fork."""
+        self._dead = True
+        self.registry.closing = True
+
+    def path_of(self, ref: Ref) -> str | None:
+        """Return the path of a session's file, or None where the store keeps no files."""
+        store = self.runtime.store
+        return str(store.path_of(ref)) if isinstance(store, FileStore) else None
+
+    # -- reading
+
+    def source(self, ref: Ref, birth: Birth | None, follower: Follower | None) -> Source:
+        """Return what the views of a session read from."""
+        return follower if follower is not None else OwnedSource(self, ref, birth)
+
+    def index(self, ref: Ref, birth: Birth | None, follower: Follower | None) -> tuple[LogIndex, str]:
+        """Return a session's index and generation at once, reading the log's beside files where it was let go."""
+        if follower is not None:
+            return follower.log.index, follower.log.generation
+        actor = self.registry.live(ref)
+        if actor is not None:
+            return actor.log.index, actor.log.generation
+        return OpenLog.peek(self.runtime, ref, birth.header if birth else None)
+
+    async def view(self, log: OpenLog, projection: Projection[V, Any], *, anew: bool) -> V:
+        """Return the value of a projection."""
+        return await self.folds.value(log, projection, anew=anew)
+
+    # -- following
+
+    def shared_view(self, ref: Ref, source: Source, view: str | Projection[Any, Any]) -> SharedView[Any, Any]:
+        """Return the view that a session's subscribers share, making it for the first of them."""
+        stepper = _BUILT_IN[view]() if isinstance(view, str) else FoldStepper(view)
+        key = (ref, stepper.name)
+        shared = self._views.get(key)
+        if shared is None or not shared.followed:
+            self._views = {each: held for each, held in self._views.items() if held.followed}
+            shared = self._views[key] = SharedView(source, stepper)
+        return shared
+
+    def emit(self, ref: Ref, event: Transient) -> None:
+        """Show a transient event to a session's subscribers."""
+        feed = self.registry.feed_of(ref)
+        if feed is not None:
+            feed.publish(event, len(event.raw))
+
+    async def quiet(self, ref: Ref) -> None:
+        """Wait until every command that a session accepted has its answer."""
+        actor = self.registry.live(ref)
+        if actor is not None:
+            await actor.quiet()

@@ -1,0 +1,32 @@
+"""The leaf record: where the leaf was moved to since the last append.
+
+A move of the leaf writes nothing to the log. It stands beside it, and holds as long as the log ends where it did then::
+
+    {"leaf":"5f0c..."}
+
+`null` means that the leaf was taken away: the next entry becomes a root.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+
+
+class LeafRecord(Struct, frozen=True):
+    """The id of the leaf, or None."""
+
+    leaf: str | None
+
+
+def encode_leaf(entry_id: str | None) -> bytes:
+    """Return the record as bytes."""
+    return msgspec.json.encode(LeafRecord(entry_id))
+
+
+def decode_leaf(data: bytes) -> LeafRecord | None:
+    """Return the record, or None where the bytes are none."""
+    try:
+        return msgspec.json.decode(data, type=LeafRecord)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,62 @@
+"""What sessions and their logs are called."""
+
+from __future__ import annotations
+
+from ..events.dialects.base import Dialect
+from ..events.dialects.native import NativeDialect
+from ..events.dialects.omp import OmpDialect
+from ..events.dialects.pi import PiDialect, pi_directory_name, pi_file_name
+from ..events.entries import Header
+from ..events.errors import InvalidInput, InvalidSessionId
+from ..events.stores.base import Ref
+
+SUFFIX = ".jsonl"
+"""How the name of a log ends."""
+
+_ID_BYTES_MAX = 255 - len(SUFFIX)
+
+
+def dialect_named(name: str) -> Dialect:
+    """Return a dialect by its name: "native", "pi" or "omp".
+
+    Raises:
+        InvalidInput: There is no such dialect.
+    """
+    if name == "native":
+        return NativeDialect()
+    if name == "pi":
+        return PiDialect()
+    if name == "omp":
+        return OmpDialect()
+    raise InvalidInput(f"there is no dialect {name!r} to write: choose native, pi or omp")
+
+
+def current(dialect: Dialect) -> Dialect:
+    """Return the dialect in which a log of an older version is written anew."""
+    return dialect_named(dialect.name) if dialect.old else dialect
+
+
+def checked_id(session_id: str) -> str:
+    """Return a session id that can name a file.
+
+    Raises:
+        InvalidSessionId: It is empty, too long, a name of directories, or holds a separator or a control character.
+    """
+    if not session_id or session_id in (".", ".."):
+        raise InvalidSessionId(f"{session_id!r} is no session id: give one that can name a file")
+    if len(session_id.encode("utf-8", "surrogatepass")) > _ID_BYTES_MAX:
+        raise InvalidSessionId(f"the session id {session_id[:40]!r}... is longer than {_ID_BYTES_MAX} bytes")
+    wrong = next((char for char in session_id if char in "/\\" or ord(char) < 32 or 0xD800 <= ord(char) < 0xE000), None)
+    if wrong is not None:
+        raise InvalidSessionId(
+            f"the session id {session_id!r} holds {wrong!r}: leave out separators and control characters"
+        )
+    return session_id
+
+
+def new_ref(dialect: Dialect, header: Header) -> Ref:
+    """Return the name of the log of a new session, as its dialect names files."""
+    if dialect.name == "native":
+        return header.id + SUFFIX
+    name = pi_file_name(header)
+    return f"{pi_directory_name(header.cwd)}/{name}" if header.cwd is not None else name

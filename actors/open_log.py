@@ -1,0 +1,240 @@
+"""A log that is open: its index, and the way to what its lines say.
+
+Owner and follower alike read through this. It folds what is new, reads bodies in pages, and keeps decoded entries in
+the host's cache. It writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from itertools import count
+
+from msgspec import Raw
+
+from ..events.dialects.base import Dialect
+from ..events.entries import Entry, Header, OpaqueEntry
+from ..events.errors import NotLive, SessionNotFound
+from ..events.ids import RECENT_MAX
+from ..events.index import LogIndex
+from ..events.kinds import Kind
+from ..events.stores.base import Blob, Cursor, LocalStore, Page, Ref
+from ..events.telemetry import logger
+from ..projections.context import Context, boundary, build, plan
+from ..projections.feed import EntryAdded, Feed
+from .leaf_record import decode_leaf
+from .runtime import Runtime
+
+_SCAN_INLINE_MAX = 64 * 1024
+_BODIES_AT_ONCE = 256
+_numbers = count(1)
+
+
+class OpenLog:
+    """The index and the bodies of one log.
+
+    Attributes:
+        ref: The log's name in the store.
+        index: What is known of its lines.
+        dialect: How its lines are written.
+        generation: The history that the index belongs to.
+        feed: What subscribers share, while there are any.
+    """
+
+    __slots__ = ("_number", "_runtime", "dialect", "feed", "generation", "index", "ref", "snapshot_at")
+
+    def __init__(self, runtime: Runtime, ref: Ref, header: Header, dialect: Dialect, generation: str) -> None:
+        self._runtime = runtime
+        self._number = next(_numbers)
+        self.ref = ref
+        self.index = LogIndex(header)
+        self.dialect = dialect
+        self.generation = generation
+        self.feed: Feed | None = None
+        self.snapshot_at = 0
+
+    @classmethod
+    def peek(cls, runtime: Runtime, ref: Ref, birth: Header | None) -> tuple[LogIndex, str]:
+        """Read a log's index at once, without taking the session up.
+
+        Args:
+            runtime: The host's seams; its store must be a `LocalStore`.
+            ref: The name of the log.
+            birth: The header of a session that may not have been written to yet.
+
+        Raises:
+            SessionNotFound: There is no such log, and no header was given.
+            NotLive: The store cannot read without waiting.
+        """
+        store = runtime.store
+        if not isinstance(store, LocalStore):
+            raise NotLive(f"session {ref!r} is passivated and its store is remote: await `refresh` first")
+        try:
+            opening = store.open_now(ref)
+        except SessionNotFound:
+            if birth is None:
+                raise
+            return LogIndex(birth), ""
+        log = cls(runtime, ref, opening.header, opening.dialect, opening.head.generation)
+        snapshot, leaf = store.load_now(ref, "index"), store.load_now(ref, "leaf")
+        if snapshot is not None:
+            log.restore(snapshot)
+        more = True
+        while more:
+            page = store.read_now(ref, log.generation, log.index.seen)
+            more = page.more and bool(page.lines)
+            log._fold_page(page)
+        log.restore_leaf(leaf)
+        return log.index, log.generation
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where the visible log ends."""
+        return Cursor(self.generation, self.index.head)
+
+    # -- taking in lines
+
+    async def take_up(self) -> None:
+        """Fold the whole log, from its snapshot where a valid one is there, and put the leaf where it was moved to."""
+        store = self._runtime.store
+        snapshot = await store.load(self.ref, "index")
+        if snapshot is not None:
+            await self._runtime.offload(self.restore, snapshot)
+        await self.scan()
+        self.restore_leaf(await store.load(self.ref, "leaf"))
+
+    def restore(self, blob: Blob) -> None:
+        """Take the index from a snapshot, where it is one of this log."""
+        if blob.head.generation != self.generation:
+            return
+        index = LogIndex.restore(blob.data, self.index.header)
+        if index is not None and index.head == blob.head.seq:
+            self.index = index
+            self.snapshot_at = index.head
+
+    def restore_leaf(self, blob: Blob | None) -> None:
+        """Move the leaf to where its record says, when the record is of this very head."""
+        record = decode_leaf(blob.data) if blob is not None else None
+        if blob is None or record is None or blob.head != Cursor(self.generation, self.index.seen):
+            return
+        seq = self.index.find(record.leaf) if record.leaf is not None else 0
+        if seq or record.leaf is None:
+            self.index.move_leaf(seq)
+
+    async def scan(self) -> None:
+        """Fold the whole log, off the event loop where it is large; nobody else may use the log meanwhile."""
+        more = True
+        while more:
+            page = await self._runtime.store.read(self.ref, self.generation, self.index.seen)
+            more = page.more and bool(page.lines)
+            if sum(map(len, page.lines)) <= _SCAN_INLINE_MAX:
+                self._fold_page(page)
+            else:
+                await self._runtime.offload(self._fold_page, page)
+
+    async def catch_up(self) -> None:
+        """Fold the lines that were appended since.
+
+        Raises:
+            LogReplaced: The log has another generation now.
+        """
+        more = True
+        while more:
+            page = await self._runtime.store.read(self.ref, self.generation, self.index.seen)
+            more = page.more and bool(page.lines)
+            self._fold_page(page)
+
+    def _fold_page(self, page: Page) -> None:
+        decode, fold = self.dialect.decode, self.index.fold
+        for seq, line in enumerate(page.lines, page.first):
+            if seq <= self.index.seen:
+                continue  # another task took it in while this page was read
+            entry = decode(line, seq)
+            if entry is None:
+                self._warn_damaged(seq, line)
+            fold(entry)
+            if self.feed is not None and entry is not None and entry.id is not None:
+                self.feed.publish(EntryAdded(entry, self.index.leaf), len(line))
+        self.index.ids.settle(above=RECENT_MAX)
+
+    def _warn_damaged(self, seq: int, line: bytes) -> None:
+        logger().warning(
+            "line_damaged", session_id=self.index.header.id, ref=self.ref, seq=seq, length=len(line), kept=True
+        )
+
+    def appended(self, entry: Entry, size: int) -> None:
+        """Take in an entry that was just written here."""
+        self.index.fold(entry)
+        self._runtime.bodies.put(self._number, entry.seq, entry, size)
+        if self.feed is not None:
+            self.feed.publish(EntryAdded(entry, self.index.leaf), size)
+
+    # -- reading
+
+    async def entries_at(self, seqs: Sequence[int]) -> dict[int, Entry | None]:
+        """Read entries by ordinal; None for damaged lines."""
+        cache = self._runtime.bodies
+        found: dict[int, Entry | None] = {}
+        missing: list[int] = []
+        for seq in seqs:
+            held = cache.get(self._number, seq)
+            if held is None:
+                missing.append(seq)
+            else:
+                found[seq] = held[0]
+        for start in range(0, len(missing), _BODIES_AT_ONCE):
+            part = missing[start : start + _BODIES_AT_ONCE]
+            lines = await self._runtime.store.bodies(self.ref, self.generation, part)
+            for seq, line in zip(part, lines, strict=True):
+                entry = self._shown(seq, self.dialect.decode(line, seq), line)
+                cache.put(self._number, seq, entry, len(line))
+                found[seq] = entry
+        return found
+
+    async def lines_at(self, seqs: Sequence[int]) -> list[bytes]:
+        """Read lines as they stand in the log, in the order asked for."""
+        return await self._runtime.store.bodies(self.ref, self.generation, seqs)
+
+    async def page(self, after: int, through: int) -> tuple[list[Entry], int]:
+        """Read the next visible entries of an interval; damaged lines are left out.
+
+        Returns:
+            The entries, and the ordinal up to which the log was read: `through` when nothing is left.
+        """
+        page = await self._runtime.store.read(self.ref, self.generation, after, through=through)
+        shown: list[Entry] = []
+        for seq, line in enumerate(page.lines, page.first):
+            entry = self._shown(seq, self.dialect.decode(line, seq), line)
+            if entry is not None:
+                shown.append(entry)
+        return shown, page.last if page.lines else through
+
+    async def entries(self, after: int, through: int) -> AsyncIterator[Entry]:
+        """Yield the visible entries of an interval in order of the file; damaged lines are left out."""
+        while after < through:
+            shown, after = await self.page(after, through)
+            for entry in shown:
+                yield entry
+
+    def _shown(self, seq: int, entry: Entry | None, line: bytes) -> Entry | None:
+        """Show a line of a batch that was never completed as an opaque entry."""
+        if entry is None or seq > self.index.head or self.index.kinds[seq] != Kind.ABORTED:
+            return entry
+        return OpaqueEntry(
+            type=entry.type,
+            id=entry.id,
+            parent_id=entry.parent_id,
+            timestamp=entry.timestamp,
+            raw=Raw(line),
+            seq=seq,
+            aside=entry.aside,
+            batch=entry.batch,
+            reason="its batch was never completed",
+        )
+
+    async def context(self, leaf: int) -> Context:
+        """Build the context of a leaf, reading only the bodies that it shows."""
+        index = self.index
+        first = boundary(index, leaf)
+        at_boundary = (await self.entries_at([first])).get(first) if first else None
+        chosen = plan(index, leaf, at_boundary)
+        return build(index, chosen, await self.entries_at(chosen.needed))

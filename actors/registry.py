@@ -1,0 +1,218 @@
+"""Which sessions are live: takes up the actor of a session when somebody needs it, lets it go when nobody does.
+
+A session without mail holds no task, no file handle and no memory but its handle's. Sessions that were not used between
+two rounds of the sweep are passivated; so is the one unused for longest when more than `live_max` are live. One session
+is one actor per host: whoever asks while it comes or goes waits for that and gets the one that is there then.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+import anyio
+from msgspec import Struct
+
+from ..events.dialects.base import Dialect
+from ..events.entries import Header
+from ..events.errors import HostClosed, SessionLocked, SessionNotFound
+from ..events.stores.base import Lease, Ref
+from ..events.telemetry import logger
+from ..projections.feed import Feed
+from .actor import SessionActor
+from .open_log import OpenLog
+from .runtime import Runtime
+
+
+class Birth(Struct, frozen=True):
+    """What a log that is not there yet will begin with."""
+
+    header: Header
+    dialect: Dialect
+
+
+class Registry:
+    """The live actors of a host, by the names of their logs.
+
+    Args:
+        runtime: The seams, bounds and counters.
+        before_release: What is to be saved of a session, under its lease, before it is let go.
+    """
+
+    def __init__(self, runtime: Runtime, before_release: Callable[[Lease], Awaitable[None]]) -> None:
+        self._runtime = runtime
+        self._before_release = before_release
+        self._live: OrderedDict[Ref, SessionActor] = OrderedDict()
+        self._moving: dict[Ref, anyio.Event] = {}
+        self._feeds: dict[Ref, Feed] = {}
+        self.closing = False
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def live(self, ref: Ref) -> SessionActor | None:
+        """Return a session's actor if it is live, and note that it is used."""
+        actor = self._live.get(ref)
+        if actor is not None:
+            actor.recent = True
+        return actor
+
+    def actors(self) -> list[SessionActor]:
+        """Return the live actors."""
+        return list(self._live.values())
+
+    async def actor(self, ref: Ref, birth: Birth | None = None) -> SessionActor:
+        """Return a session's actor, taking it up where it is not live.
+
+        Args:
+            ref: The name of its log.
+            birth: What to create the log with, where it is not there.
+
+        Raises:
+            SessionNotFound: The log is not there, and nothing was given to create it with.
+            SessionLocked: Another process or host owns the session.
+            HostClosed: The host takes up nothing any more.
+        """
+        while True:
+            actor = self.live(ref)
+            if actor is not None:
+                return actor
+            if self.closing:
+                raise HostClosed("the host is closed: open another one")
+            moving = self._moving.get(ref)
+            if moving is None:
+                break
+            await moving.wait()
+        moved = self._moving[ref] = anyio.Event()
+        try:
+            await self._make_room()
+            actor = await self._activated(ref, birth)
+            self._live[ref] = actor
+        finally:
+            del self._moving[ref]
+            moved.set()
+        self._runtime.counters.activated += 1
+        return actor
+
+    async def _activated(self, ref: Ref, birth: Birth | None) -> SessionActor:
+        runtime = self._runtime
+        (lease,) = await runtime.store.acquire([ref], runtime.owner)
+        if isinstance(lease, SessionLocked):
+            raise lease
+        try:
+            return await self._opened(lease, birth)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await runtime.store.release([lease])
+            raise
+
+    async def _opened(self, lease: Lease, birth: Birth | None) -> SessionActor:
+        runtime = self._runtime
+        if lease.header is None or lease.dialect is None:
+            if birth is None:
+                raise SessionNotFound(f"there is no session {lease.ref!r}: create it, or look for it in another root")
+            log = OpenLog(runtime, lease.ref, birth.header, birth.dialect, lease.head.generation)
+            actor = SessionActor(runtime, lease, log, header_block=birth.dialect.encode_header(birth.header))
+        else:
+            log = OpenLog(runtime, lease.ref, lease.header, lease.dialect, lease.head.generation)
+            await log.take_up()
+            actor = SessionActor(runtime, lease, log, header_block=None)
+        log.feed = self._feeds.get(lease.ref)
+        return actor
+
+    # -- letting go
+
+    async def passivate(self, ref: Ref) -> bool:
+        """Let a session's actor go; False where it is busy or not live."""
+        actor = self._live.get(ref)
+        if actor is None or not actor.idle or ref in self._moving:
+            return False
+        del self._live[ref]
+        moved = self._moving[ref] = anyio.Event()
+        try:
+            with anyio.CancelScope(shield=True):
+                try:
+                    await self._before_release(actor.lease)
+                finally:
+                    await actor.passivate()
+        finally:
+            del self._moving[ref]
+            moved.set()
+        self._runtime.counters.passivated += 1
+        return True
+
+    async def _make_room(self) -> None:
+        """Passivate sessions that were not used lately until one more fits."""
+        chances = 2 * len(self._live)
+        while len(self._live) >= self._runtime.limits.live_max and chances:
+            chances -= 1
+            ref, actor = next(iter(self._live.items()))
+            if actor.recent or not actor.idle:
+                actor.recent = False
+                self._live.move_to_end(ref)
+            else:
+                await self.passivate(ref)
+
+    async def sweep(self) -> None:
+        """Passivate idle sessions, round after round, until cancelled."""
+        while True:
+            await anyio.sleep(self._runtime.limits.idle_after_s)
+            for ref, actor in list(self._live.items()):
+                if actor.recent:
+                    actor.recent = False
+                else:
+                    await self._passivate_safely(ref)
+
+    async def _passivate_safely(self, ref: Ref) -> None:
+        try:
+            await self.passivate(ref)
+        except Exception:
+            logger().exception("passivation_failed", ref=ref)
+
+    async def drain(self) -> None:
+        """Take up nothing any more, answer what was accepted, and let every session go."""
+        self.closing = True
+        while self._live or self._moving:
+            for moving in list(self._moving.values()):
+                await moving.wait()
+            for ref, actor in list(self._live.items()):
+                await actor.quiet()
+                await self._passivate_safely(ref)
+
+    # -- feeds
+
+    def feed(self, ref: Ref) -> Feed:
+        """Return the feed of a session, beginning it with the first subscriber."""
+        feed = self._feeds.get(ref)
+        if feed is None:
+            limits = self._runtime.limits
+            feed = self._feeds[ref] = Feed(limits.feed_events_max, limits.feed_bytes_max)
+            actor = self._live.get(ref)
+            if actor is not None:
+                actor.log.feed = feed
+        feed.subscribers += 1
+        return feed
+
+    def feed_of(self, ref: Ref) -> Feed | None:
+        """Return the feed of a session, or None where nobody follows it."""
+        return self._feeds.get(ref)
+
+    def subscribers(self, ref: Ref) -> int:
+        """Return how many follow a session."""
+        feed = self._feeds.get(ref)
+        return feed.subscribers if feed is not None else 0
+
+    def lag(self, ref: Ref) -> int:
+        """Return how many events the slowest follower of a session is behind, as far as the feed knows."""
+        feed = self._feeds.get(ref)
+        return feed.lag_max if feed is not None else 0
+
+    def feed_left(self, ref: Ref) -> None:
+        """Note that a subscriber is gone; the feed goes with the last one."""
+        feed = self._feeds[ref]
+        feed.subscribers -= 1
+        if not feed.subscribers:
+            del self._feeds[ref]
+            actor = self._live.get(ref)
+            if actor is not None:
+                actor.log.feed = None

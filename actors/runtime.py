@@ -1,0 +1,121 @@
+"""What every actor of a host shares: the seams, the bounds, the counters.
+
+The seams (clock, id source, disk, offload) are given by the program, so that a test or a simulation can hold all of
+time, chance and disk in its hands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+from uuid import uuid4
+
+from msgspec import Struct
+
+from ..events.offload import Offload
+from ..events.stores.base import Store
+from .bodies import BodyCache
+from .statistics import Counters
+from .touched import Touched
+
+Clock: TypeAlias = Callable[[], datetime]
+"""Tells the time, in UTC."""
+
+NewId: TypeAlias = Callable[[], str]
+"""Gives a fresh uuid4 as a string of 36 characters."""
+
+Durability: TypeAlias = Literal["os", "file", "group"]
+"""What an acknowledged append survives; see docs/durability.md."""
+
+
+def system_clock() -> datetime:
+    """Return the system's time."""
+    return datetime.now(UTC)
+
+
+def random_id() -> str:
+    """Return a fresh uuid4."""
+    return str(uuid4())
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """The bounds of a host. Every queue and cache has one, and reaching it makes callers wait or memory be let go.
+
+    Attributes:
+        mailbox_max: Commands that may wait in one session; more senders wait.
+        batch_max: Commands that are written in one go.
+        live_max: Sessions that are kept active; the least recently used idle ones beyond are passivated.
+        idle_after_s: Seconds without a command after which a session is passivated.
+        feed_events_max: Events that a feed keeps for slow subscribers before they read from the log.
+        feed_bytes_max: Bytes of lines that a feed keeps.
+        cache_bytes_max: Bytes of lines whose entries are kept decoded, over all sessions.
+        snapshot_after_lines: Lines that a log must have grown by before passivation rewrites its snapshot.
+        inline_for_s: Seconds that commands may run to completion on their callers' tasks before the loop gets its turn.
+    """
+
+    mailbox_max: int = 1024
+    batch_max: int = 1024
+    live_max: int = 10_000
+    idle_after_s: float = 60.0
+    feed_events_max: int = 1024
+    feed_bytes_max: int = 8 * 1024 * 1024
+    cache_bytes_max: int = 64 * 1024 * 1024
+    snapshot_after_lines: int = 1000
+    inline_for_s: float = 0.001
+
+
+class Runtime:
+    """The seams, bounds and counters that a host hands to its actors.
+
+    Attributes:
+        spawn: Starts a task in the host's task group.
+        touched: Which logs were written to, for whoever follows the listing.
+        turn_at: When (on `timer`) the event loop last had its turn, as far as inline commands know.
+    """
+
+    __slots__ = (
+        "bodies",
+        "clock",
+        "counters",
+        "limits",
+        "new_id",
+        "offload",
+        "owner",
+        "spawn",
+        "store",
+        "timer",
+        "touched",
+        "turn_at",
+    )
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        owner: str,
+        clock: Clock,
+        new_id: NewId,
+        offload: Offload,
+        limits: Limits,
+        spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.store = store
+        self.owner = owner
+        self.clock = clock
+        self.new_id = new_id
+        self.offload = offload
+        self.limits = limits
+        self.spawn = spawn
+        self.timer = timer
+        self.bodies = BodyCache(limits.cache_bytes_max)
+        self.counters = Counters()
+        self.touched = Touched()
+        self.turn_at = timer()
+
+    def now(self) -> datetime:
+        """Return the clock's time, to the millisecond that every dialect can write."""
+        now = self.clock()
+        return now.replace(microsecond=now.microsecond // 1000 * 1000)

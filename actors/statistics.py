@@ -1,0 +1,76 @@
+"""Figures about a host: what it did, how long commits took, who follows what."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Latency(Struct, frozen=True):
+    """Commit latency in seconds: the time from a batch being decided to its being as durable as promised."""
+
+    p50_s: float
+    p99_s: float
+
+
+class SessionStatistics(Struct, frozen=True):
+    """Figures of one live session: how many commands wait, who follows, how far the slowest of them is behind."""
+
+    session_id: str
+    mailbox_depth: int
+    head: int
+    subscribers: int
+    lag_max: int
+
+
+class HostStatistics(Struct, frozen=True):
+    """Figures of a host since it was opened.
+
+    `live` sessions hold their index in memory; `passivated` counts how often one was let go, `activated` how often one
+    was taken up. `appends` counts entries, `batches` writes, `bytes` what the writes held.
+    """
+
+    live: int
+    activated: int
+    passivated: int
+    appends: int
+    batches: int
+    bytes: int
+    failures: int
+    commit: Latency
+    subscribers: int
+    sessions: tuple[SessionStatistics, ...]
+
+
+class Counters:
+    """What a host counts while it runs. Latencies fall into buckets that double, from one microsecond on."""
+
+    __slots__ = ("activated", "appends", "batches", "buckets", "bytes", "failures", "passivated")
+
+    def __init__(self) -> None:
+        self.activated = 0
+        self.passivated = 0
+        self.appends = 0
+        self.batches = 0
+        self.bytes = 0
+        self.failures = 0
+        self.buckets = [0] * 40
+
+    def committed(self, entries: int, size: int, seconds: float) -> None:
+        """Count one write."""
+        self.appends += entries
+        self.batches += 1
+        self.bytes += size
+        self.buckets[min(int(seconds * 1e6).bit_length(), 39)] += 1
+
+    def latency(self) -> Latency:
+        """Return the commit latency, each figure the upper end of the bucket that it falls into."""
+        return Latency(self._quantile(0.50), self._quantile(0.99))
+
+    def _quantile(self, share: float) -> float:
+        wanted = share * sum(self.buckets)
+        seen = 0
+        for bucket, count in enumerate(self.buckets):
+            seen += count
+            if count and seen >= wanted:
+                return 2.0**bucket / 1e6
+        return 0.0

@@ -1,0 +1,260 @@
+"""What pi's dialect and its descendants share: flat camelCase lines, 8-hex ids, times in milliseconds.
+
+A file of three entries::
+
+    {"type":"session","version":3,"id":"01a1ffe4-...","timestamp":"2026-01-01T10:00:00.000Z","cwd":"/work/project"}
+    {"type":"message","id":"9e9abd18","parentId":null,"timestamp":"2026-01-01T10:00:01.000Z","message":{"role":"user","content":"Hello","timestamp":1767261601000}}
+    {"type":"model_change","id":"07444024","parentId":"9e9abd18","timestamp":"2026-01-01T10:00:02.000Z","provider":"anthropic","modelId":"claude-x"}
+    {"type":"custom","customType":"ext","data":{"n":1},"id":"39ea2594","parentId":"07444024","timestamp":"2026-01-01T10:00:03.000Z"}
+
+What an entry says beyond the words of such a line stands under one key `treering` at its end (see `camel_values.Mark`),
+so that an entry reads back as it was, and the other program still opens the file. `seq` is not written, and neither is
+what would change how that program reads the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Union
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
+
+from ..entries import Entry, Header, KnownEntry, OpaqueEntry, SessionInfo, payload_of
+from ..errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
+from .camel_lines import Line, entry_of
+from .camel_messages import read_message
+from .camel_values import (
+    ABSENT,
+    READ_ERRORS,
+    Mark,
+    as_int,
+    as_mark,
+    as_string,
+    attempt,
+    encode_json,
+    iso,
+    milliseconds,
+    moment,
+    object_of,
+    unsaid,
+    well_formed,
+)
+from .camel_writers import Writer
+from .native import NativeDialect, opaque
+
+VERSION = 3
+"""The version that pi 0.50 to 1.5 and oh-my-pi write."""
+
+_BEFORE_ENVELOPE = frozenset({"custom", "custom_message"})
+_ID_LENGTH = 8
+
+_native = NativeDialect()
+
+
+class HeaderMark(Struct, frozen=True, omit_defaults=True):
+    """What treering adds to a header, under the key `treering`."""
+
+    parent_entry: str | None = None
+    key: str | None = None
+    title: str | None = None
+
+
+_as_header_mark: Callable[[bytes | Raw], HeaderMark] = Decoder(HeaderMark).decode
+
+
+def line_decoder(lines: tuple[type[Line], ...]) -> Callable[[bytes | Raw], Line]:
+    """Make the function that decodes any of a dialect's lines."""
+    return Decoder(Union[lines]).decode  # noqa: UP007 - a union of classes that are only known when it runs
+
+
+def read_header(line: bytes, where: Where) -> Header:
+    """Decode a header line of any version up to 3; one that names no version has 1.
+
+    Raises:
+        NotASession: The line is no header.
+        UnsupportedVersion: A newer program wrote it.
+    """
+    fields = object_of(well_formed(line)) or {}
+    session_id = attempt(as_string, fields.get("id"))
+    named = fields.get("version", Raw(b"1"))
+    version = 1 if bytes(named) == b"null" else attempt(as_int, named)
+    if attempt(as_string, fields.get("type")) != "session" or session_id is None or version is None:
+        raise NotASession("this is no session header; the file was left as it is", where=where)
+    if version > VERSION:
+        raise UnsupportedVersion(
+            f"the session has version {version}, this program reads up to {VERSION}: upgrade treering to open it",
+            where=where,
+        )
+    mark = attempt(_as_header_mark, fields.get("treering")) or HeaderMark()
+    return Header(
+        id=session_id,
+        version=max(1, version),
+        timestamp=moment(fields.get("timestamp")),
+        cwd=attempt(as_string, fields.get("cwd")),
+        parent_session=attempt(as_string, fields.get("parentSession")),
+        parent_entry=mark.parent_entry,
+        key=mark.key,
+        title=mark.title,
+    )
+
+
+class CamelDialect:
+    """Reads and writes what pi and its descendants have in common; a descendant names its lines and its writers."""
+
+    name: ClassVar[str]
+    version: ClassVar[int] = VERSION
+    shared: ClassVar[bool] = True
+    can_append_aside: ClassVar[bool] = False
+    old: ClassVar[bool] = False
+    types: ClassVar[frozenset[str]]
+    writers: ClassVar[Mapping[str, Writer]]
+    _read: Callable[[bytes | Raw], Line]
+
+    # -- the header
+
+    @staticmethod
+    def decode_header(line: bytes, where: Where) -> Header:
+        """Decode a header line; see `read_header`."""
+        return read_header(line, where)
+
+    def encode_header(self, header: Header) -> bytes:
+        """Return the header line, newline included."""
+        return self._header_line(header, HeaderMark(header.parent_entry, header.key, header.title))
+
+    def _header_line(self, header: Header, mark: HeaderMark) -> bytes:
+        fields: dict[str, object] = {
+            "type": "session",
+            "version": VERSION,
+            "id": header.id,
+            "timestamp": iso(header.timestamp),
+        }
+        if header.cwd is not None:
+            fields["cwd"] = header.cwd
+        if header.parent_session is not None:
+            fields["parentSession"] = header.parent_session
+        if mark != HeaderMark():
+            fields["treering"] = mark
+        return encode_json(fields) + b"\n"
+
+    # -- reading
+
+    def decode(self, line: bytes, seq: int) -> Entry | None:
+        """Return the entry of a line; see `Dialect.decode`."""
+        if not line.isascii():
+            line = well_formed(line)
+        try:
+            return self._read(line).entry(seq)
+        except READ_ERRORS:
+            return self._decode_slowly(line, seq)
+
+    def _decode_slowly(self, line: bytes, seq: int) -> Entry | None:
+        """Decode a line that is not as it should be: see how much of it makes sense."""
+        fields = object_of(line)
+        if fields is None:
+            return None
+        name = attempt(as_string, fields.get("type"))
+        entry_id = attempt(as_string, fields.get("id")) or None
+        parent_id = attempt(as_string, fields.get("parentId"))
+        time = moment(fields.get("timestamp"))
+        mark = attempt(as_mark, fields.get("treering"))
+        straight: dict[str, object] = {**fields, "parentId": parent_id, "timestamp": iso(time), "treering": mark}
+        try:
+            if name == "session":
+                entry_id = None
+                raise ValueError("a second header")
+            if entry_id is None:
+                raise ValueError("the line has no id")
+            if name not in self.types:
+                raise ValueError("unknown type")
+            if name == "message":
+                message = read_message(fields.get("message", ABSENT), milliseconds(time))
+                return entry_of(message, seq, entry_id, parent_id, time, mark)
+            return self._read(encode_json(straight)).entry(seq)
+        except READ_ERRORS as error:
+            kept = opaque(
+                {"type": name or "unknown", "id": entry_id, "parent_id": parent_id, "timestamp": iso(time)},
+                encode_json(fields),
+                seq,
+                str(error),
+            )
+            return kept if mark is None else _with_mark(kept, mark)
+
+    # -- writing
+
+    def encode(self, entry: KnownEntry) -> bytes:
+        """Return the entry's line, newline included; see `Dialect.encode`."""
+        if entry.aside:
+            raise DialectCannot(
+                f"{self.name} cannot say that an entry does not become the leaf: move the leaf to its parent, append "
+                "it there and move the leaf back, or use a native session"
+            )
+        _native.encode(entry)  # refuses what has the wrong type, with the field's path
+        name, keys, exact = self.writers[entry.type](entry)
+        mark = Mark(entry.command_id, entry.batch)
+        line = self._line(entry, name, keys, mark)
+        if not exact:
+            missing = self._unsaid(entry, line)
+            if missing:
+                mark = Mark(entry.command_id, entry.batch, Raw(encode_json(missing)))
+                line = self._line(entry, name, keys, mark)
+        return line + b"\n"
+
+    def _line(self, entry: KnownEntry, name: str, keys: dict[str, object], mark: Mark) -> bytes:
+        envelope = {"id": entry.id, "parentId": entry.parent_id, "timestamp": iso(entry.timestamp)}
+        own = {"treering": mark} if mark != _UNMARKED else {}
+        if name in _BEFORE_ENVELOPE:
+            line = encode_json({"type": name, **keys, **envelope, **own})
+        else:
+            line = encode_json({"type": name, **envelope, **keys, **own})
+        # free JSON is written as it was given, which may be over several lines
+        return msgspec.json.format(line, indent=-1) if b"\n" in line or b"\r" in line else line
+
+    def _unsaid(self, entry: KnownEntry, line: bytes) -> dict[str, object]:
+        """Return the fields of the entry's payload that the line does not say, or says otherwise.
+
+        Raises:
+            DialectCannot: The line would be read as something else.
+        """
+        back = self.decode(line, entry.seq)
+        if back is None or isinstance(back, OpaqueEntry) or type(back) is not type(entry):
+            raise DialectCannot(
+                f"{self.name} would read this {entry.type} entry as another: use a native session for it"
+            )
+        payload = payload_of(entry)
+        missing = unsaid(payload, payload_of(back))
+        if isinstance(payload, SessionInfo) and payload.name is not None:
+            missing.pop("name", None)  # pi's own form of the name is what is meant
+        return missing
+
+    def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
+        """Return the first 8 hex digits of the uuid, others of it where they are taken; see `Dialect.new_id`."""
+        digits = uuid.replace("-", "")
+        for start in range(0, len(digits), _ID_LENGTH):
+            short = digits[start : start + _ID_LENGTH]
+            if len(short) == _ID_LENGTH and not taken(short):
+                return short
+        if taken(uuid):
+            raise InvalidEntry(f"the id source gave {uuid!r} twice: it must give a fresh id each time")
+        return uuid
+
+    def migrated(self, line: bytes, seq: int) -> bytes:
+        """Return the line as it is: it has the version that is written."""
+        return line + b"\n"
+
+    def migrated_header(self, block: bytes) -> bytes:
+        """Return the block as it is: it has the version that is written."""
+        return block
+
+
+_UNMARKED = Mark()
+
+
+def _with_mark(entry: OpaqueEntry, mark: Mark) -> OpaqueEntry:
+    return msgspec.structs.replace(entry, command_id=mark.command_id, batch=mark.batch)
+
+
+def types_of(lines: tuple[type[Line], ...]) -> frozenset[str]:
+    """Return the names of the types that lines have."""
+    return frozenset(str(line.__struct_config__.tag) for line in lines)

@@ -1,0 +1,347 @@
+"""Messages as pi writes them, and back.
+
+A message is one flat object; which keys it has depends on its role::
+
+    {"role":"user","content":"Hello","timestamp":1700000000000}
+    {"role":"toolResult","toolCallId":"call_1","toolName":"read","content":[...],"isError":false,"timestamp":1700000000000}
+
+The three roles of nearly every line are decoded in one step; the others, and messages with keys that are not known here,
+take the patient way. Either way, what has no field of its own goes into the message's metadata, and a key whose value
+the fields cannot give back stands there as it was written. Only the time is left out where it is the entry's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec import Raw, Struct
+
+from ..content import Content, ImagePart, TextPart, ToolResultPart, plain_text, text
+from ..entries import BashExecution, Message, Usage
+from ..errors import DialectCannot, InvalidEntry
+from .camel_content import Blocks, ImageBlock, TextBlock, answer_of, parts_of, read_content, write_content
+from .camel_values import (
+    ABSENT,
+    RawFields,
+    as_flag,
+    as_int,
+    as_number,
+    as_object,
+    as_string,
+    attempt,
+    encode_json,
+    is_null,
+    read_usage,
+    write_usage,
+)
+
+UNKNOWN = "unknown"
+"""What is written where pi insists on a name that the entry does not say."""
+
+_SUMMARIES = ("branchSummary", "compactionSummary")
+
+# the keys that have a field in `Message`: its name there, and how the value is read
+_FIELDS: dict[str, tuple[str, Callable[[bytes | Raw], object]]] = {
+    "toolName": ("tool_name", as_string),
+    "customType": ("custom_type", as_string),
+    "provider": ("provider", as_string),
+    "model": ("model", as_string),
+    "stopReason": ("stop_reason", as_string),
+    "errorMessage": ("error", as_string),
+    "display": ("display", as_flag),
+}
+_BASH_FIELDS: dict[str, tuple[str, Callable[[bytes | Raw], object]]] = {
+    "command": ("command", as_string),
+    "output": ("output", as_string),
+    "exitCode": ("exit_code", as_int),
+    "cancelled": ("cancelled", as_flag),
+    "truncated": ("truncated", as_flag),
+    "fullOutputPath": ("full_output_path", as_string),
+    "excludeFromContext": ("exclude_from_context", as_flag),
+}
+
+# one order serves the keys of every role
+_ORDER = (
+    *("role", "toolCallId", "toolName", "customType"),
+    *_BASH_FIELDS,
+    *("summary", "fromId", "tokensBefore", "content", "api", "provider", "model", "responseModel", "responseId"),
+    *("diagnostics", "usage", "stopReason", "errorMessage", "display", "details", "isError"),
+    *("sections", "toolsAdded", "toolsRemoved", "timestamp"),
+)
+
+
+# -- reading in one step
+
+
+class _Extras(Struct, omit_defaults=True, rename="camel"):
+    """The usual keys without a field, as they go into the metadata."""
+
+    api: Raw = ABSENT
+    response_model: Raw = ABSENT
+    response_id: Raw = ABSENT
+    diagnostics: Raw = ABSENT
+    usage: Raw = ABSENT
+    details: Raw = ABSENT
+    timestamp: int | None = None
+
+    def metadata(self) -> Raw | None:
+        encoded = encode_json(self)
+        return None if encoded == b"{}" else Raw(encoded)
+
+
+class _Body(Struct, tag_field="role", forbid_unknown_fields=True, rename="camel"):
+    """What the three roles have in common."""
+
+
+class UserBody(_Body, tag="user"):
+    """What a person said."""
+
+    content: Blocks
+    timestamp: int | None = None
+
+    def message(self, at: int) -> Message:
+        """Make the message of an entry that was appended at `at` milliseconds."""
+        time = self.timestamp
+        raw = None if time is None or time == at else Raw(b'{"timestamp":%d}' % time)
+        return Message("user", parts_of(self.content), raw_metadata=raw)
+
+
+class AssistantBody(_Body, tag="assistant"):
+    """What the model answered."""
+
+    content: Blocks
+    api: Raw = ABSENT
+    provider: str | None = None
+    model: str | None = None
+    response_model: Raw = ABSENT
+    response_id: Raw = ABSENT
+    diagnostics: Raw = ABSENT
+    usage: Raw = ABSENT
+    stop_reason: str | None = None
+    error_message: str | None = None
+    timestamp: int | None = None
+
+    def message(self, at: int) -> Message:
+        """Make the message of an entry that was appended at `at` milliseconds."""
+        usage, whole = (None, True) if self.usage is ABSENT else read_usage(self.usage)
+        extras = _Extras(
+            self.api,
+            self.response_model,
+            self.response_id,
+            self.diagnostics,
+            ABSENT if whole else self.usage,
+            ABSENT,
+            None if self.timestamp == at else self.timestamp,
+        )
+        return Message(
+            "assistant",
+            parts_of(self.content),
+            self.model,
+            self.provider,
+            usage,
+            self.stop_reason,
+            self.error_message,
+            raw_metadata=extras.metadata(),
+        )
+
+
+class ToolResultBody(_Body, tag="toolResult"):
+    """What a tool answered."""
+
+    tool_call_id: str
+    content: str | list[TextBlock | ImageBlock]
+    tool_name: str | None = None
+    details: Raw = ABSENT
+    is_error: bool = False
+    timestamp: int | None = None
+
+    def message(self, at: int) -> Message:
+        """Make the message of an entry that was appended at `at` milliseconds."""
+        extras = _Extras(details=self.details, timestamp=None if self.timestamp == at else self.timestamp)
+        answer = answer_of(self.tool_call_id, parts_of(self.content), self.is_error)
+        return Message("tool", (answer,), tool_name=self.tool_name, raw_metadata=extras.metadata())
+
+
+Body: TypeAlias = UserBody | AssistantBody | ToolResultBody
+
+
+# -- reading with patience
+
+
+def read_message(raw: Raw, at: int) -> Message:
+    """Read a message of any role and shape, of an entry that was appended at `at` milliseconds.
+
+    Raises:
+        ValueError: It is no object, or names no role.
+    """
+    rest = as_object(raw)
+    role = attempt(as_string, rest.pop("role", None))
+    if not role:
+        raise ValueError("a message must name its role")
+    fields = _take(rest, _FIELDS)
+    usage, whole = read_usage(rest.get("usage", ABSENT))
+    if whole:
+        rest.pop("usage", None)
+    if attempt(as_number, rest.get("timestamp")) == at:
+        del rest["timestamp"]
+    content = _take_content(rest, role)
+    if role == "toolResult" or (role == "tool" and "toolCallId" in rest):
+        role = "tool"
+        content = (_take_answer(rest, content),)
+    bash = BashExecution(**{"command": "", **_take(rest, _BASH_FIELDS)}) if role == "bashExecution" else None
+    metadata = Raw(encode_json(rest)) if rest else None
+    return Message(role, content, usage=usage, bash=bash, raw_metadata=metadata, **fields)
+
+
+def _take(rest: RawFields, names: dict[str, tuple[str, Callable[[bytes | Raw], object]]]) -> dict[str, Any]:
+    """Take out the keys that have a field; a value of the wrong type stays where it is."""
+    taken: dict[str, Any] = {}
+    for key, (name, decode) in names.items():
+        if key in rest:
+            value = attempt(decode, rest[key])
+            if value is not None:
+                taken[name] = value
+            if value is not None or is_null(rest[key]):
+                del rest[key]
+    return taken
+
+
+def _take_content(rest: RawFields, role: str) -> tuple[Content, ...]:
+    key = "summary" if role in _SUMMARIES and "content" not in rest else "content"
+    content, whole = read_content(rest.get(key, ABSENT))
+    if role in ("toolResult", "tool"):  # an answer holds nothing but text and images
+        whole = whole and all(isinstance(part, TextPart | ImagePart) for part in content)
+    if whole:
+        rest.pop(key, None)
+    return content
+
+
+def _take_answer(rest: RawFields, content: tuple[Content, ...]) -> ToolResultPart:
+    taken = _take(rest, {"toolCallId": ("id", as_string), "isError": ("is_error", as_flag)})
+    return answer_of(taken.get("id", ""), content, taken.get("is_error", False))
+
+
+# -- writing
+
+
+def write_message(message: Message, at: int) -> tuple[dict[str, object], bool]:
+    """Write a message of an entry that is appended at `at` milliseconds.
+
+    The second value is True where it is known without looking that reading gives the same message again.
+
+    Raises:
+        DialectCannot: pi has no such message.
+        InvalidEntry: The metadata is no object.
+    """
+    body = _written_fields(message)
+    metadata = _metadata(message)
+    for key, raw in metadata.items():
+        if _says_no_other(key, raw, message):
+            body[key] = raw
+    insisted = _insisted(message)
+    assumed = insisted.keys() - body.keys()
+    body = {**insisted, **body}
+    body.setdefault("timestamp", at)
+    exact = not metadata and not assumed and message.duration_ms is None and _is_plain(message)
+    ordered = {key: body[key] for key in _ORDER if key in body}
+    return ordered if len(ordered) == len(body) else {**ordered, **body}, exact
+
+
+def _written_fields(message: Message) -> dict[str, object]:
+    """Write what stands in fields."""
+    role, content = message.role, message.content
+    body: dict[str, object] = {"role": role}
+    for key, (name, _) in _FIELDS.items():
+        value = getattr(message, name)
+        if value is not None:
+            body[key] = value
+    if message.usage is not None:
+        body["usage"] = write_usage(message.usage)
+    if role == "bashExecution":
+        body.update(_written_bash(message.bash))
+        if content:
+            body["content"] = write_content(content, as_text=True)
+    elif len(content) == 1 and isinstance(only := content[0], ToolResultPart):
+        result = only.tool_result
+        parts = (text(result.content),) if isinstance(result.content, str) else result.content
+        body |= {"role": "toolResult", "toolCallId": result.tool_use_id, "isError": result.is_error}
+        body["content"] = write_content(parts, as_text=False)
+    elif role == "tool":
+        raise DialectCannot("a tool's message must be one tool_result part in this file's dialect: append one for each")
+    elif role in _SUMMARIES:
+        body["summary"] = plain_text(content)
+        if not isinstance(write_content(content, as_text=True), str):
+            body["content"] = write_content(content, as_text=False)
+    else:
+        body["content"] = write_content(content, as_text=role != "assistant")
+    return body
+
+
+def _written_bash(bash: BashExecution | None) -> dict[str, object]:
+    if bash is None:
+        raise DialectCannot("a bashExecution message must say its command and output in `bash` in this file's dialect")
+    body: dict[str, object] = {
+        "command": bash.command,
+        "output": bash.output,
+        "cancelled": bash.cancelled,
+        "truncated": bash.truncated,
+    }
+    if bash.exit_code is not None:
+        body["exitCode"] = bash.exit_code
+    if bash.full_output_path is not None:
+        body["fullOutputPath"] = bash.full_output_path
+    if bash.exclude_from_context:
+        body["excludeFromContext"] = True
+    return body
+
+
+def _metadata(message: Message) -> RawFields:
+    if message.raw_metadata is None:
+        return {}
+    metadata = attempt(as_object, message.raw_metadata)
+    if metadata is None:
+        raise InvalidEntry("Expected `object` - at `$.message.metadata` of a message entry")
+    return metadata
+
+
+def _says_no_other(key: str, raw: Raw, message: Message) -> bool:
+    """Tell whether a key of the metadata can stand in the message without being read as another field's value."""
+    if key == "usage":
+        return read_usage(raw)[0] == message.usage
+    if key == "content":
+        return message.role not in ("tool", *_SUMMARIES) and read_content(raw)[0] == message.content
+    if key == "timestamp":
+        return attempt(as_number, raw) is not None
+    if key == "role" or (key == "summary" and message.role in _SUMMARIES):
+        return False
+    if key in ("toolCallId", "isError") and _is_answer(message):
+        return False
+    name, decode = _FIELDS.get(key) or _BASH_FIELDS.get(key) or (None, as_string)
+    if name is None:
+        return True
+    holder = message if key in _FIELDS else message.bash
+    return holder is None or (attempt(decode, raw) is None and getattr(holder, name) is None)
+
+
+def _insisted(message: Message) -> dict[str, object]:
+    """Return the keys without which pi fails or misreads the message, as they are written where nothing is known."""
+    if message.role == "assistant":
+        reason = "toolUse" if message.has_calls else "stop"
+        return {"provider": UNKNOWN, "model": UNKNOWN, "usage": write_usage(Usage()), "stopReason": reason}
+    if message.role == "custom":
+        return {"customType": UNKNOWN, "display": True}
+    return {"toolName": UNKNOWN} if _is_answer(message) else {}
+
+
+def _is_answer(message: Message) -> bool:
+    return len(message.content) == 1 and isinstance(message.content[0], ToolResultPart)
+
+
+def _is_plain(message: Message) -> bool:
+    if message.bash is not None:
+        return False
+    if message.role == "tool":
+        answer = message.content[0]
+        return isinstance(answer, ToolResultPart) and isinstance(answer.tool_result.content, str)
+    return message.role in ("user", "assistant", "system") and not _is_answer(message)

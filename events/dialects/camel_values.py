@@ -1,0 +1,229 @@
+"""The small values of pi's and omp's lines: times, usage, raw JSON read with patience, and the mark `treering`.
+
+pi checks nothing that it loads, so a reader that wants to see what pi shows takes every value as far as it makes sense.
+What did not make sense stays in the line; nothing here decides what an entry is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from functools import cache
+from typing import TypeAlias, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
+
+from ..content import MaybeRaw, json_value
+from ..entries import EPOCH, Batch, Payload, Usage
+from .native import in_utc
+
+T = TypeVar("T")
+RawFields: TypeAlias = dict[str, Raw]
+
+ABSENT = Raw(b"")
+"""Stands for a key that the line does not have; compare by identity."""
+
+READ_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
+"""What reading a line of any content can raise."""
+
+as_string: Callable[[bytes | Raw], str] = Decoder(str).decode
+as_flag: Callable[[bytes | Raw], bool] = Decoder(bool).decode
+as_int: Callable[[bytes | Raw], int] = Decoder(int).decode
+as_number: Callable[[bytes | Raw], float] = Decoder(float).decode
+as_object: Callable[[bytes | Raw], RawFields] = Decoder(dict[str, Raw]).decode
+as_list: Callable[[bytes | Raw], list[Raw]] = Decoder(list[Raw]).decode
+_as_datetime: Callable[[bytes | Raw], datetime] = Decoder(datetime).decode
+
+encode_json = msgspec.json.Encoder().encode
+
+_MILLISECOND = timedelta(milliseconds=1)
+_ESCAPE = re.compile(r"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
+
+
+def attempt(decode: Callable[[bytes | Raw], T], raw: bytes | Raw | None) -> T | None:
+    """Decode a value, or return None where it is absent or of another type."""
+    if raw is None or raw is ABSENT:
+        return None
+    try:
+        return decode(raw)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def is_null(raw: Raw) -> bool:
+    """Tell whether a value is absent or null."""
+    return raw is ABSENT or bytes(raw) == b"null"
+
+
+def given(raw: Raw) -> Raw | None:
+    """Return a value as entries keep it: None where the line does not have the key."""
+    return None if raw is ABSENT else raw
+
+
+# -- whole lines
+
+
+def well_formed(line: bytes) -> bytes:
+    """Return the line with every byte that is no UTF-8 replaced, as pi sees it."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return line.decode(errors="replace").encode()
+    return line
+
+
+def object_of(line: bytes) -> RawFields | None:
+    """Read the keys of a line, or return None where it is no JSON object.
+
+    JavaScript writes the halves of a broken surrogate pair as escapes; a half is read as U+FFFD.
+    """
+    fields = attempt(as_object, line)
+    if fields is None and b"\\u" in line:
+        fields = attempt(as_object, _ESCAPE.sub(_whole_escape, line.decode(errors="replace")).encode())
+    return fields
+
+
+def _whole_escape(match: re.Match[str]) -> str:
+    return "\\ufffd" if match.group(2) else match.group()
+
+
+# -- times
+
+
+def moment(raw: Raw | None) -> datetime:
+    """Read a time, ISO text or milliseconds, as UTC; the epoch where it is neither."""
+    time = attempt(_as_datetime, raw)
+    if time is not None:
+        return in_utc(time)
+    try:
+        return EPOCH + timedelta(milliseconds=attempt(as_number, raw) or 0)
+    except OverflowError:
+        return EPOCH
+
+
+def iso(time: datetime) -> str:
+    """Write a time as JavaScript does: milliseconds and a Z."""
+    return in_utc(time).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def milliseconds(time: datetime) -> int:
+    """Count the milliseconds from the epoch to a time."""
+    return (time - EPOCH) // _MILLISECOND
+
+
+# -- usage
+
+
+class _Cost(Struct, forbid_unknown_fields=True, rename="camel"):
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    total: float
+
+
+class _Usage(Struct, forbid_unknown_fields=True, rename="camel"):
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    total_tokens: int
+    cost: _Cost
+
+
+_as_usage = Decoder(_Usage).decode
+
+
+def read_usage(raw: Raw) -> tuple[Usage | None, bool]:
+    """Read pi's usage; the second value tells whether `write_usage` would say the same again.
+
+    What one sum of the costs cannot give back is how they come about.
+    """
+    try:
+        found = _as_usage(raw)
+    except msgspec.MsgspecError:
+        return _read_odd_usage(raw)
+    cost = found.cost
+    usage = Usage(found.input, found.output, found.cache_read, found.cache_write, found.total_tokens, cost.total)
+    return usage, not (cost.input or cost.output or cost.cache_read or cost.cache_write)
+
+
+def _read_odd_usage(raw: Raw) -> tuple[Usage | None, bool]:
+    fields = attempt(as_object, raw)
+    if fields is None:
+        return None, is_null(raw)
+    counts = [int(attempt(as_number, fields.get(key)) or 0) for key in ("input", "output", "cacheRead", "cacheWrite")]
+    total = attempt(as_number, fields.get("totalTokens"))
+    cost = attempt(as_object, fields.get("cost"))
+    sums = attempt(as_number, cost.get("total") if cost else fields.get("cost"))
+    return Usage(*counts, sum(counts) if total is None else int(total), sums or 0.0), False
+
+
+def write_usage(usage: Usage) -> dict[str, object]:
+    """Write usage as pi does; how the cost came about is not known here."""
+    cost = int(usage.cost) if usage.cost.is_integer() else usage.cost
+    return {
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "cacheRead": usage.cache_read_tokens,
+        "cacheWrite": usage.cache_write_tokens,
+        "totalTokens": usage.total_tokens,
+        "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0, "total": cost},
+    }
+
+
+# -- what stands under "treering"
+
+
+class Mark(Struct, frozen=True, omit_defaults=True):
+    """What treering adds to a line of another program, under the one key `treering`.
+
+    `fields` holds fields of the entry's payload, in native form, for which the line has no words of its own or other
+    ones than the entry's: they replace what the line says. null stands for a field that is not set.
+    """
+
+    command_id: str | None = None
+    batch: Batch | None = None
+    fields: MaybeRaw = None
+
+
+as_mark: Callable[[bytes | Raw], Mark] = Decoder(Mark).decode
+
+
+def with_fields(payload: Payload, raw: Raw) -> Payload:
+    """Put the fields of a mark in place of what the line said; fields that do not fit are left out."""
+    kind = type(payload)
+    try:
+        said = {**as_object(encode_json(payload)), **as_object(raw)}
+        for _, key, optional in _fields(kind):
+            if optional and key in said and is_null(said[key]):
+                del said[key]
+        changed: Payload = msgspec.json.decode(encode_json(said), type=kind)
+    except READ_ERRORS:
+        return payload
+    return changed
+
+
+def unsaid(payload: Payload, read_back: Payload) -> dict[str, object]:
+    """Return the fields of a payload, in native form, that differ in what was read back."""
+    return {
+        key: mine
+        for name, key, _ in _fields(type(payload))
+        if (mine := getattr(payload, name)) != (theirs := getattr(read_back, name))
+        and not (name.startswith("raw_") and _same_json(mine, theirs))
+    }
+
+
+@cache
+def _fields(kind: type[Payload]) -> list[tuple[str, str, bool]]:
+    """Return the name of each field, its key, and whether it may be left out, which is what null says then."""
+    return [(field.name, field.encode_name, field.default is None) for field in msgspec.structs.fields(kind)]
+
+
+def _same_json(mine: Raw | None, theirs: Raw | None) -> bool:
+    """Compare free JSON by value; metadata without keys is none."""
+    values = [{} if raw is None else json_value(raw) for raw in (mine, theirs)]
+    return values[0] == values[1]

@@ -1,0 +1,159 @@
+"""How pi writes entries: for each type the name and the keys of its line, in pi's own order.
+
+A dialect chooses from these writers and adds its own. They need not say everything: what is missing when the line is
+read back, the dialect adds.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from ..entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEditEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    KnownEntry,
+    LabelEntry,
+    MessageEntry,
+    ModelChangeEntry,
+    SessionInfoEntry,
+    ThinkingLevelEntry,
+    ToolExecutionEntry,
+    Usage,
+    UsageEntry,
+    payload_of,
+)
+from .camel_content import write_content
+from .camel_lines import OWN_SESSION_INFO, OWN_TOOL_EXECUTION
+from .camel_messages import UNKNOWN, write_message
+from .camel_values import milliseconds, write_usage
+
+Written: TypeAlias = tuple[str, dict[str, object], bool]
+"""The type of a line, its own keys in order, and whether it is sure that reading gives the same payload again."""
+
+Writer: TypeAlias = Callable[[Any], Written]
+
+
+def _some(**keys: object) -> dict[str, object]:
+    """Leave out the keys that are not set."""
+    return {key: value for key, value in keys.items() if value is not None}
+
+
+def _write_message(entry: MessageEntry) -> Written:
+    body, exact = write_message(entry.message, milliseconds(entry.timestamp))
+    return "message", {"message": body}, exact
+
+
+def _write_model_change(entry: ModelChangeEntry) -> Written:
+    change = entry.model_change
+    return "model_change", {"provider": change.provider, "modelId": change.model_id}, True
+
+
+def _write_thinking_level(entry: ThinkingLevelEntry) -> Written:
+    return "thinking_level_change", {"thinkingLevel": entry.thinking_level.thinking_level}, True
+
+
+def _write_label(entry: LabelEntry) -> Written:
+    return "label", _some(targetId=entry.label.target_id, label=entry.label.label), True
+
+
+def _write_session_info(entry: SessionInfoEntry) -> Written:
+    if entry.session_info.name is None:  # a line without a name would take the session's name away
+        return write_own(OWN_SESSION_INFO, entry)
+    return "session_info", {"name": name_on_one_line(entry.session_info.name)}, False
+
+
+def write_compaction(entry: CompactionEntry, *, hook_key: str = "fromHook") -> Written:
+    """Write a compaction; one that keeps none names itself."""
+    payload = entry.compaction
+    first_kept = payload.first_kept_entry_id
+    keys = {
+        "summary": payload.summary,
+        "firstKeptEntryId": entry.id if first_kept is None else first_kept,
+        "tokensBefore": payload.tokens_before,
+        **_some(details=payload.raw_details, usage=_usage_or_none(payload.usage)),
+        **({hook_key: True} if payload.from_hook else {}),
+        **_some(systemMessage=payload.raw_system_message),
+    }
+    return "compaction", keys, False
+
+
+def write_branch_summary(entry: BranchSummaryEntry, *, hook_key: str = "fromHook") -> Written:
+    """Write the summary of a branch."""
+    payload = entry.branch_summary
+    keys = {
+        "fromId": payload.from_id,
+        "summary": payload.summary,
+        **_some(details=payload.raw_details, usage=_usage_or_none(payload.usage)),
+        **({hook_key: True} if payload.from_hook else {}),
+    }
+    return "branch_summary", keys, False
+
+
+def _write_custom(entry: CustomEntry) -> Written:
+    return "custom", _some(customType=entry.custom.custom_type, data=entry.custom.raw_data), False
+
+
+def _write_custom_message(entry: CustomMessageEntry) -> Written:
+    payload = entry.custom_message
+    content = write_content(payload.content, as_text=True)
+    keys = _some(customType=payload.custom_type, content=content, display=payload.display, details=payload.raw_details)
+    return "custom_message", keys, False
+
+
+def _write_context_edit(entry: ContextEditEntry) -> Written:
+    payload = entry.context_edit
+    new = payload.replacement
+    replacement = None if new is None else {"content": write_content(new, as_text=False)}
+    return "context_edit", {"targetId": payload.target_id, "replacement": replacement}, True
+
+
+def _write_usage(entry: UsageEntry) -> Written:
+    payload = entry.usage
+    keys = {
+        "kind": payload.kind,
+        "provider": UNKNOWN if payload.provider is None else payload.provider,
+        "model": UNKNOWN if payload.model is None else payload.model,
+        "usage": write_usage(payload.usage),
+        **_some(note=payload.note),
+    }
+    return "usage", keys, False
+
+
+def _write_tool_execution(entry: ToolExecutionEntry) -> Written:
+    return write_own(OWN_TOOL_EXECUTION, entry)
+
+
+def write_own(custom_type: str, entry: KnownEntry) -> Written:
+    """Write an entry that pi has no type for as a custom one, which pi keeps and shows to nobody."""
+    return "custom", {"customType": custom_type, "data": payload_of(entry)}, False
+
+
+def _usage_or_none(usage: Usage | None) -> dict[str, object] | None:
+    return None if usage is None else write_usage(usage)
+
+
+def name_on_one_line(name: str) -> str:
+    """Bring a session's name into pi's form: line breaks become a space, the ends are trimmed."""
+    return re.sub(r"[\r\n]+", " ", name).strip()
+
+
+PI_WRITERS: Mapping[str, Writer] = {
+    "message": _write_message,
+    "model_change": _write_model_change,
+    "thinking_level": _write_thinking_level,
+    "label": _write_label,
+    "session_info": _write_session_info,
+    "compaction": write_compaction,
+    "branch_summary": write_branch_summary,
+    "custom": _write_custom,
+    "custom_message": _write_custom_message,
+    "context_edit": _write_context_edit,
+    "usage": _write_usage,
+    "tool_execution": _write_tool_execution,
+}
+"""How pi 1.5.2 writes an entry, by the entry's type."""

@@ -1,0 +1,201 @@
+"""oh-my-pi's dialect: pi's version 3 with other words for some things, and a slot for the title in front.
+
+The slot is the first line of the file and always takes 256 bytes, so that a title can be written over another::
+
+    {"type":"title","v":1,"title":"Fix the parser","source":"user","updatedAt":"2026-01-01T10:00:00.000Z","pad":"      "}
+    {"type":"session","version":3,"id":"01a1ffee-...","timestamp":"2026-01-01T10:00:00.000Z","cwd":"/work/project"}
+    {"type":"model_change","id":"137fc4a5","parentId":null,"timestamp":"2026-01-01T10:00:01.000Z","model":"anthropic/claude-x","resolvedModelIsFallback":false}
+    {"type":"title_change","id":"bfefcd9b","parentId":"137fc4a5","timestamp":"2026-01-01T10:00:02.000Z","title":"Fix the parser","source":"user"}
+
+Files without the slot are read as well. pi's forms of the same lines are read, as oh-my-pi leaves them in the file;
+what treering has no type for stays an opaque entry of its own type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import ClassVar
+
+from msgspec import Raw, Struct
+from msgspec.json import Decoder
+from msgspec.structs import replace
+
+from ..content import NonEmpty
+from ..entries import (
+    Header,
+    ModelChange,
+    ModelChangeEntry,
+    Payload,
+    SessionInfo,
+    SessionInfoEntry,
+    Usage,
+    UsageEntry,
+    UsageRecord,
+)
+from ..errors import DialectCannot, Where
+from .camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
+from .camel_lines import OWN_SESSION_INFO, PI_LINES, Line, ModelChangeLine
+from .camel_messages import UNKNOWN
+from .camel_values import ABSENT, as_string, attempt, encode_json, iso, object_of, read_usage, well_formed, write_usage
+from .camel_writers import (
+    PI_WRITERS,
+    Writer,
+    Written,
+    name_on_one_line,
+    write_branch_summary,
+    write_compaction,
+    write_own,
+)
+
+SLOT_SIZE = 256
+"""How many bytes the title's slot takes, its newline included."""
+
+
+class TitleSlot(Struct, tag_field="type", tag="title", kw_only=True, rename="camel"):
+    """The line in front of the header."""
+
+    v: int = 1
+    title: str | None = None
+    source: str | None = None
+    updated_at: str | None = None
+    pad: str | None = None
+
+
+_as_slot: Callable[[bytes | Raw], TitleSlot] = Decoder(TitleSlot).decode
+
+
+def read_slot(line: bytes) -> TitleSlot | None:
+    """Decode a title slot of any size, or return None where the line is none."""
+    return attempt(_as_slot, well_formed(line))
+
+
+def write_slot(title: str, updated_at: str) -> bytes:
+    """Write a slot of exactly 256 bytes; a title that does not fit is cut between two characters."""
+
+    def slot(shown: str, pad: str) -> bytes:
+        fields = {"type": "title", "v": 1, "title": shown, "source": "user", "updatedAt": updated_at, "pad": pad}
+        return encode_json(fields) + b"\n"
+
+    while len(slot(title, "")) > SLOT_SIZE:
+        title = title[:-1]
+    return slot(title, " " * (SLOT_SIZE - len(slot(title, ""))))
+
+
+# -- lines
+
+
+class OmpModelChangeLine(Line, tag="model_change", kw_only=True):
+    """Another model, of the role that answers or of another one."""
+
+    model: str | None = None
+    role: str | None = None
+    provider: str | None = None
+    model_id: str | None = None
+
+    def payload(self) -> Payload:
+        """Return what the line says.
+
+        Raises:
+            ValueError: It is the model of another role, or names none.
+        """
+        if self.role not in (None, "default"):
+            raise ValueError(f"the model of the role {self.role!r}, which does not answer")
+        provider, model_id = self.provider, self.model_id
+        if self.model is not None:
+            provider, _, model_id = self.model.partition("/")
+        if not provider or not model_id:
+            raise ValueError("a model_change must name a provider and a model")
+        return ModelChange(provider, model_id)
+
+
+class TitleChangeLine(Line, tag="title_change", kw_only=True):
+    """Another title."""
+
+    title: str | None = None
+
+    def payload(self) -> Payload:
+        """Return what the line says."""
+        return SessionInfo((self.title or "").strip())
+
+
+class ModelUsageLine(Line, tag="model_usage", kw_only=True):
+    """Usage that no message carries."""
+
+    purpose: NonEmpty
+    provider: str | None = None
+    model: str | None = None
+    usage: Raw = ABSENT
+
+    def payload(self) -> Payload:
+        """Return what the line says."""
+        return UsageRecord(self.purpose, read_usage(self.usage)[0] or Usage(), self.provider, self.model)
+
+
+OMP_LINES: tuple[type[Line], ...] = (
+    *(line for line in PI_LINES if line is not ModelChangeLine),
+    OmpModelChangeLine,
+    TitleChangeLine,
+    ModelUsageLine,
+)
+"""The lines of oh-my-pi that treering has a type for, and pi's."""
+
+
+def _write_model_change(entry: ModelChangeEntry) -> Written:
+    change = entry.model_change
+    if "/" in change.provider:
+        raise DialectCannot(f"oh-my-pi writes provider/model: the provider {change.provider!r} must not hold a slash")
+    return "model_change", {"model": f"{change.provider}/{change.model_id}", "resolvedModelIsFallback": False}, True
+
+
+def _write_title_change(entry: SessionInfoEntry) -> Written:
+    if entry.session_info.name is None:
+        return write_own(OWN_SESSION_INFO, entry)
+    return "title_change", {"title": name_on_one_line(entry.session_info.name), "source": "user"}, False
+
+
+def _write_model_usage(entry: UsageEntry) -> Written:
+    payload = entry.usage
+    keys: dict[str, object] = {
+        "purpose": payload.kind,
+        "api": UNKNOWN,
+        "provider": UNKNOWN if payload.provider is None else payload.provider,
+        "model": UNKNOWN if payload.model is None else payload.model,
+        "usage": write_usage(payload.usage),
+        "stopReason": "stop",
+    }
+    return "model_usage", keys, False
+
+
+class OmpDialect(CamelDialect):
+    """Reads and writes oh-my-pi's version 3."""
+
+    name = "omp"
+    types = types_of(OMP_LINES)
+    writers: ClassVar[Mapping[str, Writer]] = {
+        **PI_WRITERS,
+        "model_change": _write_model_change,
+        "session_info": _write_title_change,
+        "compaction": partial(write_compaction, hook_key="fromExtension"),
+        "branch_summary": partial(write_branch_summary, hook_key="fromExtension"),
+        "usage": _write_model_usage,
+    }
+    _read = staticmethod(line_decoder(OMP_LINES))
+
+    @staticmethod
+    def decode_header(line: bytes, where: Where, slot: TitleSlot | None = None) -> Header:
+        """Decode a header line; the title in the slot before it, where there is one, goes before its own."""
+        header = read_header(line, where)
+        own = attempt(as_string, (object_of(well_formed(line)) or {}).get("title"))
+        title = own or header.title
+        if slot is not None and not (slot.title and title and not slot.pad and title.startswith(slot.title)):
+            title = slot.title or None
+        return replace(header, title=title)
+
+    def encode_header(self, header: Header) -> bytes:
+        """Return the title's slot and the header line, newlines included; a title too long for the slot is in both."""
+        slot = write_slot(header.title or "", iso(header.timestamp))
+        shown = read_slot(slot)
+        cut = shown is not None and (shown.title or None) != header.title
+        mark = HeaderMark(header.parent_entry, header.key, header.title if cut else None)
+        return slot + self._header_line(header, mark)

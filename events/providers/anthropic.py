@@ -1,0 +1,210 @@
+"""Messages of Anthropic's interface.
+
+    {"role": "assistant", "content": [
+        {"type": "thinking", "thinking": "The file first.", "signature": "EqQB..."},
+        {"type": "tool_use", "id": "toolu_1", "name": "read_file", "input": {"path": "main.go"}}]}
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "package main..."}]}
+
+A user's message that holds tool results alone is read as one of role tool. What is left out: read, hints such as
+`cache_control` and citations; written, empty text and thinking without a signature, both of which the interface refuses,
+and the signatures of text and calls. An assistant's image goes into the user's message after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from msgspec import Struct
+
+from ..content import (
+    JSON,
+    Content,
+    ImagePart,
+    TextPart,
+    Thinking,
+    ThinkingPart,
+    ToolResult,
+    ToolResultPart,
+    ToolUsePart,
+    image,
+    text,
+    tool_result,
+    tool_use,
+)
+from ..entries import Message, Usage
+from ..errors import InvalidEntry
+from .reading import Block, image_at, read
+from .rendering import in_turns
+
+
+class AnthropicPrompt(NamedTuple):
+    """What a request takes: the system's text blocks apart, and messages of user and assistant in turn."""
+
+    system: list[Block]
+    messages: list[Block]
+
+
+class _Text(Struct, tag="text"):
+    text: str
+
+
+class _Base64(Struct, tag="base64"):
+    media_type: str
+    data: str
+
+
+class _Url(Struct, tag="url"):
+    url: str
+
+
+class _Image(Struct, tag="image"):
+    source: _Base64 | _Url
+
+
+class _ToolUse(Struct, tag="tool_use"):
+    id: str
+    name: str
+    input: dict[str, Any]
+
+
+class _ToolResult(Struct, tag="tool_result"):
+    tool_use_id: str
+    content: str | list[_Text | _Image] | None = None
+    is_error: bool | None = None
+
+
+class _Thinking(Struct, tag="thinking"):
+    thinking: str
+    signature: str | None = None
+
+
+class _Redacted(Struct, tag="redacted_thinking"):
+    data: str
+
+
+_Part: TypeAlias = _Text | _Image | _ToolUse | _ToolResult | _Thinking | _Redacted
+
+
+class _Usage(Struct):
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class _Message(Struct):
+    role: str
+    content: str | list[_Part]
+    model: str | None = None
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+
+
+def from_anthropic(message: Mapping[str, object]) -> Message:
+    """Read a message, or a whole answer with its model, stop reason and usage.
+
+    A message of role system, with the content of a request's `system`, is read too.
+
+    Raises:
+        InvalidEntry: It holds what a message cannot hold, such as a document; the error names the place as a JSON path.
+    """
+    given = read(message, _Message, "Anthropic")
+    if given.role not in {"user", "assistant", "system"}:
+        raise InvalidEntry(f"Invalid value {given.role!r} - at `$.role` of a message of Anthropic")
+    parts = (text(given.content),) if isinstance(given.content, str) else tuple(map(_from_part, given.content))
+    only_results = bool(parts) and all(isinstance(part, ToolResultPart) for part in parts)
+    return Message(
+        "tool" if given.role == "user" and only_results else given.role,
+        parts,
+        model=given.model,
+        stop_reason=given.stop_reason,
+        usage=None if given.usage is None else _from_usage(given.usage),
+    )
+
+
+def _from_part(part: _Part) -> Content:
+    match part:
+        case _Text() | _Image():
+            return _from_shown(part)
+        case _ToolUse():
+            return tool_use(part.id, part.name, part.input)
+        case _ToolResult():
+            body = part.content if isinstance(part.content, str) else [*map(_from_shown, part.content or ())] or ""
+            return tool_result(part.tool_use_id, body, is_error=bool(part.is_error))
+        case _Thinking():
+            return ThinkingPart(Thinking(part.thinking, part.signature or None))
+        case _Redacted():
+            return ThinkingPart(Thinking("", part.data, redacted=True))
+
+
+def _from_shown(part: _Text | _Image) -> TextPart | ImagePart:
+    if isinstance(part, _Text):
+        return text(part.text)
+    source = part.source
+    return image(source.data, source.media_type) if isinstance(source, _Base64) else image_at(source.url)
+
+
+def _from_usage(usage: _Usage) -> Usage:
+    read_tokens, write_tokens = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
+    return Usage(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cache_read_tokens=read_tokens,
+        cache_write_tokens=write_tokens,
+        total_tokens=usage.input_tokens + usage.output_tokens + read_tokens + write_tokens,
+    )
+
+
+def to_anthropic(messages: Sequence[Message]) -> AnthropicPrompt:
+    """Write messages; roles that no provider knows are rendered as a user's text.
+
+    System messages are gathered wherever they stand. Neighbours of one role become one message, since the interface
+    wants the roles in turn; in a user's message the tool results come first, since it wants them right after the calls.
+    """
+    system, turns = in_turns(messages)
+    return AnthropicPrompt([_to_text(part) for part in system], [_to_turn(role, content) for role, content in turns])
+
+
+def _to_turn(role: str, content: Sequence[Content]) -> Block:
+    blocks: list[JSON] = [_to_part(part) for part in content]
+    return {"role": role, "content": blocks}
+
+
+def _to_part(part: Content) -> Block:
+    match part:
+        case TextPart() | ImagePart():
+            return _to_shown(part)
+        case ToolUsePart():
+            call = part.tool_use
+            return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
+        case ToolResultPart():
+            return _to_result(part.tool_result)
+        case ThinkingPart():
+            thought = part.thinking
+            if thought.redacted:
+                return {"type": "redacted_thinking", "data": thought.signature}
+            return {"type": "thinking", "thinking": thought.content, "signature": thought.signature}
+
+
+def _to_shown(part: TextPart | ImagePart) -> Block:
+    return _to_text(part) if isinstance(part, TextPart) else _to_image(part)
+
+
+def _to_text(part: TextPart) -> Block:
+    return {"type": "text", "text": part.text.content}
+
+
+def _to_image(part: ImagePart) -> Block:
+    source = part.image.source
+    if source.type == "url":
+        return {"type": "image", "source": {"type": "url", "url": source.data}}
+    return {"type": "image", "source": {"type": "base64", "media_type": source.media_type, "data": source.data}}
+
+
+def _to_result(result: ToolResult) -> Block:
+    content: JSON = result.content if isinstance(result.content, str) else [_to_shown(part) for part in result.content]
+    written: Block = {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content}
+    if result.is_error:
+        written["is_error"] = True
+    return written

@@ -1,0 +1,283 @@
+"""What stands beside a log `abc.jsonl`: the snapshot `abc.jsonl.index` and the leaf record `abc.jsonl.leaf`.
+
+The snapshot is derived: the line table and the index as they were at one head, in one file, so that they agree. It says
+of which bytes it speaks (the inode, the size, checksums of the header and of both ends), and is ignored wherever these
+are not found: a torn, foreign or stale snapshot is no error. It also keeps a counter of histories, which grows when a log
+is found to be another one than the snapshot's, so that the generation changes even where the inode was used again.
+
+The leaf record is state, small and readable::
+
+    {"seq":3,"end":811,"ends_crc":123,"data_crc":456}
+    {"leaf":"5f0c..."}
+
+It speaks of the log's content alone and so survives a copy of both files; it holds while the log ends at its `seq`.
+
+Both are written to a file of another name first, and renamed.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import count
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from ...disk import Disk, FileStat
+
+INDEX_SUFFIX = ".index"
+LEAF_SUFFIX = ".leaf"
+
+_MAGIC = b"treering-index-1"
+_NUMBERS = struct.Struct("<16s10QI")
+_EDGE = 4096
+_HAS_INDEX = 1
+
+
+class Extent(Struct, frozen=True):
+    """A stretch of a log, from its first byte to the end of a line, and how to recognise it.
+
+    Attributes:
+        start: Where the header block ends.
+        end: Where the last line ends.
+        header_crc: The checksum of the header line.
+        edges_crc: The checksum of the first and the last lines' bytes.
+    """
+
+    start: int
+    end: int
+    header_crc: int
+    edges_crc: int
+
+
+class Snapshot(Struct, frozen=True):
+    """What the snapshot file says, but for the index itself.
+
+    Attributes:
+        counter: The histories that were counted before this one.
+        inode: The log's inode.
+        modified_ns: When the log was modified last, as of the snapshot.
+        extent: The bytes that it speaks of.
+        lines: How many lines these are.
+        has_index: The index is there, and not only the counter and the table.
+    """
+
+    counter: int
+    inode: int
+    modified_ns: int
+    extent: Extent
+    lines: int
+    has_index: bool
+    index_crc: int
+    index_at: int
+    index_size: int
+
+    def speaks_of(self, disk: Disk, fd: int, found: FileStat, header_crc: int, start: int) -> bool:
+        """Tell whether the log still begins with the bytes that the snapshot was made of."""
+        return (
+            self.inode == found.inode
+            and self.extent.end <= found.size
+            and (self.extent.start, self.extent.header_crc) == (start, header_crc)
+            and self.extent == extent_of(disk, fd, start, self.extent.end, header_crc)
+        )
+
+    def is_current(self, found: FileStat) -> bool:
+        """Tell whether the index may be used: nothing changed, or something was appended."""
+        return self.has_index and (found.size > self.extent.end or found.modified_ns == self.modified_ns)
+
+
+class _LeafLine(Struct, frozen=True):
+    """The first line of a leaf record."""
+
+    seq: int
+    end: int
+    ends_crc: int
+    data_crc: int
+
+
+_decode_leaf = msgspec.json.Decoder(_LeafLine).decode
+
+
+def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Extent:
+    """Make out how a stretch of a log is recognised: by its header and by 4 KiB at either end of its lines."""
+    first = disk.pread(fd, min(_EDGE, end - start), start)
+    last_at = max(start, end - _EDGE)
+    return Extent(start, end, header_crc, crc32(disk.pread(fd, end - last_at, last_at), crc32(first)))
+
+
+# -- the snapshot
+
+
+def read_snapshot(disk: Disk, path: str) -> tuple[Snapshot, array[int]] | None:
+    """Return a log's snapshot and line table, or None where there is none or it is damaged."""
+    try:
+        fd = disk.open(path + INDEX_SUFFIX, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        numbers = disk.pread(fd, _NUMBERS.size, 0)
+        if len(numbers) != _NUMBERS.size or not numbers.startswith(_MAGIC):
+            return None
+        *_, crc = fields = _NUMBERS.unpack(numbers)
+        if crc != crc32(numbers[:-4]):
+            return None
+        _, counter, inode, modified_ns, start, end, crcs, lines, flags, index_size, more_crcs, _ = fields
+        table_size = (lines + 1) * 8
+        index_at = _NUMBERS.size + table_size
+        if disk.fstat(fd).size != index_at + index_size:
+            return None
+        table = disk.pread(fd, table_size, _NUMBERS.size)
+        if crc32(table) != more_crcs >> 32:
+            return None
+    except OSError:
+        return None
+    finally:
+        disk.close(fd)
+    ends = array("Q")
+    ends.frombytes(table)
+    if sys.byteorder == "big":
+        ends.byteswap()
+    if ends[0] != start or ends[-1] != end:
+        return None
+    extent = Extent(start, end, crcs >> 32, crcs & 0xFFFFFFFF)
+    has_index = bool(flags & _HAS_INDEX)
+    found = Snapshot(counter, inode, modified_ns, extent, lines, has_index, more_crcs & 0xFFFFFFFF, index_at, index_size)
+    return found, ends
+
+
+def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
+    """Return the index of a snapshot that was read before, or None where it is damaged or was replaced since."""
+    try:
+        fd = disk.open(path + INDEX_SUFFIX, os.O_RDONLY)
+        try:
+            data = disk.pread(fd, snapshot.index_size, snapshot.index_at)
+        finally:
+            disk.close(fd)
+    except OSError:
+        return None
+    return data if len(data) == snapshot.index_size and crc32(data) == snapshot.index_crc else None
+
+
+def write_snapshot(
+    disk: Disk, path: str, counter: int, found: FileStat, extent: Extent, ends: array[int], index: bytes | None
+) -> None:
+    """Write a snapshot in place of the one that is there.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if sys.byteorder == "big":
+        ends = ends[:]
+        ends.byteswap()
+    table = ends.tobytes()
+    data = index or b""
+    numbers = _NUMBERS.pack(
+        _MAGIC,
+        counter,
+        found.inode,
+        found.modified_ns,
+        extent.start,
+        extent.end,
+        extent.header_crc << 32 | extent.edges_crc,
+        len(ends) - 1,
+        0 if index is None else _HAS_INDEX,
+        len(data),
+        crc32(table) << 32 | crc32(data),
+        0,
+    )
+    head = numbers[:-4] + crc32(numbers[:-4]).to_bytes(4, "little")
+    write_beside(disk, path + INDEX_SUFFIX, [head, table, data], sync=False)
+
+
+# -- the leaf record
+
+
+def read_leaf(disk: Disk, path: str) -> tuple[_LeafLine, bytes] | None:
+    """Return a log's leaf record, or None where there is none or it is damaged."""
+    try:
+        fd = disk.open(path + LEAF_SUFFIX, os.O_RDONLY)
+        try:
+            whole = disk.pread(fd, disk.fstat(fd).size, 0)
+        finally:
+            disk.close(fd)
+    except OSError:
+        return None
+    line, _, data = whole.partition(b"\n")
+    try:
+        record = _decode_leaf(line)
+    except msgspec.MsgspecError:
+        return None
+    return (record, data) if record.data_crc == crc32(data) else None
+
+
+def leaf_holds(record: _LeafLine, extent: Extent) -> bool:
+    """Tell whether a record speaks of a log that ends like this."""
+    return (record.end, record.ends_crc) == (extent.end, _crc_of(extent))
+
+
+def write_leaf(disk: Disk, path: str, seq: int, extent: Extent, data: bytes, *, sync: bool) -> None:
+    """Write a leaf record in place of the one that is there.
+
+    Raises:
+        OSError: It cannot be written; the old one is as it was.
+    """
+    line = msgspec.json.encode(_LeafLine(seq, extent.end, _crc_of(extent), crc32(data)))
+    write_beside(disk, path + LEAF_SUFFIX, [line, b"\n", data], sync=sync)
+
+
+def _crc_of(extent: Extent) -> int:
+    return crc32(b"%d %d" % (extent.header_crc, extent.edges_crc))
+
+
+# -- files that replace others
+
+
+def remove_beside(disk: Disk, path: str) -> None:
+    """Take away what stands beside a log."""
+    for suffix in (INDEX_SUFFIX, LEAF_SUFFIX):
+        with suppress(FileNotFoundError):
+            disk.unlink(path + suffix)
+
+
+def write_beside(disk: Disk, path: str, parts: Sequence[bytes], *, sync: bool) -> None:
+    """Write a file under another name and rename it, so that it is there whole or not at all."""
+    fd, temporary = open_temporary(disk, path)
+    try:
+        try:
+            for part in parts:
+                write_all(disk, fd, part)
+            if sync:
+                disk.datasync(fd)
+        finally:
+            disk.close(fd)
+        disk.rename(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            disk.unlink(temporary)
+        raise
+    if sync:
+        disk.sync_directory(os.path.dirname(path))
+
+
+def open_temporary(disk: Disk, path: str) -> tuple[int, str]:
+    """Open a new file, for writing alone, whose name nobody else uses."""
+    for number in count(1):
+        temporary = f"{path}.tmp-{os.getpid()}-{number}"
+        try:
+            return disk.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), temporary
+        except FileExistsError:
+            continue
+    raise AssertionError("unreachable")
+
+
+def write_all(disk: Disk, fd: int, data: bytes) -> None:
+    """Write all of it, however often the disk takes a part only."""
+    done = disk.write(fd, data) if data else 0
+    while done < len(data):
+        done += disk.write(fd, data[done:])

@@ -1,0 +1,386 @@
+"""The context: what a model is shown of a session, from the root or the latest summary down to the leaf.
+
+A context is built in two reads, so that a compacted session costs its kept range and no more::
+
+    end = boundary(index, leaf)                             # the latest compaction or reset on the path
+    chosen = plan(index, leaf, entries[end] if end else None)
+    context = build(index, chosen, read(chosen.needed))
+
+The messages are, in this order: the system message that the latest compaction stored, its summary, then what the
+entries from its first kept one on through the leaf say. An older compaction inside that range says nothing. What lies
+before the first kept entry is neither read nor walked, so damage there goes unnoticed.
+
+A follower holds a context by applying changes. `extended` gives the change of an append without building anything;
+where it cannot, two contexts are compared by `diff`. How a context is cut to a budget is not decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from ..events.content import JSON, Content, TextPart, json_object, text
+from ..events.entries import (
+    BashExecution,
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEdit,
+    ContextEditEntry,
+    CustomMessageEntry,
+    Entry,
+    Message,
+    MessageEntry,
+    ModelChangeEntry,
+    ThinkingLevelEntry,
+)
+from ..events.index import MISSING, LogIndex
+from ..events.kinds import MESSAGE_KINDS, Kind
+
+DEFAULT_THINKING_LEVEL = "off"
+"""The thinking level of a path that names none."""
+
+_EDITABLE = frozenset({"user", "assistant", "tool", "custom"})
+_SPEAKING = frozenset({*MESSAGE_KINDS, Kind.BRANCH_SUMMARY, Kind.CUSTOM_MESSAGE, Kind.CONTEXT_EDIT})
+_REARRANGING = frozenset({Kind.COMPACTION, Kind.RESET, Kind.CONTEXT_EDIT})
+
+
+class ModelRef(Struct, frozen=True):
+    """A model, by its provider and its id there."""
+
+    provider: str
+    model_id: str
+
+
+class ContextMessage(Struct, frozen=True):
+    """A message of a context, and the entry that it comes from.
+
+    The message is the entry's own wherever that is one. A summary, an extension's message and a command that a person
+    ran are messages too, of the roles compactionSummary, branchSummary, custom and bashExecution.
+    """
+
+    entry_id: str
+    message: Message
+
+    @property
+    def role(self) -> str:
+        """The message's role."""
+        return self.message.role
+
+    @property
+    def content(self) -> tuple[Content, ...]:
+        """The message's parts."""
+        return self.message.content
+
+
+class Context(Struct, frozen=True):
+    """What a model is shown of a session at one leaf.
+
+    `model` and `thinking_level` are the last that the whole path names. `warnings` tells of damage on the way.
+    """
+
+    session_id: str
+    leaf: int = 0
+    leaf_id: str | None = None
+    model: ModelRef | None = None
+    thinking_level: str = DEFAULT_THINKING_LEVEL
+    messages: tuple[ContextMessage, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class ContextPlan(Struct, frozen=True):
+    """Which entries a context at `leaf` is built of, by their ordinals; 0 stands for none.
+
+    Attributes:
+        leaf: The end of the path.
+        compaction: The compaction that the context begins with.
+        model: The entry that names the model.
+        level: The entry that names the thinking level.
+        kept: The entries that may say something, in path order.
+        warnings: What the context will warn of.
+    """
+
+    leaf: int
+    compaction: int
+    model: int
+    level: int
+    kept: tuple[int, ...]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> list[int]:
+        """The ordinals whose entries `build` wants, in path order."""
+        return sorted({*self.kept, self.compaction, self.model, self.level} - {0})
+
+
+class ContextChange(Struct, frozen=True):
+    """What turns one context of a session into another.
+
+    `delete` messages from position `start` on give way to those of `insert`; the other fields are as they are after.
+    """
+
+    start: int
+    delete: int
+    insert: tuple[ContextMessage, ...]
+    leaf: int
+    leaf_id: str | None
+    model: ModelRef | None
+    thinking_level: str
+    warnings: tuple[str, ...] = ()
+
+
+def boundary(index: LogIndex, leaf: int) -> int:
+    """Return the ordinal of the latest compaction or reset on the path to `leaf`, or 0."""
+    return index.boundaries[leaf]
+
+
+def plan(index: LogIndex, leaf: int, boundary_entry: Entry | None) -> ContextPlan:
+    """Say which entries the context at `leaf` is built of.
+
+    Args:
+        index: The log's index.
+        leaf: The ordinal of the leaf, or 0.
+        boundary_entry: The entry at `boundary(index, leaf)`; None where that is 0.
+
+    Raises:
+        CorruptTree: The path runs into a cycle.
+    """
+    end = stop = boundary(index, leaf)
+    compaction = 0
+    warnings: tuple[str, ...] = ()
+    if isinstance(boundary_entry, CompactionEntry):
+        compaction = end
+        stop = _first_kept(index, end, boundary_entry.compaction.first_kept_entry_id) or end
+    elif index.kinds[end] == Kind.COMPACTION:
+        warnings = (f"the compaction {index.ids[end]!r} (seq {end}) cannot be read: the path begins after it",)
+    kinds, root = index.kinds, 0
+    kept: list[int] = []
+    for seq in index.upward(leaf):
+        if kinds[seq] in _SPEAKING:
+            kept.append(seq)
+        if seq == stop:
+            break
+        root = seq
+    else:
+        if index.parents[root] == MISSING:
+            at = f"entry {index.ids[root]!r} (seq {root})"
+            warnings = (f"the parent of {at} is not in the log before it: the path begins there",)
+    kept.reverse()
+    return ContextPlan(leaf, compaction, index.models[leaf], index.levels[leaf], tuple(kept), warnings)
+
+
+def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None]) -> Context:
+    """Build a context of the entries that its plan needs.
+
+    An entry that is absent, None or opaque says nothing.
+    """
+    edits = _edits(index, plan, entries)
+    messages: list[ContextMessage] = []
+    held = entries.get(plan.compaction)
+    before = 0
+    if isinstance(held, CompactionEntry):
+        stored = _stored_system(held.compaction.raw_system_message)
+        if stored is not None:
+            # It replays the system messages up to the compaction: those that are kept from there would repeat it.
+            before = plan.compaction
+        if edits.get(plan.compaction, _NO_EDIT).replacement is not None:
+            opening = (stored, Message("compactionSummary", (text(held.compaction.summary),)))
+            messages.extend(ContextMessage(held.id, each) for each in opening if each is not None)
+    kinds = index.kinds
+    for seq in plan.kept:
+        entry = entries.get(seq)
+        if entry is None or not entry.id or (seq < before and kinds[seq] == Kind.SYSTEM):
+            continue
+        message = message_of(entry)
+        if message is not None and seq in edits:
+            message = _edited(message, edits[seq])
+        if message is not None:
+            messages.append(ContextMessage(entry.id, message))
+    return Context(
+        index.header.id,
+        plan.leaf,
+        index.ids[plan.leaf] if plan.leaf else None,
+        _model_of(entries.get(plan.model)),
+        _level_of(entries.get(plan.level)) or DEFAULT_THINKING_LEVEL,
+        tuple(messages),
+        plan.warnings,
+    )
+
+
+def message_of(entry: Entry) -> Message | None:
+    """Return what an entry says to a model, or None where it says nothing.
+
+    A compaction says something only where it begins the context, so it has no message here.
+    """
+    if isinstance(entry, MessageEntry):
+        message = entry.message
+        if message.bash is None or message.role != "bashExecution":
+            return message
+        if message.bash.exclude_from_context:
+            return None
+        return message if message.content else replace(message, content=(text(bash_text(message.bash)),))
+    if isinstance(entry, CustomMessageEntry):
+        custom = entry.custom_message
+        return Message("custom", custom.content, custom_type=custom.custom_type, display=custom.display)
+    if isinstance(entry, BranchSummaryEntry) and entry.branch_summary.summary:
+        return Message("branchSummary", (text(entry.branch_summary.summary),))
+    return None
+
+
+def bash_text(bash: BashExecution) -> str:
+    """Tell a model of a command that a person ran beside it."""
+    told = f"Ran `{bash.command}`\n" + (f"```\n{bash.output}\n```" if bash.output else "(no output)")
+    if bash.cancelled:
+        told += "\n\n(command cancelled)"
+    elif bash.exit_code:
+        told += f"\n\nCommand exited with code {bash.exit_code}"
+    if bash.truncated and bash.full_output_path:
+        told += f"\n\n[Output truncated. Full output: {bash.full_output_path}]"
+    return told
+
+
+def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange | None:
+    """Return the change by which an entry that was just appended below the leaf becomes the leaf of its context.
+
+    Takes the same time for every length of path and reads nothing. None means that this is not enough: the entry hangs
+    elsewhere or rearranges what the context shows, so build the new context and take the `diff`. It also means that for a
+    context with warnings, since a missing parent that turns up makes a cycle of the path.
+    """
+    seq = entry.seq
+    if not 0 < seq <= index.head or not entry.id or entry.aside or context.warnings:
+        return None
+    if index.parents[seq] != context.leaf or index.kinds[seq] in _REARRANGING:
+        return None
+    message = message_of(entry) if index.kinds[seq] in _SPEAKING else None
+    return ContextChange(
+        len(context.messages),
+        0,
+        () if message is None else (ContextMessage(entry.id, message),),
+        seq,
+        entry.id,
+        _model_of(entry) if index.models[seq] == seq else context.model,
+        _level_of(entry) or DEFAULT_THINKING_LEVEL if index.levels[seq] == seq else context.thinking_level,
+    )
+
+
+def diff(old: Context, new: Context) -> ContextChange:
+    """Return the change that turns `old` into `new`: what differs between their common beginning and end."""
+    before, after = old.messages, new.messages
+    shorter = min(len(before), len(after))
+    start = 0
+    while start < shorter and _same(before[start], after[start]):
+        start += 1
+    end = 0
+    while end < shorter - start and _same(before[-1 - end], after[-1 - end]):
+        end += 1
+    return ContextChange(
+        start,
+        len(before) - start - end,
+        after[start : len(after) - end],
+        new.leaf,
+        new.leaf_id,
+        new.model,
+        new.thinking_level,
+        new.warnings,
+    )
+
+
+def apply_change(context: Context, change: ContextChange) -> Context:
+    """Return the context that the change makes of this one."""
+    messages = context.messages
+    if change.delete or change.insert:
+        messages = (*messages[: change.start], *change.insert, *messages[change.start + change.delete :])
+    return Context(
+        context.session_id,
+        change.leaf,
+        change.leaf_id,
+        change.model,
+        change.thinking_level,
+        messages,
+        change.warnings,
+    )
+
+
+def to_json(context: Context) -> dict[str, JSON]:
+    """Return the context as plain JSON values that are the caller's own, its parts in the native form."""
+    shown = {
+        "session_id": context.session_id,
+        "leaf_id": context.leaf_id,
+        "model": context.model,
+        "thinking_level": context.thinking_level,
+        "messages": [
+            {"entry_id": each.entry_id, "role": each.role, "content": each.content} for each in context.messages
+        ],
+    }
+    return json_object(Raw(msgspec.json.encode(shown)))
+
+
+_NO_EDIT = ContextEdit("-", ())
+
+
+def _first_kept(index: LogIndex, compaction: int, entry_id: str | None) -> int:
+    """Return the ordinal of a compaction's first kept entry, or 0 where nothing before the compaction is kept."""
+    if not entry_id or entry_id == index.ids[compaction]:
+        return 0
+    seq = _referenced(index, entry_id, compaction)
+    return seq if seq and index.is_ancestor(seq, compaction) else 0
+
+
+def _referenced(index: LogIndex, entry_id: str, before: int) -> int:
+    """Return the ordinal that the line `before` means by an id: the latest before it that has the id, or 0."""
+    seq = index.find(entry_id)
+    if seq < before:
+        return seq
+    # A later line took the same id, or the reference points forward: both are damage, so the scan may be slow.
+    return next((each for each in range(before - 1, 0, -1) if index.ids[each] == entry_id), 0)
+
+
+def _edits(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None]) -> dict[int, ContextEdit]:
+    """Return the last edit of each entry that the kept edits aim at, by the entry's ordinal."""
+    found: dict[int, ContextEdit] = {}
+    if plan.kept and index.edits[plan.leaf] >= plan.kept[0]:
+        for seq in plan.kept:
+            entry = entries.get(seq) if index.kinds[seq] == Kind.CONTEXT_EDIT else None
+            if isinstance(entry, ContextEditEntry):
+                found[_referenced(index, entry.context_edit.target_id, seq)] = entry.context_edit
+    return found
+
+
+def _edited(message: Message, edit: ContextEdit) -> Message | None:
+    if edit.replacement is None:
+        return None
+    return replace(message, content=edit.replacement) if message.role in _EDITABLE else message
+
+
+def _stored_system(raw: Raw | None) -> Message | None:
+    """Read the system message that a compaction stored, whose form is its dialect's; the whole of it is metadata."""
+    stored = json_object(raw) if raw is not None else None
+    if not stored:
+        return None
+    content = stored.get("content")
+    parts = content if isinstance(content, list) else [content]
+    return Message("system", tuple(part for each in parts if (part := _text_part(each))), raw_metadata=raw)
+
+
+def _text_part(value: JSON) -> TextPart | None:
+    while isinstance(value, dict):
+        value = value.get("text", value.get("content"))
+    return text(value) if isinstance(value, str) else None
+
+
+def _model_of(entry: Entry | None) -> ModelRef | None:
+    if isinstance(entry, ModelChangeEntry):
+        return ModelRef(entry.model_change.provider, entry.model_change.model_id)
+    if isinstance(entry, MessageEntry) and entry.message.provider is not None and entry.message.model is not None:
+        return ModelRef(entry.message.provider, entry.message.model)
+    return None
+
+
+def _level_of(entry: Entry | None) -> str | None:
+    return entry.thinking_level.thinking_level if isinstance(entry, ThinkingLevelEntry) else None
+
+
+def _same(one: ContextMessage, other: ContextMessage) -> bool:
+    return one.entry_id == other.entry_id and (one.message is other.message or one.message == other.message)

@@ -1,0 +1,144 @@
+"""What happens in one session, kept for a while for whoever follows it.
+
+A feed is a short run of recent events that all subscribers share. Each subscriber holds only its position in it; the
+writer adds an event and wakes them all at once, so a subscriber that sleeps costs nothing and one that has fallen
+behind the feed reads on from the log. A feed exists while somebody is subscribed.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+from anyio import Event
+from msgspec import Raw, Struct
+
+from ..events.content import JSON, json_value, raw_json
+from ..events.entries import Entry
+from ..events.stores.base import Cursor
+
+
+class EntryAdded(Struct, frozen=True, gc=False):
+    """An entry was appended; `leaf` is the ordinal of the leaf after it."""
+
+    entry: Entry
+    leaf: int
+
+
+class LeafMoved(Struct, frozen=True, gc=False):
+    """The leaf was moved without an append; `leaf` is its ordinal, 0 for none."""
+
+    leaf: int
+
+
+class Transient(Struct, frozen=True):
+    """Something that is shown and never written: token deltas, progress.
+
+    Between two entries, a slow subscriber gets the latest one of each `name` only.
+    """
+
+    name: str
+    raw: Raw
+
+    @property
+    def data(self) -> JSON:
+        """What the sender said, decoded afresh for this subscriber."""
+        return json_value(self.raw)
+
+
+def transient(name: str, data: object) -> Transient:
+    """Make a transient event of any JSON value."""
+    return Transient(name, raw_json(data))
+
+
+class Reset(Struct, frozen=True):
+    """The log was replaced or shortened from outside: what was received before belongs to another history.
+
+    `cursor` is where the new one is read from.
+    """
+
+    cursor: Cursor
+
+
+FeedEvent: TypeAlias = EntryAdded | LeafMoved | Transient | Reset
+"""Anything that a feed carries."""
+
+
+class Reader(Protocol):
+    """Whoever reads a feed."""
+
+    @property
+    def lag(self) -> int:
+        """How many events wait for it."""
+        ...
+
+
+class Feed:
+    """The recent events of one session.
+
+    Args:
+        events_max: How many events are kept.
+        bytes_max: How many bytes of lines the kept events may stand for.
+
+    Attributes:
+        subscribers: How many follow it.
+        readers: Those of them that read events one by one, for statistics.
+    """
+
+    __slots__ = ("_event", "_events", "_size", "_sizes", "bytes_max", "events_max", "readers", "start", "subscribers")
+
+    def __init__(self, events_max: int = 1024, bytes_max: int = 8 * 1024 * 1024) -> None:
+        self.events_max = events_max
+        self.bytes_max = bytes_max
+        self.start = 0
+        self.subscribers = 0
+        self.readers: set[Reader] = set()
+        self._events: list[FeedEvent] = []
+        self._sizes: list[int] = []
+        self._size = 0
+        self._event: Event | None = None
+
+    @property
+    def end(self) -> int:
+        """The position after the last event."""
+        return self.start + len(self._events)
+
+    @property
+    def lag_max(self) -> int:
+        """How many events wait for the slowest reader."""
+        return max((reader.lag for reader in self.readers), default=0)
+
+    def publish(self, event: FeedEvent, size: int = 0) -> None:
+        """Add an event that stands for so many bytes of lines, and wake the subscribers."""
+        self._events.append(event)
+        self._sizes.append(size)
+        self._size += size
+        if len(self._events) > self.events_max or self._size > self.bytes_max:
+            self._forget()
+        if self._event is not None:
+            self._event.set()
+            self._event = None
+
+    def since(self, position: int) -> list[FeedEvent]:
+        """Return the events from a position on, which must not lie before `start`."""
+        return self._events[position - self.start :]
+
+    def at(self, position: int) -> FeedEvent:
+        """Return the event at a position, which must not lie before `start`."""
+        return self._events[position - self.start]
+
+    async def wait(self) -> None:
+        """Wait for the next event."""
+        if self._event is None:
+            self._event = Event()
+        await self._event.wait()
+
+    def _forget(self) -> None:
+        """Let go of the older half, and of more where large entries ask for it."""
+        drop = (len(self._events) + 1) // 2
+        size = self._size - sum(self._sizes[:drop])
+        while size > self.bytes_max and drop < len(self._events):
+            size -= self._sizes[drop]
+            drop += 1
+        del self._events[:drop], self._sizes[:drop]
+        self._size = size
+        self.start += drop

@@ -1,0 +1,99 @@
+"""The labels: which entries are bookmarked, under what names.
+
+A label belongs to an entry's id and is the same on every branch; the last word in the log wins. The index knows them all,
+so the lists here read no entry. Labels never reach a context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ..events.entries import Entry, Header, LabelEntry
+from ..events.index import LogIndex
+
+LabelledEntry: TypeAlias = tuple[str, str]
+"""The id of an entry, and its label."""
+
+
+class LabelChange(Struct, frozen=True):
+    """An entry has another label, or none."""
+
+    entry_id: str
+    label: str | None
+
+
+class Labels:
+    """The fold: the label of each labelled entry by its id, in the order in which they were first set."""
+
+    name = "labels"
+
+    def initial(self, header: Header) -> Mapping[str, str]:
+        """Return no labels."""
+        return {}
+
+    def apply(self, value: Mapping[str, str], entry: Entry) -> tuple[Mapping[str, str], LabelChange | None]:
+        """Take in an entry; see `Projection.apply`."""
+        change = label_change(entry)
+        if change is None or value.get(change.entry_id) == change.label:
+            return value, None
+        return apply_change(value, change), change
+
+    def dump(self, value: Mapping[str, str]) -> bytes:
+        """Return the labels as bytes for a checkpoint."""
+        return msgspec.json.encode(value)
+
+    def load(self, blob: bytes) -> Mapping[str, str]:
+        """Return the labels that were dumped."""
+        return msgspec.json.decode(blob, type=dict[str, str])
+
+
+def label_change(entry: Entry) -> LabelChange | None:
+    """Return what an entry does to the labels, or None where it is no label entry."""
+    if not isinstance(entry, LabelEntry):
+        return None
+    return LabelChange(entry.label.target_id, entry.label.label or None)
+
+
+def apply_change(labels: Mapping[str, str], change: LabelChange) -> dict[str, str]:
+    """Return the labels as they are after a change."""
+    changed = dict(labels)
+    if change.label is None:
+        changed.pop(change.entry_id, None)
+    else:
+        changed[change.entry_id] = change.label
+    return changed
+
+
+def labels(index: LogIndex, leaf: int | None = None) -> list[LabelledEntry]:
+    """List the labelled entries as (id, label): those on the path first, from the root down, then the others.
+
+    The others come in the order of the log. A label on an id that no entry has is not listed.
+
+    Args:
+        index: The log's index.
+        leaf: The ordinal of the path's last entry; the session's leaf where it is not given.
+    """
+    marked = {seq: entry_id for entry_id in index.labels if (seq := index.find(entry_id))}
+    if not marked:
+        return []
+    path = _path_down_to(min(marked), index, index.leaf if leaf is None else leaf)
+    ordered = sorted(marked, key=lambda seq: (seq not in path, seq))
+    return [(marked[seq], index.labels[marked[seq]].label) for seq in ordered]
+
+
+def find_by_label(index: LogIndex, label: str, leaf: int | None = None) -> list[str]:
+    """Return the ids of the entries that carry a label, on all branches, in the order of `labels`."""
+    return [entry_id for entry_id, each in labels(index, leaf) if each == label]
+
+
+def _path_down_to(lowest: int, index: LogIndex, seq: int) -> set[int]:
+    """Return the ordinals on the path to an entry that are not below `lowest`; a cycle ends it like a root."""
+    path: set[int] = set()
+    while seq >= lowest:
+        path.add(seq)
+        seq = index.parents[seq]
+    return path

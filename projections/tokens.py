@@ -1,0 +1,59 @@
+"""How many tokens a text takes: a protocol, and an estimate that says that it is one."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
+from ..events.entries import Entry, MessageEntry, OpaqueEntry
+from .context import message_of
+
+BYTES_PER_TOKEN = 4
+"""What the estimate takes a token for. English prose has about four bytes a token; code and other scripts have fewer."""
+
+IMAGE_TOKENS = 1600
+"""What an image counts, whatever its size: providers scale images down to about this."""
+
+MESSAGE_TOKENS = 4
+"""What the frame of a message counts beside its content."""
+
+
+class Tokenizer(Protocol):
+    """Counts the tokens of a text."""
+
+    def count(self, text: str) -> int:
+        """Return how many tokens the text takes."""
+        ...
+
+
+class ByteEstimator:
+    """Estimates by the length in bytes; within a factor of two for prose and code, never exact."""
+
+    def count(self, text: str) -> int:
+        """Return about how many tokens the text takes."""
+        return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+
+
+def entry_tokens(entry: Entry, tokenizer: Tokenizer | None = None) -> int:
+    """Return how many tokens an entry takes in a context; 0 for one that says nothing to a model."""
+    tokenizer = tokenizer or ByteEstimator()
+    message = None if isinstance(entry, OpaqueEntry) else message_of(entry)
+    if message is None:
+        return 0
+    frame = MESSAGE_TOKENS if isinstance(entry, MessageEntry) or message.content else 0
+    return frame + sum(_part_tokens(part, tokenizer) for part in message.content)
+
+
+def _part_tokens(part: Content, tokenizer: Tokenizer) -> int:
+    if isinstance(part, TextPart):
+        return tokenizer.count(part.text.content)
+    if isinstance(part, ImagePart):
+        return IMAGE_TOKENS
+    if isinstance(part, ThinkingPart):
+        return tokenizer.count(part.thinking.content)
+    if isinstance(part, ToolUsePart):
+        return tokenizer.count(part.tool_use.name) + tokenizer.count(bytes(part.tool_use.raw_input).decode())
+    content = part.tool_result.content
+    if isinstance(content, str):
+        return tokenizer.count(content)
+    return sum(_part_tokens(each, tokenizer) for each in content)

@@ -1,0 +1,261 @@
+"""The tree: every entry of a session, on all branches, in the order in which it is drawn.
+
+A tree is a flat tuple of nodes, parents before children and children in the order of the log, so that neither building
+nor drawing one recurses, however deep it is. It is made of the index alone. An entry whose parent is not there, or that
+is its own ancestor, is a root.
+
+A follower keeps a `TreeReplica` and applies changes to it. What entries say is not here: ask for the entry by its id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from ..events.content import JSON
+from ..events.entries import Entry, LabelEntry
+from ..events.errors import EntryNotFound
+from ..events.index import LogIndex
+from ..events.kinds import Kind
+
+_ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool", Kind.SYSTEM: "system"}
+
+
+class TreeNode(Struct, frozen=True):
+    """An entry in its place.
+
+    Attributes:
+        id: The entry's id.
+        seq: Its ordinal, which is its own also where an id was used twice.
+        parent_id: The node above it; None at a root.
+        parent_seq: The ordinal of the node above it; 0 at a root.
+        type: The entry's type; "aborted" for a line of a batch that was never completed.
+        depth: How many nodes are above it.
+        label: Its label, if it has one.
+        children: The ids of the nodes right below it, in the order of the log.
+        on_path: Whether it lies on the path to the leaf, which may be itself.
+        role: The role of a message, where it is user, assistant, tool or system.
+    """
+
+    id: str
+    seq: int
+    parent_id: str | None
+    parent_seq: int
+    type: str
+    depth: int
+    label: str | None
+    children: tuple[str, ...]
+    on_path: bool
+    role: str | None
+
+
+class Tree(Struct, frozen=True, dict=True):
+    """All nodes in depth-first order, and the ordinal of the leaf (0 where there is none)."""
+
+    nodes: tuple[TreeNode, ...]
+    leaf: int
+
+    @property
+    def roots(self) -> tuple[TreeNode, ...]:
+        """The nodes that have no parent."""
+        return tuple(node for node in self.nodes if not node.depth)
+
+    def node(self, entry_id: str) -> TreeNode:
+        """Return the node of an entry, the latest where two have this id.
+
+        Raises:
+            EntryNotFound: No entry has it.
+        """
+        place = self._places.get(entry_id)
+        if place is None:
+            raise EntryNotFound(entry_id)
+        return self.nodes[place]
+
+    def walk(self, entry_id: str | None = None) -> Iterator[TreeNode]:
+        """Yield all nodes, or one and everything below it, depth first.
+
+        Raises:
+            EntryNotFound: No entry has this id.
+        """
+        if entry_id is None:
+            return iter(self.nodes)
+        top = self.node(entry_id)
+        return self._below(self._places[entry_id], top.depth)
+
+    def _below(self, place: int, depth: int) -> Iterator[TreeNode]:
+        yield self.nodes[place]
+        for node in self.nodes[place + 1 :]:
+            if node.depth <= depth:
+                return
+            yield node
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        places: dict[str, int] = {}
+        for place, node in enumerate(self.nodes):
+            other = places.get(node.id)
+            if other is None or self.nodes[other].seq < node.seq:
+                places[node.id] = place
+        return places
+
+
+class NodeAdded(Struct, frozen=True, tag="node_added"):
+    """An entry became visible, below the node `parent_seq` (0: as a root)."""
+
+    id: str
+    seq: int
+    parent_seq: int
+    type: str
+    label: str | None
+    role: str | None
+
+
+class LabelChanged(Struct, frozen=True, tag="label_changed"):
+    """The nodes with this id have another label, or none."""
+
+    id: str
+    label: str | None
+
+
+class LeafMoved(Struct, frozen=True, tag="leaf_moved"):
+    """Another node is the leaf; 0 for none."""
+
+    leaf: int
+
+
+TreeChange: TypeAlias = NodeAdded | LabelChanged | LeafMoved
+"""What can happen to a tree."""
+
+
+class TreeReplica:
+    """A tree that is kept by the changes that it is told of.
+
+    Taking in a change costs the same in every tree; drawing the whole is left to `tree`.
+    """
+
+    __slots__ = ("_children", "_labels", "_leaf", "_nodes")
+
+    def __init__(self, tree: Tree | None = None) -> None:
+        self._nodes: dict[int, NodeAdded] = {}
+        self._children: dict[int, list[int]] = {0: []}
+        self._labels: dict[str, str] = {}
+        self._leaf = 0
+        if tree is not None:
+            for node in sorted(tree.nodes, key=_by_seq):
+                self.apply(NodeAdded(node.id, node.seq, node.parent_seq, node.type, node.label, node.role))
+            self._leaf = tree.leaf
+
+    def apply(self, change: TreeChange) -> None:
+        """Take in one change; they come in the order of the log."""
+        match change:
+            case NodeAdded():
+                self._nodes[change.seq] = change
+                self._children.setdefault(change.parent_seq, []).append(change.seq)
+                self._set_label(change.id, change.label)
+            case LabelChanged():
+                self._set_label(change.id, change.label)
+            case LeafMoved():
+                self._leaf = change.leaf
+
+    def tree(self) -> Tree:
+        """Return the tree as it is now."""
+        nodes, children, labels = self._nodes, self._children, self._labels
+        path = self._path()
+        drawn: list[TreeNode] = []
+        waiting = [(seq, 0) for seq in reversed(children[0])]
+        while waiting:
+            seq, depth = waiting.pop()
+            node = nodes[seq]
+            below = children.get(seq, ())
+            above = nodes.get(node.parent_seq)
+            drawn.append(
+                TreeNode(
+                    node.id,
+                    seq,
+                    above.id if above else None,
+                    node.parent_seq,
+                    node.type,
+                    depth,
+                    labels.get(node.id),
+                    tuple([nodes[each].id for each in below]),
+                    seq in path,
+                    node.role,
+                )
+            )
+            waiting.extend([(each, depth + 1) for each in reversed(below)])
+        return Tree(tuple(drawn), self._leaf)
+
+    def _set_label(self, entry_id: str, label: str | None) -> None:
+        if label:
+            self._labels[entry_id] = label
+        else:
+            self._labels.pop(entry_id, None)
+
+    def _path(self) -> set[int]:
+        path: set[int] = set()
+        seq = self._leaf
+        while seq:
+            path.add(seq)
+            seq = self._nodes[seq].parent_seq
+        return path
+
+
+def build_tree(index: LogIndex) -> Tree:
+    """Return the tree of everything in a log that can be referred to."""
+    replica = TreeReplica()
+    for seq in range(1, index.head + 1):
+        if index.is_entry(seq):
+            replica.apply(_added(index, seq))
+    replica.apply(LeafMoved(index.leaf))
+    return replica.tree()
+
+
+def tree_changes(index: LogIndex, entry: Entry) -> list[TreeChange]:
+    """Return what an entry that has just become visible did to the tree.
+
+    When a whole batch becomes visible at once, ask for its entries in order: the tree is right after the last.
+    """
+    seq = entry.seq
+    if not 0 < seq <= index.head or not index.is_entry(seq):
+        return []
+    changes: list[TreeChange] = [_added(index, seq)]
+    if isinstance(entry, LabelEntry) and index.kinds[seq] != Kind.ABORTED:
+        changes.append(LabelChanged(entry.label.target_id, entry.label.label or None))
+    if not entry.aside:
+        changes.append(LeafMoved(seq))
+    return changes
+
+
+def to_json(tree: Tree) -> list[dict[str, JSON]]:
+    """Return the nodes as plain JSON values that are the caller's own, in the order of the tree."""
+    return [
+        {
+            "id": node.id,
+            "parent_id": node.parent_id,
+            "type": node.type,
+            "depth": node.depth,
+            "label": node.label,
+            "children": list(node.children),
+            "on_path": node.on_path,
+        }
+        for node in tree.nodes
+    ]
+
+
+def _added(index: LogIndex, seq: int) -> NodeAdded:
+    entry_id = index.ids[seq]
+    return NodeAdded(
+        entry_id,
+        seq,
+        max(index.parents[seq], 0),
+        index.type_of(seq),
+        index.label_of(entry_id),
+        _ROLES.get(index.kinds[seq]),
+    )
+
+
+def _by_seq(node: TreeNode) -> int:
+    return node.seq

@@ -1,0 +1,139 @@
+"""The usage: what a session has cost, in tokens and money, in total and by model.
+
+Usage is told by assistant messages, by compactions and summaries of branches, and by records that stand for themselves.
+The totals are over all branches, since all were paid for; `usage_totals` over the entries of a path gives that path's.
+How large a context is, is another question.
+
+A turn's record repeats what the messages of the same atomic batch say of their own usage: what they say is taken off it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..events.entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    Entry,
+    Header,
+    MessageEntry,
+    Usage,
+    UsageEntry,
+)
+
+NOTHING = Usage()
+"""No usage."""
+
+
+class ModelUsage(Struct, frozen=True, omit_defaults=True):
+    """Usage of one model; without names, that of entries which do not say whose it is."""
+
+    provider: str | None
+    model: str | None
+    usage: Usage
+
+
+class UsageTotals(Struct, frozen=True, omit_defaults=True):
+    """What was used so far.
+
+    `by_model` is in the order in which the models first appeared. `batch` and `batch_usage` remember what the messages of
+    the batch that is being folded said.
+    """
+
+    total: Usage = NOTHING
+    by_model: tuple[ModelUsage, ...] = ()
+    batch: str | None = None
+    batch_usage: Usage = NOTHING
+
+    def of(self, model: str, provider: str | None = None) -> Usage:
+        """Return the usage of a model, from one provider or from all."""
+        used = NOTHING
+        for each in self.by_model:
+            if each.model == model and provider in (None, each.provider):
+                used += each.usage
+        return used
+
+
+class UsageProjection:
+    """The fold of usage; a change is the usage that an entry added, and of which model."""
+
+    name = "usage"
+
+    def initial(self, header: Header) -> UsageTotals:
+        """Return no usage."""
+        return UsageTotals()
+
+    def apply(self, value: UsageTotals, entry: Entry) -> tuple[UsageTotals, ModelUsage | None]:
+        """Take in an entry; see `Projection.apply`."""
+        batch = entry.batch.id if entry.batch else None
+        if batch != value.batch:
+            value = replace(value, batch=batch, batch_usage=NOTHING)
+        added = usage_of(entry)
+        if added is None:
+            return value, None
+        if isinstance(entry, UsageEntry) and entry.usage.messages is not None:
+            added = replace(added, usage=_less(added.usage, value.batch_usage))
+        elif isinstance(entry, MessageEntry) and batch is not None:
+            value = replace(value, batch_usage=value.batch_usage + added.usage)
+        if added.usage == NOTHING:
+            return value, None
+        return apply_change(value, added), added
+
+    def dump(self, value: UsageTotals) -> bytes:
+        """Return the totals as bytes for a checkpoint."""
+        return msgspec.json.encode(value)
+
+    def load(self, blob: bytes) -> UsageTotals:
+        """Return the totals that were dumped."""
+        return msgspec.json.decode(blob, type=UsageTotals)
+
+
+def usage_of(entry: Entry) -> ModelUsage | None:
+    """Return the usage that an entry tells of, or None."""
+    match entry:
+        case MessageEntry(message=message) if message.usage is not None:
+            return ModelUsage(message.provider, message.model, message.usage)
+        case UsageEntry(usage=record):
+            return ModelUsage(record.provider, record.model, record.usage)
+        case CompactionEntry(compaction=made) if made.usage is not None:
+            return ModelUsage(None, None, made.usage)
+        case BranchSummaryEntry(branch_summary=made) if made.usage is not None:
+            return ModelUsage(None, None, made.usage)
+        case _:
+            return None
+
+
+def apply_change(totals: UsageTotals, added: ModelUsage) -> UsageTotals:
+    """Return the totals with some usage added."""
+    by_model = list(totals.by_model)
+    for place, each in enumerate(by_model):
+        if (each.provider, each.model) == (added.provider, added.model):
+            by_model[place] = replace(each, usage=each.usage + added.usage)
+            break
+    else:
+        by_model.append(added)
+    return replace(totals, total=totals.total + added.usage, by_model=tuple(by_model))
+
+
+def usage_totals(entries: Iterable[Entry]) -> UsageTotals:
+    """Add up the usage that entries tell of: all of a log, or those of one path."""
+    projection, totals = UsageProjection(), UsageTotals()
+    for entry in entries:
+        totals, _ = projection.apply(totals, entry)
+    return totals
+
+
+def _less(usage: Usage, known: Usage) -> Usage:
+    """Take off what is known already; where more is known than the whole says, nothing is left."""
+    return Usage(
+        max(usage.input_tokens - known.input_tokens, 0),
+        max(usage.output_tokens - known.output_tokens, 0),
+        max(usage.cache_read_tokens - known.cache_read_tokens, 0),
+        max(usage.cache_write_tokens - known.cache_write_tokens, 0),
+        max(usage.total_tokens - known.total_tokens, 0),
+        max(usage.cost - known.cost, 0.0),
+    )

@@ -1,0 +1,58 @@
+"""Logs are listed: by prefix, in order, page by page."""
+
+from __future__ import annotations
+
+from ...events.stores.base import Ref, Store
+from .case import StoreCase, line, lines
+
+NAMES = ["a", "a-b", "a.b", "a_b", "aa", "ab", "b", "b-1", "b-10", "b-2", "c"]
+
+
+class Listing(StoreCase):
+    """The promises of `page`."""
+
+    async def fill(self, store: Store) -> list[Ref]:
+        """Make a log of each name, in another order than they are listed; return the refs in order."""
+        for name in reversed(NAMES):
+            await (await self.writer(store, name)).append(line(1))
+        return [self.ref(name) for name in sorted(NAMES)]
+
+    async def test_an_empty_store_lists_nothing(self, store: Store) -> None:
+        assert await store.page() == []
+
+    async def test_logs_come_in_the_order_of_their_names(self, store: Store) -> None:
+        refs = await self.fill(store)
+        assert [info.ref for info in await store.page()] == refs
+
+    async def test_a_prefix_chooses(self, store: Store) -> None:
+        refs = await self.fill(store)
+        for prefix in map(self.ref, ("a", "b-1", "c")):
+            assert [info.ref for info in await store.page(prefix)] == [ref for ref in refs if ref.startswith(prefix)]
+        assert await store.page(self.ref("nothing")) == []
+
+    async def test_pages_follow_each_other(self, store: Store) -> None:
+        refs = await self.fill(store)
+        for limit in (1, 2, 3, len(refs), 100):
+            found: list[Ref] = []
+            while page := await store.page(after=found[-1] if found else "", limit=limit):
+                assert len(page) <= limit
+                found += [info.ref for info in page]
+            assert found == refs
+
+    async def test_after_a_name_that_is_gone_the_listing_goes_on(self, store: Store) -> None:
+        refs = await self.fill(store)
+        between = self.ref("a-zzz")
+        assert [info.ref for info in await store.page(after=between)] == [ref for ref in refs if ref > between]
+        prefix = self.ref("b")
+        chosen = [info.ref for info in await store.page(prefix, after=self.ref("b-1"), limit=1)]
+        assert chosen == [self.ref("b-10")]
+
+    async def test_a_row_tells_size_and_time(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        await writer.append(line(1))
+        [before] = await store.page()
+        await writer.append(*lines(2, 50))
+        [after] = await store.page()
+        assert 0 < before.size < after.size
+        assert before.modified.tzinfo is not None
+        assert before.modified <= after.modified

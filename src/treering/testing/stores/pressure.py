@@ -1,0 +1,129 @@
+"""Many at once, and callers who leave: nothing is lost, doubled or torn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from anyio import CancelScope, Event, create_task_group
+from anyio.lowlevel import checkpoint
+
+from ...events.stores.base import Append, Committed, Fenced, Outcome, Store
+from .case import StoreCase, Writer, bare, line, lines, read_all
+
+LOGS = 50
+APPENDS = 20
+"""How many appends each of the logs gets: a thousand in all."""
+
+
+class Pressure(StoreCase):
+    """The promises of `append` to callers that are many, and to callers that do not wait."""
+
+    async def test_a_thousand_appends_at_once_to_fifty_logs(self, store: Store) -> None:
+        writers = [await self.writer(store, f"log-{number:02}") for number in range(LOGS)]
+
+        async def write(writer: Writer) -> None:
+            for number in range(1, APPENDS + 1):
+                await writer.append(line(number, writer.lease.ref))
+
+        async with create_task_group() as tasks:
+            for writer in writers:
+                tasks.start_soon(write, writer)
+        for writer in writers:
+            assert await read_all(store, writer.lease.ref) == bare(lines(1, APPENDS, writer.lease.ref))
+
+    async def test_of_those_who_know_the_same_head_one_wins(self, store: Store) -> None:
+        writers = [await self.writer(store, f"log-{number:02}") for number in range(LOGS)]
+        for writer in writers:
+            await writer.append(line(1))
+        outcomes: dict[str, list[tuple[Append, Outcome]]] = {writer.lease.ref: [] for writer in writers}
+
+        async def race(request: Append) -> None:
+            [outcome] = await store.append([request])
+            outcomes[request.lease.ref].append((request, outcome))
+
+        async with create_task_group() as tasks:
+            for number in range(APPENDS):
+                for writer in writers:
+                    tasks.start_soon(race, writer.request(line(2, f"from {number}")))
+        for ref, answered in outcomes.items():
+            won = [request for request, outcome in answered if isinstance(outcome, Committed)]
+            lost = [request for request, outcome in answered if isinstance(outcome, Fenced)]
+            assert (len(won), len(lost)) == (1, APPENDS - 1)
+            assert await read_all(store, ref) == bare([line(1), *won[0].lines])
+
+    async def test_readers_beside_a_writer_see_whole_lines_in_order(self, store: Store) -> None:
+        written = lines(1, 200, "x" * 300)
+        writer = await self.writer(store, "a")
+        await writer.append(written[0])
+        done = Event()
+
+        async def follow() -> None:
+            while not done.is_set():
+                found = await read_some(store, writer)
+                assert found == bare(written[: len(found)])
+                await checkpoint()
+
+        async with create_task_group() as tasks:
+            for _ in range(3):
+                tasks.start_soon(follow)
+            for each in written[1:]:
+                await writer.append(each)
+                await checkpoint()
+            done.set()
+        assert await read_all(store, self.ref("a")) == bare(written)
+
+    @pytest.mark.parametrize("logs", [1, 8])
+    async def test_an_append_whose_caller_leaves_is_carried_out_whole(self, store: Store, logs: int) -> None:
+        writers = [await self.writer(store, f"log-{number}") for number in range(logs)]
+        for writer in writers:
+            await writer.append(line(1))
+        await self.leave(store, [writer.request(*lines(2, 100, "x" * 1000), atomic=True) for writer in writers])
+        for writer in writers:
+            writer.head = await store.resolve(writer.lease)
+            assert writer.head.seq == 100
+            await writer.append(line(101))
+            assert await read_all(store, writer.lease.ref) == bare([line(1), *lines(2, 100, "x" * 1000), line(101)])
+
+    async def leave(self, store: Store, requests: Sequence[Append]) -> None:
+        """Have each request handed over by a task of its own, which is cancelled while it waits for the outcome."""
+        scope = CancelScope()
+        calling = [Event() for _ in requests]
+
+        async def call(request: Append, called: Event) -> None:
+            called.set()
+            await store.append([request])
+
+        with scope:
+            async with create_task_group() as tasks:
+                for request, called in zip(requests, calling, strict=True):
+                    tasks.start_soon(call, request, called)
+                tasks.start_soon(cancel_after, scope, calling)
+
+    async def test_a_caller_who_had_left_before_writes_all_or_nothing(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        await writer.append(line(1))
+        with CancelScope() as scope:
+            scope.cancel()
+            await store.append([writer.request(*lines(2, 100))])
+        writer.head = await store.resolve(writer.lease)
+        assert writer.head.seq in (1, 100)
+        await writer.append(line(101))
+        assert await read_all(store, self.ref("a")) == bare([*lines(1, writer.head.seq - 1), line(101)])
+
+
+async def cancel_after(scope: CancelScope, events: Sequence[Event]) -> None:
+    """Cancel a scope as soon as all of the events have happened."""
+    for event in events:
+        await event.wait()
+    scope.cancel()
+
+
+async def read_some(store: Store, writer: Writer) -> list[bytes]:
+    """Read from the beginning to wherever the log ends meanwhile."""
+    found: list[bytes] = []
+    while True:
+        page = await store.read(writer.lease.ref, writer.head.generation, len(found))
+        found += page.lines
+        if not page.more:
+            return found

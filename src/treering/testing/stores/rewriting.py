@@ -1,0 +1,115 @@
+"""Logs that are replaced or removed: one step each, and another history afterwards."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+
+from ...events.errors import LogReplaced, SessionNotFound, TreeringError
+from ...events.stores.base import Cursor, Lease, Store
+from .case import NATIVE, StoreCase, bare, header_of, line, lines, read_all
+
+
+class Rewriting(StoreCase):
+    """The promises of `put` and `remove`."""
+
+    async def put(self, store: Store, lease: Lease, written: list[bytes]) -> Cursor:
+        """Write a whole log under a header that can be told from the first one."""
+        return await store.put(lease, NATIVE, NATIVE.encode_header(header_of("put")), written)
+
+    async def test_putting_replaces_the_log(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        old = await writer.append(*lines(1, 5))
+        new = await self.put(store, writer.lease, lines(11, 13))
+        assert new.seq == 3
+        assert new.generation != old.generation
+        opening = await store.open(self.ref("a"))
+        assert (opening.head, opening.header.id) == (new, "put")
+        assert await read_all(store, self.ref("a")) == bare(lines(11, 13))
+        assert await store.bodies(self.ref("a"), new.generation, [3, 1]) == bare([line(13), line(11)])
+
+    async def test_a_cursor_into_the_replaced_log_is_refused(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        old = await writer.append(*lines(1, 3))
+        await self.put(store, writer.lease, lines(1, 3))
+        with pytest.raises(LogReplaced):
+            await store.read(self.ref("a"), old.generation, 0)
+        with pytest.raises(LogReplaced):
+            await store.bodies(self.ref("a"), old.generation, [1])
+
+    async def test_the_lease_holds_after_putting(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        await writer.append(*lines(1, 5))
+        writer.head = await self.put(store, writer.lease, lines(1, 2))
+        await writer.append(line(3))
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
+
+    async def test_putting_can_make_a_log(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        head = await self.put(store, writer.lease, lines(1, 3))
+        assert (await store.open(self.ref("a"))).head == head
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
+
+    async def test_what_was_kept_beside_the_replaced_log_does_not_pass_for_the_new_ones(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        old = await writer.append(*lines(1, 3))
+        await store.save(writer.lease, "leaf", old, b"kept")
+        await self.put(store, writer.lease, lines(1, 3))
+        kept = await store.load(self.ref("a"), "leaf")
+        assert kept is None or kept.head == old
+
+    async def test_a_lost_lease_puts_nothing(self, store: Store) -> None:
+        first = await self.writer(store, "a")
+        head = await first.append(*lines(1, 3))
+        await store.release([first.lease])
+        await self.writer(store, "a", "host-2")
+        with suppress(TreeringError):  # the protocol leaves open whether it raises
+            await self.put(store, first.lease, lines(11, 12))
+        assert (await store.open(self.ref("a"))).head == head
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
+
+    async def test_removing_leaves_nothing(self, store: Store) -> None:
+        writer, neighbour = await self.writer(store, "a"), await self.writer(store, "b")
+        await writer.append(line(1))
+        await neighbour.append(line(1))
+        await store.save(writer.lease, "index", writer.head, b"index")
+        await store.save(writer.lease, "leaf", writer.head, b"leaf")
+        await store.remove(writer.lease)
+        with pytest.raises(SessionNotFound):
+            await store.open(self.ref("a"))
+        assert await store.load(self.ref("a"), "index") is None
+        assert await store.load(self.ref("a"), "leaf") is None
+        assert [info.ref for info in await store.page()] == [self.ref("b")]
+
+    async def test_the_lease_ends_with_the_log(self, store: Store) -> None:
+        first = await self.writer(store, "a")
+        old = await first.append(*lines(1, 3))
+        await store.remove(first.lease)
+        second = await self.writer(store, "a", "host-2")
+        assert (second.head.seq, second.lease.header) == (0, None)
+        new = await second.append(*lines(11, 13))
+        assert new.generation != old.generation
+        with pytest.raises(LogReplaced):
+            await store.read(self.ref("a"), old.generation, 0)
+
+    async def test_removing_again_takes_nothing_from_the_heir(self, store: Store) -> None:
+        first = await self.writer(store, "a")
+        await first.append(line(1))
+        await store.remove(first.lease)
+        second = await self.writer(store, "a", "host-2")
+        await second.append(line(2))
+        with suppress(TreeringError):  # the protocol leaves open whether it raises
+            await store.remove(first.lease)
+        await second.append(line(3))
+        assert await read_all(store, self.ref("a")) == bare(lines(2, 3))
+
+    async def test_a_lost_lease_removes_nothing(self, store: Store) -> None:
+        first = await self.writer(store, "a")
+        await first.append(line(1))
+        await store.release([first.lease])
+        second = await self.writer(store, "a", "host-2")
+        with suppress(TreeringError):  # the protocol leaves open whether it raises
+            await store.remove(first.lease)
+        await second.append(line(2))
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 2))

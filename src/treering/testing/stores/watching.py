@@ -1,0 +1,108 @@
+"""Logs are watched: a change after the call wakes, and the last one always does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from anyio import create_task_group, fail_after
+
+from ...events.stores.base import Ref, Store
+from .case import NATIVE, StoreCase, header_of, line, lines, watching
+
+
+class Watching(StoreCase):
+    """The promises of `watch`."""
+
+    async def woken(self, changes: AsyncIterator[set[Ref]], asked: Sequence[Ref], ref: Ref) -> None:
+        """Wait until a log is said to have changed."""
+        with fail_after(self.patience_s):
+            async for changed in changes:
+                assert changed <= set(asked)
+                if ref in changed:
+                    return
+        raise AssertionError("the watch ended by itself")
+
+    async def followed(self, store: Store, changes: AsyncIterator[set[Ref]], ref: Ref, seq: int) -> None:
+        """Look at a log each time that it is said to have changed, until it has gone on to an ordinal."""
+        with fail_after(self.patience_s):
+            async for changed in changes:
+                if ref in changed and (await store.open(ref)).head.seq >= seq:
+                    return
+        raise AssertionError("the watch ended by itself")
+
+    async def test_a_change_after_the_call_wakes(self, store: Store) -> None:
+        refs = [self.ref("a"), self.ref("b")]
+        writers = [await self.writer(store, name) for name in ("a", "b")]
+        for writer in writers:
+            await writer.append(line(1))
+        async with watching(store, refs) as changes:
+            for number in (2, 3):
+                for writer in writers:
+                    await writer.append(line(number))
+                    await self.followed(store, changes, writer.lease.ref, number)
+
+    async def test_a_log_can_be_watched_before_it_is_there(self, store: Store) -> None:
+        ref = self.ref("a")
+        async with watching(store, [ref]) as changes:
+            writer = await self.writer(store, "a")
+            await writer.append(line(1))
+            await self.woken(changes, [ref], ref)
+
+    async def test_changes_of_other_logs_are_not_told(self, store: Store) -> None:
+        ref = self.ref("a")
+        writer, other = await self.writer(store, "a"), await self.writer(store, "b")
+        async with watching(store, [ref]) as changes:
+            await other.append(*lines(1, 3))
+            await writer.append(line(1))
+            await self.woken(changes, [ref], ref)
+
+    async def test_a_sleeper_is_woken_by_the_last_change(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        async with watching(store, [self.ref("a")]) as changes:
+            for last in (100, 200):
+                for number in range(last - 99, last + 1):
+                    await writer.append(line(number))
+                await self.followed(store, changes, self.ref("a"), last)
+
+    async def test_a_follower_is_woken_by_the_last_change(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        await writer.append(line(1))
+
+        async def write() -> None:
+            for number in range(2, 301):
+                await writer.append(line(number))
+
+        async with watching(store, [self.ref("a")]) as changes, create_task_group() as tasks:
+            tasks.start_soon(write)
+            await self.followed(store, changes, self.ref("a"), 300)
+
+    async def test_each_watch_is_woken(self, store: Store) -> None:
+        ref = self.ref("a")
+        writer = await self.writer(store, "a")
+        async with watching(store, [ref]) as first, watching(store, [ref, self.ref("b")]) as second:
+            await writer.append(line(1))
+            await self.woken(first, [ref], ref)
+            await self.woken(second, [ref, self.ref("b")], ref)
+        async with watching(store, [ref]) as third:
+            await writer.append(line(2))
+            await self.woken(third, [ref], ref)
+
+    async def test_replacing_and_removing_wake(self, store: Store) -> None:
+        ref = self.ref("a")
+        writer = await self.writer(store, "a")
+        await writer.append(*lines(1, 3))
+        async with watching(store, [ref]) as changes:
+            await store.put(writer.lease, NATIVE, NATIVE.encode_header(header_of("put")), [line(1)])
+            await self.woken(changes, [ref], ref)
+        async with watching(store, [ref]) as changes:
+            await store.remove(writer.lease)
+            await self.woken(changes, [ref], ref)
+
+    async def test_another_host_is_woken(self, store: Store, elsewhere: Store) -> None:
+        ref = self.ref("a")
+        writer = await self.writer(store, "a")
+        await writer.append(line(1))
+        async with watching(elsewhere, [ref]) as changes:
+            for last in (2, 12, 13):
+                await writer.append(*lines(writer.head.seq + 1, last))
+                await self.followed(elsewhere, changes, ref, last)

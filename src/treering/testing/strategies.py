@@ -1,0 +1,397 @@
+"""Hypothesis strategies for what a session is made of, for the tests of programs that read, write or fold entries.
+
+    from hypothesis import given
+    from treering.testing import strategies
+
+    @given(strategies.trees())
+    def test_my_projection_survives_any_session(entries): ...
+
+It needs hypothesis, which `pip install 'treering[test]'` brings. Whatever is drawn is well-formed: it can be written in
+the native dialect and reads back equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal, TypeVar
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+from msgspec import Raw
+
+from ..events.content import (
+    JSON,
+    Content,
+    Image,
+    ImagePart,
+    ImageSource,
+    Text,
+    TextPart,
+    Thinking,
+    ThinkingPart,
+    ToolResult,
+    ToolResultPart,
+    ToolUse,
+    ToolUsePart,
+    raw_json,
+)
+from ..events.entries import (
+    ROLES,
+    BashExecution,
+    Batch,
+    BranchSummary,
+    Compaction,
+    ContextEdit,
+    Custom,
+    CustomMessage,
+    KnownEntry,
+    Label,
+    Message,
+    MessageEntry,
+    ModelChange,
+    Payload,
+    SessionInfo,
+    ThinkingLevel,
+    ToolExecution,
+    Usage,
+    UsageRecord,
+    entry_class,
+)
+
+__all__ = ["contents", "entries", "ids", "json_values", "messages", "parts", "payloads", "times", "trees"]
+
+_BEGINNING = datetime(2024, 1, 1, tzinfo=UTC)
+
+_Drawn = TypeVar("_Drawn")
+
+
+def ids() -> SearchStrategy[str]:
+    """Ids of entries, as both a uuid and eight hexadecimal digits."""
+    return st.uuids(version=4).map(str) | st.uuids(version=4).map(lambda uuid: uuid.hex[:8])
+
+
+def times() -> SearchStrategy[datetime]:
+    """Times in UTC."""
+    return st.datetimes(datetime(1970, 1, 2), datetime(9000, 1, 1), timezones=st.just(UTC))
+
+
+def json_values(*, max_leaves: int = 8) -> SearchStrategy[JSON]:
+    """Any JSON value: nested, in any script, with numbers beyond 64 bits.
+
+    Args:
+        max_leaves: How many scalars a value has at most.
+    """
+    scalars: SearchStrategy[JSON] = (
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _words()
+    )
+    return st.recursive(
+        scalars,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_words(), inner, max_size=4),
+        max_leaves=max_leaves,
+    )
+
+
+def parts(role: str | None = None) -> SearchStrategy[Content]:
+    """Content parts.
+
+    Args:
+        role: Only the parts that a message of this role holds by its nature.
+    """
+    shown: SearchStrategy[Content] = _texts() | _images()
+    if role is None:
+        return st.one_of(shown, _tool_uses(), _tool_results(), _thoughts())
+    if role == "assistant":
+        return st.one_of(_texts(), _tool_uses(), _thoughts())
+    return _tool_results() if role == "tool" else shown
+
+
+def contents(role: str | None = None, *, min_size: int = 0, max_size: int = 3) -> SearchStrategy[tuple[Content, ...]]:
+    """Contents of messages.
+
+    Args:
+        role: Only the parts that a message of this role holds by its nature.
+        min_size: How many parts there are at least.
+        max_size: How many parts there are at most.
+    """
+    return st.lists(parts(role), min_size=min_size, max_size=max_size).map(tuple)
+
+
+def messages(roles: Sequence[str] = tuple(sorted(ROLES))) -> SearchStrategy[Message]:
+    """Messages, each with the parts and the fields that its role has by its nature.
+
+    Args:
+        roles: The roles to draw from.
+    """
+    return st.sampled_from(list(roles)).flatmap(_messages_of)
+
+
+def payloads() -> SearchStrategy[Payload]:
+    """Payloads of every type; the ids of other entries in them are made up."""
+    return st.sampled_from(list(_PAYLOADS)).flatmap(lambda name: _PAYLOADS[name]())
+
+
+def entries(types: Sequence[str] | None = None) -> SearchStrategy[KnownEntry]:
+    """Entries of every type, each by itself: their parents and whatever they refer to are made up.
+
+    Args:
+        types: The names of the types to draw from, such as "message".
+    """
+    chosen = st.sampled_from(list(_PAYLOADS if types is None else types))
+    return chosen.flatmap(lambda name: _entries_of(_PAYLOADS[name]()))
+
+
+@st.composite
+def trees(draw: DrawFn, *, min_size: int = 0, max_size: int = 12) -> list[KnownEntry]:
+    """The entries of one session in the order of its log, with branches, a second root now and then, entries aside.
+
+    Ids are unique, ordinals count from 1, times never decrease, parents and targets are earlier entries, what a
+    compaction keeps lies on its path, and a tool's result answers an earlier call wherever there is one.
+
+    Args:
+        draw: Given by hypothesis.
+        min_size: How many entries there are at least.
+        max_size: How many entries there are at most.
+    """
+    names = draw(st.lists(ids(), unique=True, min_size=min_size, max_size=max_size))
+    grown: dict[str, KnownEntry] = {}
+    leaf: str | None = None
+    time = _BEGINNING
+    for seq, entry_id in enumerate(names, 1):
+        parent = leaf
+        if grown and draw(st.integers(0, 3)) == 0:
+            parent = draw(st.none() | st.sampled_from(list(grown)))
+        path = _path(grown, parent)
+        payload = draw(payloads()) if path else _rootable(draw(payloads()))
+        time += timedelta(milliseconds=draw(st.integers(0, 5_000)))
+        aside = parent != leaf and draw(st.booleans())
+        placed = _placed(draw, payload, grown, path, leaf)
+        grown[entry_id] = _entry(placed, id=entry_id, parent_id=parent, timestamp=time, seq=seq, aside=aside)
+        leaf = leaf if aside else entry_id
+    return list(grown.values())
+
+
+def _path(grown: Mapping[str, KnownEntry], entry_id: str | None) -> list[str]:
+    path: list[str] = []
+    while entry_id is not None:
+        path.append(entry_id)
+        entry_id = grown[entry_id].parent_id
+    return path[::-1]
+
+
+def _rootable(payload: Payload) -> Payload:
+    """Put something in the place of a payload that needs earlier entries to refer to."""
+    needy = isinstance(payload, (Label, Compaction, BranchSummary, ContextEdit))
+    return ThinkingLevel("off") if needy else payload
+
+
+def _placed(
+    draw: DrawFn, payload: Payload, grown: Mapping[str, KnownEntry], path: Sequence[str], leaf: str | None
+) -> Payload:
+    """Let a payload refer to entries that there are."""
+    replace = msgspec.structs.replace
+    match payload:
+        case Label():
+            return replace(payload, target_id=draw(st.sampled_from(list(grown))))
+        case ContextEdit():
+            return replace(payload, target_id=draw(st.sampled_from(list(path))))
+        case Compaction():
+            return replace(payload, first_kept_entry_id=draw(st.none() | st.sampled_from(list(path))))
+        case BranchSummary():
+            return replace(payload, from_id=leaf or path[-1])
+        case Message(role="tool"):
+            return _answering(draw, payload, [grown[each] for each in path])
+        case _:
+            return payload
+
+
+def _answering(draw: DrawFn, message: Message, path: Sequence[KnownEntry]) -> Message:
+    calls = [
+        part.tool_use.id
+        for entry in path
+        if isinstance(entry, MessageEntry)
+        for part in entry.message.content
+        if isinstance(part, ToolUsePart)
+    ]
+    if not calls:
+        return message
+    answered = [
+        ToolResultPart(msgspec.structs.replace(part.tool_result, tool_use_id=draw(st.sampled_from(calls))))
+        for part in message.content
+        if isinstance(part, ToolResultPart)
+    ]
+    return msgspec.structs.replace(message, content=tuple(answered))
+
+
+def _entry(
+    payload: Payload,
+    *,
+    id: str,
+    parent_id: str | None,
+    timestamp: datetime,
+    seq: int,
+    aside: bool = False,
+    command_id: str | None = None,
+    batch: Batch | None = None,
+) -> KnownEntry:
+    make: Callable[..., KnownEntry] = entry_class(payload)
+    return make(
+        id=id,
+        parent_id=parent_id,
+        timestamp=timestamp,
+        seq=seq,
+        aside=aside,
+        command_id=command_id,
+        batch=batch,
+        **{entry_class(payload).type: payload},
+    )
+
+
+def _entries_of(payload: SearchStrategy[_Drawn]) -> SearchStrategy[KnownEntry]:
+    batches = st.builds(Batch, session=ids(), id=ids(), i=st.integers(0, 9), n=st.integers(1, 10))
+    return st.builds(
+        _entry,
+        payload,
+        id=ids(),
+        parent_id=_maybe(ids()),
+        timestamp=times(),
+        seq=st.integers(1, 10**6),
+        aside=st.booleans(),
+        command_id=_maybe(_words(min_size=1)),
+        batch=_maybe(batches),
+    )
+
+
+def _words(*, min_size: int = 0) -> SearchStrategy[str]:
+    return st.text(st.characters(codec="utf-8"), min_size=min_size, max_size=16)
+
+
+def _maybe(strategy: SearchStrategy[_Drawn]) -> SearchStrategy[_Drawn | None]:
+    return st.none() | strategy
+
+
+def _raws() -> SearchStrategy[Raw | None]:
+    return _maybe(json_values(max_leaves=4).map(raw_json))
+
+
+def _objects() -> SearchStrategy[Raw]:
+    return st.dictionaries(_words(), json_values(max_leaves=3), max_size=3).map(raw_json)
+
+
+def _texts() -> SearchStrategy[TextPart]:
+    return st.builds(TextPart, st.builds(Text, _words(), _maybe(_words())))
+
+
+def _images() -> SearchStrategy[ImagePart]:
+    kinds: SearchStrategy[Literal["base64", "url"]] = st.sampled_from(["base64", "url"])
+    media_types = st.sampled_from(["image/png", "image/jpeg", "image/webp"])
+    return st.builds(ImagePart, st.builds(Image, st.builds(ImageSource, kinds, media_types, _words())))
+
+
+def _tool_uses() -> SearchStrategy[ToolUsePart]:
+    return st.builds(ToolUsePart, st.builds(ToolUse, ids(), _words(min_size=1), _objects(), _maybe(_words())))
+
+
+def _tool_results() -> SearchStrategy[ToolResultPart]:
+    bodies = _words() | st.lists(_texts() | _images(), max_size=2).map(tuple)
+    return st.builds(ToolResultPart, st.builds(ToolResult, ids(), bodies, st.booleans()))
+
+
+def _thoughts() -> SearchStrategy[ThinkingPart]:
+    return st.builds(ThinkingPart, st.builds(Thinking, _words(), _maybe(_words()), st.booleans()))
+
+
+def _usages() -> SearchStrategy[Usage]:
+    counts = st.integers(0, 10**9)
+    return st.builds(Usage, counts, counts, counts, counts, counts, st.floats(0, 1e6))
+
+
+def _messages_of(role: str) -> SearchStrategy[Message]:
+    fields: dict[str, SearchStrategy[object]] = {"role": st.just(role), "raw_metadata": _maybe(_objects())}
+    match role:
+        case "assistant":
+            fields |= {
+                "content": contents(role),
+                "model": _maybe(_words()),
+                "provider": _maybe(_words()),
+                "usage": _maybe(_usages()),
+                "stop_reason": _maybe(_words()),
+                "error": _maybe(_words()),
+                "duration_ms": _maybe(st.floats(0, 1e9)),
+            }
+        case "tool":
+            fields |= {"content": contents(role, min_size=1), "tool_name": _maybe(_words())}
+        case "bashExecution":
+            fields |= {"bash": _bash_executions()}
+        case "custom":
+            fields |= {"content": contents(role), "custom_type": _words(), "display": _maybe(st.booleans())}
+        case "branchSummary" | "compactionSummary":
+            fields |= {"content": st.tuples(_texts())}
+        case _:
+            fields |= {"content": contents(role, min_size=1)}
+    return st.builds(Message, **fields)
+
+
+def _bash_executions() -> SearchStrategy[BashExecution]:
+    flags = st.booleans()
+    return st.builds(
+        BashExecution, _words(), _words(), _maybe(st.integers(0, 255)), flags, flags, _maybe(_words()), flags
+    )
+
+
+def _infos() -> SearchStrategy[SessionInfo]:
+    words = _maybe(_words())
+    return st.builds(SessionInfo, words, words, words, words, words, _maybe(_objects()))
+
+
+def _compactions() -> SearchStrategy[Compaction]:
+    return st.builds(
+        Compaction,
+        summary=_words(),
+        first_kept_entry_id=_maybe(ids()),
+        tokens_before=st.integers(0, 10**9),
+        raw_details=_raws(),
+        usage=_maybe(_usages()),
+        from_hook=st.booleans(),
+        raw_system_message=_raws(),
+    )
+
+
+def _tool_executions() -> SearchStrategy[ToolExecution]:
+    return st.builds(
+        ToolExecution,
+        tool_call_id=_words(min_size=1),
+        tool_name=_words(min_size=1),
+        raw_arguments=_objects(),
+        success=st.booleans(),
+        error=_maybe(_words()),
+        exit_code=_maybe(st.integers(-255, 255)),
+        duration_ms=_maybe(st.floats(0, 1e9)),
+        tokens=_maybe(st.integers(0, 10**9)),
+        message_id=_maybe(ids()),
+    )
+
+
+def _usage_records() -> SearchStrategy[UsageRecord]:
+    words = _maybe(_words())
+    counts = _maybe(st.integers(0, 10**9))
+    return st.builds(UsageRecord, _words(min_size=1), _usages(), words, words, words, counts, _maybe(_objects()))
+
+
+_PAYLOADS: dict[str, Callable[[], SearchStrategy[Payload]]] = {
+    "message": messages,
+    "model_change": lambda: st.builds(ModelChange, _words(min_size=1), _words(min_size=1)),
+    "thinking_level": lambda: st.builds(ThinkingLevel, st.sampled_from(["off", "low", "high"]) | _words()),
+    "label": lambda: st.builds(Label, ids(), _maybe(_words())),
+    "session_info": _infos,
+    "compaction": _compactions,
+    "branch_summary": lambda: st.builds(
+        BranchSummary, _words(), ids(), _raws(), _maybe(_usages()), from_hook=st.booleans()
+    ),
+    "custom": lambda: st.builds(Custom, _words(min_size=1), _raws()),
+    "custom_message": lambda: st.builds(CustomMessage, _words(min_size=1), contents("user"), st.booleans(), _raws()),
+    "tool_execution": _tool_executions,
+    "usage": _usage_records,
+    "context_edit": lambda: st.builds(ContextEdit, ids(), _maybe(contents("user"))),
+}

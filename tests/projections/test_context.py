@@ -1,0 +1,647 @@
+"""Contexts: held against a model that walks plain dictionaries, and against examples written out by hand."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from treering.events.content import Content, raw_json, text, tool_result, tool_use
+from treering.events.entries import (
+    BashExecution,
+    Batch,
+    BranchSummary,
+    Compaction,
+    ContextEdit,
+    Custom,
+    CustomMessage,
+    Entry,
+    Header,
+    Label,
+    Message,
+    MessageEntry,
+    ModelChange,
+    OpaqueEntry,
+    Payload,
+    SessionInfo,
+    ThinkingLevel,
+    ToolExecution,
+    Usage,
+    UsageRecord,
+    entry_class,
+    message,
+)
+from treering.events.errors import CorruptTree
+from treering.events.index import LogIndex
+from treering.projections.context import (
+    Context,
+    ModelRef,
+    apply_change,
+    boundary,
+    build,
+    diff,
+    extended,
+    plan,
+    to_json,
+)
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HEADER = Header(id="s", version=1, timestamp=START)
+
+
+class Log:
+    """Entries as a log holds them, and the index that follows."""
+
+    def __init__(self) -> None:
+        self.index = LogIndex(HEADER)
+        self.entries: dict[int, Entry | None] = {}
+
+    def add(self, payload: Payload, **fields: Any) -> str:  # noqa: ANN401 - any field of an entry
+        seq = len(self.entries) + 1
+        given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, **fields}
+        made: Any = entry_class(payload)
+        entry = made(seq=seq, timestamp=START + timedelta(seconds=seq), **{made.type: payload}, **given)
+        return self.fold(entry)
+
+    def say(self, role: str, content: str, **fields: Any) -> str:  # noqa: ANN401
+        return self.add(message(role, content), **fields)
+
+    def opaque(self, kind: str, **fields: Any) -> str:  # noqa: ANN401
+        seq = len(self.entries) + 1
+        given = {"id": f"e{seq}", "parent_id": self.index.leaf_id, **fields}
+        return self.fold(OpaqueEntry(type=kind, timestamp=START, raw=Raw(b"{}"), seq=seq, **given))
+
+    def fold(self, entry: Entry) -> str:
+        self.entries[entry.seq] = entry
+        self.index.fold(entry)
+        return entry.id or ""
+
+    def damaged(self) -> None:
+        self.entries[len(self.entries) + 1] = None
+        self.index.fold(None)
+
+    def context(self, leaf: int | None = None) -> Context:
+        leaf = self.index.leaf if leaf is None else leaf
+        end = boundary(self.index, leaf)
+        chosen = plan(self.index, leaf, self.entries[end] if end else None)
+        return build(self.index, chosen, {seq: self.entries[seq] for seq in chosen.needed})
+
+    def shown(self) -> list[tuple[str, str]]:
+        """The context as (role, text), which is what most examples speak of."""
+        return [(each.role, said(each.content)) for each in self.context().messages]
+
+
+def said(parts: tuple[Content, ...]) -> str:
+    return "|".join(part.text.content for part in parts if part.__struct_config__.tag == "text")  # type: ignore[union-attr]
+
+
+def compaction(summary: str, first_kept: str | None, **fields: Any) -> Compaction:  # noqa: ANN401
+    return Compaction(summary, first_kept, 100, **fields)
+
+
+# -- a model that takes every liberty with time: it looks at all lines for every question
+
+
+class Naive:
+    """What a context is, told with dictionaries and without an index."""
+
+    def __init__(self, entries: Mapping[int, Entry | None], aborted: set[int], head: int) -> None:
+        self.lines: dict[int, dict[str, Any]] = {}
+        for seq, entry in entries.items():
+            if entry is None or seq > head or not entry.id:
+                continue
+            line = {"id": entry.id, "parent_id": entry.parent_id, "type": entry.type}
+            if not isinstance(entry, OpaqueEntry):
+                line = {"parent_id": None, **msgspec.json.decode(msgspec.json.encode(entry))}
+            self.lines[seq] = {**line, "type": "aborted"} if seq in aborted else line
+
+    def before(self, entry_id: str | None, seq: int) -> int:
+        return max((each for each, line in self.lines.items() if each < seq and line["id"] == entry_id), default=0)
+
+    def path(self, leaf: int) -> tuple[list[int], str]:
+        """The ordinals from the beginning of the path, and how it begins: "root", "missing" or "cycle"."""
+        path = [leaf]
+        while parent_id := self.lines[path[0]]["parent_id"]:
+            parent = self.before(parent_id, path[0])
+            if not parent:
+                return path, "cycle" if self.is_own_ancestor(path[0], parent_id) else "missing"
+            path.insert(0, parent)
+        return path, "missing" if parent_id == "" else "root"
+
+    def is_own_ancestor(self, seq: int, parent_id: str) -> bool:
+        later = [each for each, line in self.lines.items() if each >= seq and line["id"] == parent_id]
+        while later and later[0] > seq:
+            later[0] = self.before(self.lines[later[0]]["parent_id"], later[0])
+        return bool(later) and later[0] == seq
+
+    def context(self, leaf: int) -> dict[str, Any] | str:
+        path, beginning = self.path(leaf) if leaf else ([], "root")
+        lines = [(seq, self.lines[seq]) for seq in path]
+        model, level = None, "off"
+        for _, line in lines:
+            body = line.get(line["type"], {})
+            if line["type"] == "model_change":
+                model = {"provider": body["provider"], "model_id": body["model_id"]}
+            elif line["type"] == "message" and body["role"] == "assistant" and "model" in body and "provider" in body:
+                model = {"provider": body["provider"], "model_id": body["model"]}
+            elif line["type"] == "thinking_level":
+                level = body["thinking_level"]
+        ends = [place for place, (_, line) in enumerate(lines) if line["type"] in ("compaction", "reset_boundary")]
+        if not ends and beginning == "cycle":
+            return "corrupt"
+        messages = []
+        if ends:
+            seq, line = lines[ends[-1]]
+            kept = lines[ends[-1] + 1 :]
+            if line["type"] == "compaction":
+                body = line["compaction"]
+                first = 0 if body["first_kept_entry_id"] == line["id"] else self.before(body["first_kept_entry_id"], seq)
+                if first in path:
+                    kept = [each for each in lines if first <= each[0] and each[0] != seq]
+                if "system_message" in body:
+                    kept = [each for each in kept if each[0] > seq or not self.is_system(each[1])]
+                    messages.append((seq, line["id"], "system", [words(body["system_message"]["content"])]))
+                messages.append((seq, line["id"], "compactionSummary", [words(body["summary"])]))
+        else:
+            kept = lines
+        for seq, line in kept:
+            body = line.get(line["type"], {})
+            if line["type"] == "message":
+                messages.append((seq, line["id"], body["role"], body.get("content", [])))
+            elif line["type"] == "custom_message":
+                messages.append((seq, line["id"], "custom", body["content"]))
+            elif line["type"] == "branch_summary" and body["summary"]:
+                messages.append((seq, line["id"], "branchSummary", [words(body["summary"])]))
+        for seq, line in kept:
+            if line["type"] == "context_edit":
+                target = self.before(line["context_edit"]["target_id"], seq)
+                last = [each for each in kept if self.aims_at(each, target)][-1]
+                if last[0] == seq:
+                    messages = self.edited(messages, target, line["context_edit"].get("replacement"))
+        return {
+            "session_id": "s",
+            "leaf_id": self.lines[leaf]["id"] if leaf else None,
+            "model": model,
+            "thinking_level": level,
+            "messages": [{"entry_id": by, "role": role, "content": content} for _, by, role, content in messages],
+        }
+
+    def aims_at(self, each: tuple[int, dict[str, Any]], target: int) -> bool:
+        seq, line = each
+        return line["type"] == "context_edit" and self.before(line["context_edit"]["target_id"], seq) == target
+
+    @staticmethod
+    def is_system(line: dict[str, Any]) -> bool:
+        return line["type"] == "message" and line["message"]["role"] == "system"
+
+    @staticmethod
+    def edited(messages: list[Any], target: int, content: list[Any] | None) -> list[Any]:
+        if content is None:
+            return [each for each in messages if each[0] != target]
+        editable = ("user", "assistant", "tool", "custom")
+        return [(*each[:3], content) if each[0] == target and each[2] in editable else each for each in messages]
+
+
+def words(content: str) -> dict[str, Any]:
+    return {"type": "text", "text": {"content": content}}
+
+
+def random_payload(rng: random.Random, ids: list[str]) -> Payload:
+    def some_id() -> str:
+        return rng.choice(ids) if ids and rng.random() < 0.95 else "nowhere"
+
+    number = rng.randrange(1_000_000)
+    match rng.randrange(22):
+        case 0:
+            return ModelChange("maker", f"m{number}")
+        case 1:
+            return ThinkingLevel(rng.choice(["off", "low", "high"]))
+        case 2:
+            return Label(some_id(), rng.choice([None, f"label{number}"]))
+        case 3:
+            return SessionInfo(name=f"name{number}")
+        case 4:
+            return Custom("x", raw_json({"n": number}))
+        case 5:
+            return CustomMessage("x", (text(f"custom{number}"),), raw_details=raw_json({"hidden": number}))
+        case 6:
+            return BranchSummary(rng.choice(["", f"branch{number}"]), some_id())
+        case 7 | 8 | 9:
+            kept = rng.choice([None, some_id(), some_id(), *ids[-4:-1]])
+            stored = rng.choice([{}, {"raw_system_message": raw_json({"role": "system", "content": f"stored{number}"})}])
+            return compaction(f"summary{number}", kept, **stored)
+        case 10 | 11:
+            return ContextEdit(rng.choice([some_id(), *ids[-3:]]), rng.choice([None, (text(f"edit{number}"),)]))
+        case 12:
+            return UsageRecord("cache", Usage(1, 2))
+        case 13:
+            return ToolExecution("c", "read")
+        case 14:
+            return message("system", f"system{number}")
+        case 15:
+            return message("assistant", f"a{number}", provider="p", model=f"m{number}")
+        case 16:
+            return message("assistant", [text("calls"), tool_use("c", "read", {"n": number})])
+        case 17:
+            return message("tool", tool_result("c", f"result{number}"))
+        case _:
+            return message(rng.choice(["user", "assistant", "developer"]), f"said{number}")
+
+
+class RandomLog(Log):
+    """A log with branches, damage, batches and every type, grown one step at a time."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        self.rng = random.Random(seed)
+        self.ids: list[str] = []
+        self.aborted: set[int] = set()
+        self.torn: list[int] = []
+
+    def grow(self) -> None:
+        rng, seq = self.rng, len(self.entries) + 1
+        if rng.random() < 0.06:
+            n, torn = rng.randint(2, 4), rng.random() < 0.5
+            parent = self.index.leaf_id
+            for i in range(n - rng.randint(1, n - 1) if torn else n):
+                parent = self.line(parent_id=parent, batch=Batch("s", f"b{seq}", i, n))
+                self.torn.append(len(self.entries))
+            if torn:
+                self.aborted.update(self.torn)
+                self.line(parent_id=self.index.leaf_id)
+            self.torn = []
+        elif rng.random() < 0.03:
+            self.damaged()
+        elif rng.random() < 0.06:
+            self.ids.append(self.opaque(rng.choice(["reset_boundary", "novelty"])))
+        else:
+            self.line(parent_id=self.random_parent(seq), aside=rng.random() < 0.05)
+
+    def line(self, **fields: Any) -> str:  # noqa: ANN401
+        seq = len(self.entries) + 1
+        again = self.ids and self.rng.random() < 0.03
+        fields["id"] = self.rng.choice(self.ids) if again else f"e{seq}"
+        entry_id = self.add(random_payload(self.rng, self.ids), **fields)
+        self.ids.append(entry_id)
+        return entry_id
+
+    def random_parent(self, seq: int) -> str | None:
+        roll = self.rng.random()
+        if roll < 0.75 or not self.ids:
+            return self.index.leaf_id
+        if roll < 0.94:
+            return self.rng.choice(self.ids)
+        return self.rng.choice([None, "nowhere", f"e{seq}", f"e{seq + 1}", f"e{seq + 3}"])
+
+
+def json_or_corrupt(log: Log, leaf: int) -> dict[str, Any] | str:
+    try:
+        return to_json(log.context(leaf))
+    except CorruptTree:
+        return "corrupt"
+
+
+@pytest.mark.feature("G-97")
+def test_a_context_is_what_the_naive_model_says_on_1000_random_trees() -> None:
+    corrupt = messages = 0
+    for seed in range(1000):
+        log = RandomLog(seed)
+        for _ in range(log.rng.randint(1, 60)):
+            log.grow()
+        naive = Naive(log.entries, log.aborted, log.index.head)
+        for leaf in {log.index.leaf, *log.rng.choices([0, *naive.lines], k=4)}:
+            expected = naive.context(leaf)
+            assert json_or_corrupt(log, leaf) == expected, (seed, leaf)
+            corrupt += expected == "corrupt"
+            messages += 0 if isinstance(expected, str) else len(expected["messages"])
+    assert corrupt > 50
+    assert messages > 10_000
+
+
+def test_a_replica_that_applies_changes_equals_the_context_at_every_step() -> None:
+    quick = rebuilt = 0
+    for seed in range(400):
+        log = RandomLog(seed)
+        replica = log.context()
+        for _ in range(30):
+            seen = log.index.head
+            log.grow()
+            for seq in range(seen + 1, log.index.head + 1):
+                entry = log.entries[seq]
+                change = extended(replica, log.index, entry) if entry else None
+                if change is not None:
+                    assert change == diff(replica, log.context(seq)), (seed, seq)
+                    replica = apply_change(replica, change)
+                    quick += 1
+            if log.rng.random() < 0.15:
+                log.index.move_leaf(log.index.find(log.rng.choice(log.ids)) if log.ids else 0)
+            try:
+                now = log.context()
+            except CorruptTree:
+                log.index.move_leaf(0)
+                now = log.context()
+            if replica != now:
+                replica = apply_change(replica, diff(replica, now))
+                rebuilt += 1
+            assert replica == now, seed
+    assert quick > 2_000
+    assert rebuilt > 500
+
+
+def test_extending_reads_nothing_and_knows_what_it_cannot_do() -> None:
+    log = Log()
+    log.say("user", "one")
+    held = log.context()
+    for payload in (compaction("s", None), ContextEdit("e1", None)):
+        log.add(payload)
+        assert extended(held, log.index, log.entries[log.index.leaf] or pytest.fail()) is None
+    log.opaque("reset_boundary")
+    assert extended(log.context(3), log.index, log.entries[4] or pytest.fail()) is None
+    log.say("user", "elsewhere", parent_id="e1")
+    assert extended(log.context(4), log.index, log.entries[5] or pytest.fail()) is None
+
+
+def test_a_plan_of_a_compacted_session_asks_for_the_kept_range_alone() -> None:
+    log = Log()
+    log.add(ModelChange("maker", "m"))
+    log.add(ThinkingLevel("high"))
+    for number in range(5_000):
+        log.say("user", f"old {number}")
+    kept = log.say("user", "kept")
+    log.add(Custom("x"))
+    log.add(compaction("sum", kept))
+    log.say("assistant", "new")
+    chosen = plan(log.index, log.index.leaf, log.entries[boundary(log.index, log.index.leaf)])
+    assert chosen.needed == [1, 2, 5_003, 5_005, 5_006]
+    # Nothing of what lies before is walked: not even a cycle there is met.
+    log.index.parents[4_000] = -2
+    assert plan(log.index, log.index.leaf, log.entries[5_005]) == chosen
+
+
+# -- examples
+
+
+@pytest.mark.feature("G-118")
+def test_without_a_compaction_all_messages_of_the_path_are_there() -> None:
+    log = Log()
+    log.say("user", "one")
+    log.say("assistant", "two")
+    log.say("user", "another branch", parent_id="e1")
+    log.index.move_leaf(2)
+    log.say("user", "three")
+    assert log.shown() == [("user", "one"), ("assistant", "two"), ("user", "three")]
+
+
+@pytest.mark.feature("G-117")
+def test_of_three_compactions_only_the_last_summary_is_told() -> None:
+    log = Log()
+    for turn in range(3):
+        log.say("user", f"u{turn}")
+        log.say("assistant", f"a{turn}")
+        log.add(compaction(f"summary {turn}", f"e{3 * turn + 2}"))
+    log.say("user", "now")
+    told = [content for role, content in log.shown() if role == "compactionSummary"]
+    assert told == ["summary 2"]
+
+
+@pytest.mark.feature("G-119", "G-121", "O-35")
+def test_first_the_summary_then_the_kept_entries_then_those_after_the_compaction() -> None:
+    log = Log()
+    log.say("user", "gone")
+    log.say("assistant", "gone too")
+    first_kept = log.say("user", "kept")
+    log.say("assistant", "kept too")
+    made = log.add(compaction("what\nwas before ", first_kept))
+    log.say("user", "after")
+    log.say("assistant", "last")
+    assert log.shown() == [
+        ("compactionSummary", "what\nwas before "),
+        ("user", "kept"),
+        ("assistant", "kept too"),
+        ("user", "after"),
+        ("assistant", "last"),
+    ]
+    assert [each.entry_id for each in log.context().messages] == [made, "e3", "e4", "e6", "e7"]
+
+
+@pytest.mark.feature("G-120", "U-8")
+def test_an_older_compaction_inside_the_kept_range_is_not_told_again() -> None:
+    log = Log()
+    log.say("user", "gone")
+    first_kept = log.say("user", "kept")
+    log.add(compaction("older", first_kept))
+    log.say("assistant", "between")
+    log.add(compaction("newer", first_kept))
+    log.say("user", "after")
+    assert log.shown() == [
+        ("compactionSummary", "newer"),
+        ("user", "kept"),
+        ("assistant", "between"),
+        ("user", "after"),
+    ]
+
+
+@pytest.mark.parametrize("first_kept", [None, "nowhere", "e2", "e4", "e5"])
+def test_a_first_kept_entry_that_is_not_on_the_path_before_keeps_nothing(first_kept: str | None) -> None:
+    log = Log()
+    log.say("user", "one")
+    log.say("user", "another branch")
+    log.say("user", "two", parent_id="e1")
+    log.add(compaction("sum", first_kept))
+    log.say("user", "after")
+    assert log.shown() == [("compactionSummary", "sum"), ("user", "after")]
+
+
+@pytest.mark.feature("G-122")
+def test_model_and_level_are_the_last_of_the_whole_path() -> None:
+    log = Log()
+    log.add(ModelChange("maker", "first"))
+    log.add(ThinkingLevel("low"))
+    log.say("user", "one")
+    log.add(message("assistant", "two", provider="maker", model="second"))
+    log.add(ThinkingLevel("high"))
+    log.say("assistant", "a model that is not named changes nothing")
+    log.add(compaction("sum", None))
+    last = log.say("user", "after")
+    log.add(ModelChange("maker", "of another branch"), parent_id="e3")
+    log.index.move_leaf(log.index.find(last))
+    context = log.context()
+    assert (context.model, context.thinking_level) == (ModelRef("maker", "second"), "high")
+    assert (log.context(3).model, log.context(3).thinking_level) == (ModelRef("maker", "first"), "low")
+    assert (log.context(0).model, log.context(0).thinking_level) == (None, "off")
+
+
+@pytest.mark.feature("G-123", "G-128", "O-24")
+def test_labels_and_extension_data_never_reach_a_context() -> None:
+    log = Log()
+    log.say("user", "one")
+    log.add(Label("e1", "SECRET label"))
+    log.add(Custom("SECRET kind", raw_json({"SECRET": "state"})))
+    log.add(compaction("sum", "e1"))
+    log.add(Label("e1", "SECRET again"))
+    log.add(Custom("SECRET kind"))
+    log.say("user", "two")
+    assert log.shown() == [("compactionSummary", "sum"), ("user", "one"), ("user", "two")]
+    assert b"SECRET" not in msgspec.json.encode(log.context())
+
+
+@pytest.mark.feature("O-29", "O-36")
+def test_branch_summaries_and_messages_of_extensions_become_messages() -> None:
+    log = Log()
+    log.say("user", "one")
+    log.add(BranchSummary("it went wrong", "e9", raw_details=raw_json({"SECRET": 1})))
+    log.add(BranchSummary("", "e9"))
+    log.add(CustomMessage("hook", (text("remember"),), display=False, raw_details=raw_json({"SECRET": 2})))
+    log.say("assistant", "two")
+    assert log.shown() == [
+        ("user", "one"),
+        ("branchSummary", "it went wrong"),
+        ("custom", "remember"),
+        ("assistant", "two"),
+    ]
+    custom = log.context().messages[2].message
+    assert (custom.custom_type, custom.display) == ("hook", False)
+    assert b"SECRET" not in msgspec.json.encode(log.context())
+
+
+def test_a_stored_system_message_stands_before_the_summary_and_for_those_that_are_kept() -> None:
+    log = Log()
+    log.say("system", "old words")
+    log.say("user", "one")
+    log.say("system", "newer words")
+    stored = {"role": "system", "content": [{"type": "text", "text": "newest words"}], "sections": {"cwd": "/p"}}
+    log.add(compaction("sum", "e1", raw_system_message=raw_json(stored)))
+    log.say("system", "said later")
+    assert log.shown() == [
+        ("system", "newest words"),
+        ("compactionSummary", "sum"),
+        ("user", "one"),
+        ("system", "said later"),
+    ]
+    assert log.context().messages[0].message.metadata == stored
+    log.add(compaction("without", "e1"))
+    assert log.shown()[:3] == [("compactionSummary", "without"), ("system", "old words"), ("user", "one")]
+
+
+def test_a_reset_hides_everything_before_it_until_a_later_compaction() -> None:
+    log = Log()
+    log.say("user", "one")
+    log.add(compaction("sum", "e1"))
+    log.opaque("reset_boundary")
+    log.say("user", "two")
+    assert log.shown() == [("user", "two")]
+    log.add(compaction("later", "e1"))
+    assert log.shown() == [("compactionSummary", "later"), ("user", "one"), ("user", "two")]
+
+
+def test_the_last_edit_of_an_entry_counts() -> None:
+    log = Log()
+    log.say("user", "one")
+    log.say("assistant", "two")
+    log.add(BranchSummary("told", "e9"))
+    log.add(ContextEdit("e1", (text("first edit"),)))
+    log.add(ContextEdit("e1", (text("ONE"),)))
+    log.add(ContextEdit("e2", None))
+    log.add(ContextEdit("e3", (text("summaries are not edited"),)))
+    assert log.shown() == [("user", "ONE"), ("branchSummary", "told")]
+    assert [content for _, content in log.shown()] == ["ONE", "told"]
+    assert [said(each.content) for each in log.context(2).messages] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("bash", "told"),
+    [
+        (BashExecution("ls", "a\nb", exit_code=0), "Ran `ls`\n```\na\nb\n```"),
+        (BashExecution("true"), "Ran `true`\n(no output)"),
+        (BashExecution("false", exit_code=1), "Ran `false`\n(no output)\n\nCommand exited with code 1"),
+        (BashExecution("yes", "y", 1, cancelled=True), "Ran `yes`\n```\ny\n```\n\n(command cancelled)"),
+        (
+            BashExecution("cat", "x", truncated=True, full_output_path="/tmp/o"),
+            "Ran `cat`\n```\nx\n```\n\n[Output truncated. Full output: /tmp/o]",
+        ),
+    ],
+)
+def test_a_command_that_a_person_ran_is_told_to_the_model(bash: BashExecution, told: str) -> None:
+    log = Log()
+    log.add(Message("bashExecution", bash=bash))
+    log.add(Message("bashExecution", bash=BashExecution("pass", "SECRET", exclude_from_context=True)))
+    assert log.shown() == [("bashExecution", told)]
+
+
+def test_a_missing_parent_begins_the_path_with_a_warning() -> None:
+    log = Log()
+    log.say("user", "lost", parent_id=None)
+    log.say("user", "one", parent_id="nowhere")
+    log.say("user", "two")
+    assert log.shown() == [("user", "one"), ("user", "two")]
+    assert log.context().warnings == (
+        "the parent of entry 'e2' (seq 2) is not in the log before it: the path begins there",
+    )
+    assert log.context(1).warnings == ()
+
+
+@pytest.mark.parametrize("parents", [("e1",), ("e2", "e1"), ("e3", "e1", "e2")])
+def test_a_path_into_a_cycle_raises(parents: tuple[str, ...]) -> None:
+    log = Log()
+    for parent_id in parents:
+        log.say("user", "round", parent_id=parent_id)
+    log.say("user", "below")
+    with pytest.raises(CorruptTree, match="its own ancestor"):
+        log.context()
+
+
+def test_a_body_that_can_no_longer_be_read_says_nothing() -> None:
+    log = Log()
+    log.say("user", "one")
+    log.say("user", "two")
+    log.entries[1] = None
+    assert log.shown() == [("user", "two")]
+    log.add(compaction("sum", "e1"))
+    log.entries[3] = None
+    assert log.shown() == []
+    assert "cannot be read" in log.context().warnings[0]
+
+
+def test_what_to_json_returns_is_the_callers_own() -> None:
+    log = Log()
+    log.add(ModelChange("maker", "m"))
+    log.add(message("assistant", [text("see"), tool_use("c", "read", {"path": ["x"]})]))
+    shown = to_json(log.context())
+    assert shown == {
+        "session_id": "s",
+        "leaf_id": "e2",
+        "model": {"provider": "maker", "model_id": "m"},
+        "thinking_level": "off",
+        "messages": [
+            {
+                "entry_id": "e2",
+                "role": "assistant",
+                "content": [
+                    words("see"),
+                    {"type": "tool_use", "tool_use": {"id": "c", "name": "read", "input": {"path": ["x"]}}},
+                ],
+            }
+        ],
+    }
+    shown["messages"] = []
+    assert to_json(log.context())["messages"] != []
+    assert to_json(Log().context()) == {
+        "session_id": "s",
+        "leaf_id": None,
+        "model": None,
+        "thinking_level": "off",
+        "messages": [],
+    }
+
+
+def test_the_message_of_an_entry_is_the_entrys_own() -> None:
+    log = Log()
+    log.say("user", "one")
+    entry = log.entries[1]
+    assert isinstance(entry, MessageEntry)
+    assert log.context().messages[0].message is entry.message

@@ -1,0 +1,290 @@
+"""Stores that are broken on purpose, each in one way, and the suite run against each of them.
+
+pytest does not find this file by itself: `test_conformance.py` runs it, and sees to it that each of these is caught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from anyio.lowlevel import checkpoint
+from msgspec.structs import replace
+from treering.events.stores.memory import MemoryStore
+
+from treering.events.dialects.base import Dialect
+from treering.events.errors import SessionLocked
+from treering.events.stores.base import (
+    Append,
+    Blob,
+    BlobKind,
+    Committed,
+    Cursor,
+    Fenced,
+    Lease,
+    LogInfo,
+    Opening,
+    Outcome,
+    Page,
+    Ref,
+    Store,
+)
+from treering.testing.stores import StoreSuite
+
+
+class Sound:
+    """Hands everything on to a store that is sound, and remembers the latest lease of each log."""
+
+    def __init__(self) -> None:
+        self.inner: Store = MemoryStore()
+        self.latest: dict[Ref, Lease] = {}
+
+    async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
+        answers = await self.inner.acquire(refs, owner)
+        self.latest |= {answer.ref: answer for answer in answers if isinstance(answer, Lease)}
+        return answers
+
+    async def renew(self, leases: Sequence[Lease]) -> list[bool]:
+        return await self.inner.renew(leases)
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        await self.inner.release(leases)
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        return await self.inner.append(appends)
+
+    def try_append(self, append: Append) -> Outcome | None:
+        return None
+
+    async def resolve(self, lease: Lease) -> Cursor:
+        return await self.inner.resolve(lease)
+
+    async def open(self, ref: Ref) -> Opening:
+        return await self.inner.open(ref)
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        return await self.inner.read(ref, generation, after, through=through)
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        return await self.inner.bodies(ref, generation, seqs)
+
+    async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
+        return await self.inner.load(ref, kind)
+
+    async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
+        await self.inner.save(lease, kind, head, data)
+
+    async def remove(self, lease: Lease) -> None:
+        await self.inner.remove(lease)
+
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Sequence[bytes]) -> Cursor:
+        return await self.inner.put(lease, dialect, header, lines)
+
+    async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
+        return await self.inner.page(prefix, after, limit)
+
+    def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
+        return self.inner.watch(refs)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
+
+
+class LosesTheLastLine(Sound):
+    """Acknowledges what it did not write."""
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        outcomes = await super().append([replace(each, lines=each.lines[:-1]) for each in appends])
+        return [
+            Committed(replace(each.head, seq=each.head.seq + 1)) if isinstance(each, Committed) else each
+            for each in outcomes
+        ]
+
+
+class IgnoresTheHead(Sound):
+    """Appends wherever the log ends, whatever the caller believes."""
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        heads = [await self.inner.resolve(each.lease) for each in appends]
+        return await super().append(
+            [replace(each, expected_head=head) for each, head in zip(appends, heads, strict=True)]
+        )
+
+
+class ForgetsFencing(Sound):
+    """Takes any lease for the one that is in force."""
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        return await super().append([replace(each, lease=self.latest[each.lease.ref]) for each in appends])
+
+
+class ForgetsFencingWhenTried(Sound):
+    """Looks at leases, but not on the fast path."""
+
+    def try_append(self, append: Append) -> Outcome | None:
+        return self.inner.try_append(replace(append, lease=self.latest[append.lease.ref]))
+
+
+class ForgetsFencingOfBlobs(Sound):
+    """Lets whoever once owned a log save beside it."""
+
+    async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
+        await super().save(self.latest[lease.ref], kind, head, data)
+
+
+class ForgetsFencingOfRemovals(Sound):
+    """Lets whoever once owned a log remove it."""
+
+    async def remove(self, lease: Lease) -> None:
+        await super().remove(self.latest[lease.ref])
+
+
+class AdmitsASecondOwner(Sound):
+    """Takes a log from whoever holds it."""
+
+    async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
+        await self.release([self.latest[ref] for ref in refs if ref in self.latest])
+        return await super().acquire(refs, owner)
+
+
+class FailsTheNeighbours(Sound):
+    """Fences the whole call when one of its logs is fenced."""
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        outcomes = await super().append(appends)
+        fences = [outcome for outcome in outcomes if isinstance(outcome, Fenced)]
+        return [*fences[:1] * len(outcomes)] if fences else outcomes
+
+
+class TearsWhenCancelled(Sound):
+    """Writes line by line, and stops when its caller leaves."""
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        return [await self._line_by_line(each) for each in appends]
+
+    async def _line_by_line(self, append: Append) -> Outcome:
+        for line in append.lines:
+            [outcome] = await super().append([replace(append, lines=(line,))])
+            if not isinstance(outcome, Committed):
+                return outcome
+            append = replace(append, expected_head=outcome.head, header=None, dialect=None)
+            await checkpoint()
+        return Committed(append.expected_head)
+
+
+class SkipsALine(Sound):
+    """Leaves a gap between one page and the next."""
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        page = await super().read(ref, generation, after, through=through)
+        return replace(page, lines=page.lines[1:]) if after else page
+
+
+class ReordersBodies(Sound):
+    """Answers in the order of the log."""
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        return await super().bodies(ref, generation, sorted(seqs))
+
+
+class AcceptsOldCursors(Sound):
+    """Does not tell one history of a log from another."""
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        return await super().read(ref, (await self.open(ref)).head.generation, after, through=through)
+
+
+class ListsBackwards(Sound):
+    """Lists the last log first."""
+
+    async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
+        return (await super().page(prefix, after, limit))[::-1]
+
+
+class WatchesTooLate(Sound):
+    """Begins to watch when it is first asked for a change."""
+
+    def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
+        async def late() -> AsyncIterator[set[Ref]]:
+            async for changed in self.inner.watch(refs):
+                yield changed
+
+        return late()
+
+
+class TestSound(StoreSuite):
+    async def make_store(self) -> Store:
+        return Sound()
+
+
+class TestLosesTheLastLine(StoreSuite):
+    patience_s = 0.01
+
+    async def make_store(self) -> Store:
+        return LosesTheLastLine()
+
+
+class TestIgnoresTheHead(StoreSuite):
+    async def make_store(self) -> Store:
+        return IgnoresTheHead()
+
+
+class TestForgetsFencing(StoreSuite):
+    async def make_store(self) -> Store:
+        return ForgetsFencing()
+
+
+class TestForgetsFencingWhenTried(StoreSuite):
+    async def make_store(self) -> Store:
+        return ForgetsFencingWhenTried()
+
+
+class TestForgetsFencingOfBlobs(StoreSuite):
+    async def make_store(self) -> Store:
+        return ForgetsFencingOfBlobs()
+
+
+class TestForgetsFencingOfRemovals(StoreSuite):
+    async def make_store(self) -> Store:
+        return ForgetsFencingOfRemovals()
+
+
+class TestAdmitsASecondOwner(StoreSuite):
+    async def make_store(self) -> Store:
+        return AdmitsASecondOwner()
+
+
+class TestFailsTheNeighbours(StoreSuite):
+    async def make_store(self) -> Store:
+        return FailsTheNeighbours()
+
+
+class TestTearsWhenCancelled(StoreSuite):
+    async def make_store(self) -> Store:
+        return TearsWhenCancelled()
+
+
+class TestSkipsALine(StoreSuite):
+    async def make_store(self) -> Store:
+        return SkipsALine()
+
+
+class TestReordersBodies(StoreSuite):
+    async def make_store(self) -> Store:
+        return ReordersBodies()
+
+
+class TestAcceptsOldCursors(StoreSuite):
+    async def make_store(self) -> Store:
+        return AcceptsOldCursors()
+
+
+class TestListsBackwards(StoreSuite):
+    async def make_store(self) -> Store:
+        return ListsBackwards()
+
+
+class TestWatchesTooLate(StoreSuite):
+    patience_s = 0.01
+
+    async def make_store(self) -> Store:
+        return WatchesTooLate()

@@ -1,0 +1,71 @@
+"""The stores that come with treering pass the published suite, and broken ones do not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from treering.events.stores.memory import MemoryStore
+
+from treering.events.stores.base import Store
+from treering.events.stores.files import FileStore
+from treering.testing.stores import StoreSuite
+
+BROKEN = Path(__file__).with_name("broken_stores.py")
+CAUGHT_BY = {
+    "LosesTheLastLine": "test_ordinals_go_on_from_append_to_append",
+    "IgnoresTheHead": "test_an_outdated_head_is_fenced_and_writes_nothing",
+    "ForgetsFencing": "test_a_lost_lease_is_fenced_before_its_heir_writes",
+    "ForgetsFencingWhenTried": "test_trying_is_fenced_like_appending",
+    "ForgetsFencingOfBlobs": "test_a_lost_lease_saves_nothing",
+    "ForgetsFencingOfRemovals": "test_a_lost_lease_removes_nothing",
+    "AdmitsASecondOwner": "test_a_second_owner_is_refused_until_the_first_lets_go",
+    "FailsTheNeighbours": "test_a_log_that_fails_does_not_fail_its_neighbours",
+    "TearsWhenCancelled": "test_an_append_whose_caller_leaves_is_carried_out_whole",
+    "SkipsALine": "test_pages_follow_each_other_without_a_gap",
+    "ReordersBodies": "test_bodies_come_in_the_order_asked_for",
+    "AcceptsOldCursors": "test_a_cursor_into_the_replaced_log_is_refused",
+    "ListsBackwards": "test_logs_come_in_the_order_of_their_names",
+    "WatchesTooLate": "test_a_change_after_the_call_wakes",
+}
+"""The test that has to fail for each of the broken stores; others may."""
+
+
+@pytest.mark.feature("X-29")
+class TestMemoryStore(StoreSuite):
+    async def make_store(self) -> Store:
+        return MemoryStore()
+
+
+@pytest.mark.feature("X-29")
+class TestFileStore(StoreSuite):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path / "sessions"
+
+    async def make_store(self) -> Store:
+        return FileStore(self.folder)
+
+    async def another_host(self, store: Store) -> Store:
+        return FileStore(self.folder)
+
+
+@pytest.mark.feature("X-29")
+def test_the_suite_fails_broken_stores_and_no_sound_one(tmp_path: Path) -> None:
+    report = tmp_path / "report.xml"
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-k", "asyncio", f"--junitxml={report}", str(BROKEN)]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert outcome.returncode == pytest.ExitCode.TESTS_FAILED, outcome.stdout + outcome.stderr
+
+    failed: dict[str, set[str]] = defaultdict(set)
+    for case in ElementTree.parse(report).iter("testcase"):
+        store, test = case.attrib["classname"].rpartition(".Test")[2], case.attrib["name"].partition("[")[0]
+        failed[store] |= {test} & {test for _ in case.iter("failure")}
+        assert not list(case.iter("error")), case.attrib
+    assert failed.pop("Sound") == set()
+    assert failed.keys() == CAUGHT_BY.keys()
+    assert [store for store, test in CAUGHT_BY.items() if test not in failed[store]] == []
