@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -102,7 +102,7 @@ class SessionHost:
 
     # -- opening and closing
 
-    async def __aenter__(self) -> SessionHost:
+    async def __aenter__(self) -> Self:
         self._group = await self._exits.enter_async_context(anyio.create_task_group())
         owner = f"{socket.gethostname()}:{os.getpid()}:{self._new_id()}"
         runtime = Runtime(

@@ -6,6 +6,7 @@ Rows are derived, never stored as truth. A log that cannot be read has a row too
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from typing import Self
 
 from msgspec import Struct
 
@@ -105,7 +106,7 @@ class SessionsSubscription:
         self._begun = False
         self._waiting: set[Ref] = set()
 
-    async def __aenter__(self) -> SessionsSubscription:
+    async def __aenter__(self) -> Self:
         self._touched.listeners.append(self._waiting)
         return self
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, Unpack, overload
 
 from ..events.content import ContentLike, ImagePart, TextPart, as_content, raw_json, tool_result
 from ..events.entries import (
@@ -78,7 +78,7 @@ class Session:
     def __repr__(self) -> str:
         return f"Session({self.id!r})"
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -352,7 +352,8 @@ class Session:
         """
         raw = None if details is None else raw_json(details)
         payload = BranchSummary(summary, "", raw, from_hook=from_hook)
-        return await self.append(payload, **{**options, "below": entry_id})
+        options["below"] = entry_id
+        return await self.append(payload, **options)
 
     async def create_branched_session(self, leaf_id: str) -> Session:
         """Write the path from the root to an entry into a new session, whose parent is this one.

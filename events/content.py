@@ -37,6 +37,7 @@ def _plain(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} is no JSON")
 
 
+_encode_quickly = msgspec.json.Encoder(enc_hook=_plain).encode
 _encode_strictly = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
 
 
@@ -51,7 +52,7 @@ def raw_json(value: object) -> Raw:
     if isinstance(value, Raw):
         return value
     try:
-        encoded = msgspec.json.encode(value)
+        encoded = _encode_quickly(value)
         # msgspec writes a set as a list, bytes as base64, a NaN as null: what is read would not be what was written.
         if msgspec.json.decode(encoded) != value:
             encoded = _encode_strictly(value).encode()

@@ -71,7 +71,7 @@ class _Once(Generic[T]):
                 return
             try:
                 self._result.append(self._call())
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  # it is raised where it was asked for
                 self._error = error
             self.done = True
 

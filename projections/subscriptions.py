@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Self, TypeAlias, TypeVar
 
 from ..events.entries import Entry
 from ..events.stores.base import Cursor
@@ -55,7 +55,7 @@ class EntrySubscription:
         """How many events of the feed wait for this subscriber."""
         return 0 if self._feed is None else self._feed.end - max(self._position, self._feed.start)
 
-    async def __aenter__(self) -> EntrySubscription:
+    async def __aenter__(self) -> Self:
         self._feed = self._source.open_feed()
         self._feed.readers.add(self)
         return self

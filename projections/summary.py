@@ -22,6 +22,9 @@ PREVIEW_CHARS_MAX = 200
 ACTIVE = "active"
 """The status of a session of which nothing else was said."""
 
+CORRUPTED = "corrupted"
+"""The status of a file that cannot be read."""
+
 _JOINER = "\u200d"
 
 
@@ -43,7 +46,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
         cwd: The folder that it was started in.
         first_message: How the first user message begins; "" where there is none.
         dialect: The format of its file.
-        status: "active" until it is said otherwise.
+        status: "active" until it is said otherwise; "corrupted" where the file cannot be read.
+        problem: Why it cannot be read.
     """
 
     id: str
@@ -61,6 +65,7 @@ class SessionSummary(Struct, frozen=True, kw_only=True):
     first_message: str = ""
     dialect: str
     status: str = ACTIVE
+    problem: str | None = None
 
 
 def summarize(

@@ -102,7 +102,7 @@ class Tree(Struct, frozen=True, dict=True):
         return places
 
 
-class NodeAdded(Struct, frozen=True, tag="node_added"):
+class NodeAdded(Struct, frozen=True, tag_field="change", tag="node_added"):
     """An entry became visible, below the node `parent_seq` (0: as a root)."""
 
     id: str
@@ -113,14 +113,14 @@ class NodeAdded(Struct, frozen=True, tag="node_added"):
     role: str | None
 
 
-class LabelChanged(Struct, frozen=True, tag="label_changed"):
+class LabelChanged(Struct, frozen=True, tag_field="change", tag="label_changed"):
     """The nodes with this id have another label, or none."""
 
     id: str
     label: str | None
 
 
-class LeafMoved(Struct, frozen=True, tag="leaf_moved"):
+class LeafMoved(Struct, frozen=True, tag_field="change", tag="leaf_moved"):
     """Another node is the leaf; 0 for none."""
 
     leaf: int

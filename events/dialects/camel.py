@@ -8,8 +8,7 @@ A file of three entries::
     {"type":"custom","customType":"ext","data":{"n":1},"id":"39ea2594","parentId":"07444024","timestamp":"2026-01-01T10:00:03.000Z"}
 
 What an entry says beyond the words of such a line stands under one key `treering` at its end (see `camel_values.Mark`),
-so that an entry reads back as it was, and the other program still opens the file. `seq` is not written, and neither is
-what would change how that program reads the file.
+so that an entry reads back as it was, and the other program still opens the file. `seq` is not written.
 """
 
 from __future__ import annotations
@@ -103,11 +102,11 @@ def read_header(line: bytes, where: Where) -> Header:
 class CamelDialect:
     """Reads and writes what pi and its descendants have in common; a descendant names its lines and its writers."""
 
-    name: ClassVar[str]
-    version: ClassVar[int] = VERSION
-    shared: ClassVar[bool] = True
-    can_append_aside: ClassVar[bool] = False
-    old: ClassVar[bool] = False
+    name: str
+    version = VERSION
+    shared = True
+    can_append_aside = False
+    old = False
     types: ClassVar[frozenset[str]]
     writers: ClassVar[Mapping[str, Writer]]
     _read: Callable[[bytes | Raw], Line]

@@ -81,7 +81,7 @@ _KEYS = {
 }
 
 
-def parts_of(blocks: Blocks) -> tuple[Content, ...]:
+def parts_of(blocks: str | Sequence[Block]) -> tuple[Content, ...]:
     """Make parts of decoded content.
 
     Raises:

@@ -24,6 +24,7 @@ from ..entries import (
     Label,
     MessageEntry,
     ModelChange,
+    Moment,
     Payload,
     SessionInfo,
     ThinkingLevel,
@@ -47,6 +48,7 @@ from .camel_values import (
     read_usage,
     with_fields,
 )
+from .native import in_utc
 
 OWN_TOOL_EXECUTION = "treering.tool_execution"
 """The custom type under which stands the record of a tool's run, which pi has no type for."""

@@ -61,7 +61,7 @@ _BASH_FIELDS: dict[str, tuple[str, Callable[[bytes | Raw], object]]] = {
     "excludeFromContext": ("exclude_from_context", as_flag),
 }
 
-# one order serves the keys of every role
+# one order serves the keys of every role; keys that are not in it come after the others
 _ORDER = (
     *("role", "toolCallId", "toolName", "customType"),
     *_BASH_FIELDS,
@@ -69,6 +69,7 @@ _ORDER = (
     *("diagnostics", "usage", "stopReason", "errorMessage", "display", "details", "isError"),
     *("sections", "toolsAdded", "toolsRemoved", "timestamp"),
 )
+_RANKS = {key: rank for rank, key in enumerate(_ORDER)}
 
 
 # -- reading in one step
@@ -189,7 +190,10 @@ def read_message(raw: Raw, at: int) -> Message:
     if role == "toolResult" or (role == "tool" and "toolCallId" in rest):
         role = "tool"
         content = (_take_answer(rest, content),)
-    bash = BashExecution(**{"command": "", **_take(rest, _BASH_FIELDS)}) if role == "bashExecution" else None
+    bash = None
+    if role == "bashExecution":
+        ran = _take(rest, _BASH_FIELDS)
+        bash = BashExecution(ran.pop("command", ""), **ran)
     metadata = Raw(encode_json(rest)) if rest else None
     return Message(role, content, usage=usage, bash=bash, raw_metadata=metadata, **fields)
 
@@ -244,8 +248,11 @@ def write_message(message: Message, at: int) -> tuple[dict[str, object], bool]:
     body = {**insisted, **body}
     body.setdefault("timestamp", at)
     exact = not metadata and not assumed and message.duration_ms is None and _is_plain(message)
-    ordered = {key: body[key] for key in _ORDER if key in body}
-    return ordered if len(ordered) == len(body) else {**ordered, **body}, exact
+    return dict(sorted(body.items(), key=_rank)), exact
+
+
+def _rank(item: tuple[str, object]) -> int:
+    return _RANKS.get(item[0], len(_RANKS))
 
 
 def _written_fields(message: Message) -> dict[str, object]:

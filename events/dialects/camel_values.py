@@ -49,7 +49,7 @@ def attempt(decode: Callable[[bytes | Raw], T], raw: bytes | Raw | None) -> T | 
         return None
     try:
         return decode(raw)
-    except (msgspec.MsgspecError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 
@@ -155,11 +155,14 @@ def _read_odd_usage(raw: Raw) -> tuple[Usage | None, bool]:
     fields = attempt(as_object, raw)
     if fields is None:
         return None, is_null(raw)
-    counts = [int(attempt(as_number, fields.get(key)) or 0) for key in ("input", "output", "cacheRead", "cacheWrite")]
+    sent, received, read, written = (
+        int(attempt(as_number, fields.get(key)) or 0) for key in ("input", "output", "cacheRead", "cacheWrite")
+    )
     total = attempt(as_number, fields.get("totalTokens"))
     cost = attempt(as_object, fields.get("cost"))
     sums = attempt(as_number, cost.get("total") if cost else fields.get("cost"))
-    return Usage(*counts, sum(counts) if total is None else int(total), sums or 0.0), False
+    tokens = sent + received + read + written if total is None else int(total)
+    return Usage(sent, received, read, written, tokens, sums or 0.0), False
 
 
 def write_usage(usage: Usage) -> dict[str, object]:
@@ -197,9 +200,10 @@ def with_fields(payload: Payload, raw: Raw) -> Payload:
     """Put the fields of a mark in place of what the line said; fields that do not fit are left out."""
     kind = type(payload)
     try:
-        said = {**as_object(encode_json(payload)), **as_object(raw)}
+        fields = as_object(raw)
+        said = {**as_object(encode_json(payload)), **fields}
         for _, key, optional in _fields(kind):
-            if optional and key in said and is_null(said[key]):
+            if optional and key in fields and is_null(fields[key]):
                 del said[key]
         changed: Payload = msgspec.json.decode(encode_json(said), type=kind)
     except READ_ERRORS:

@@ -141,7 +141,7 @@ def _checked(entry: KnownEntry) -> KnownEntry:
     name = entry.type
     timestamp = cast(object, entry.timestamp)  # whatever it is declared to be
     if ENTRY_TYPES.get(name) is not type(entry):
-        raise InvalidEntry(f"a {type(entry).__name__} is not written anew: copy the line that it was read from")
+        raise InvalidEntry(f"{type(entry).__name__} is not written anew: copy the line that it was read from")
     payload = getattr(entry, name)
     if type(payload) is not _PAYLOADS[name]:
         raise InvalidEntry(

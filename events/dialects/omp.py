@@ -51,6 +51,8 @@ from .camel_writers import (
 SLOT_SIZE = 256
 """How many bytes the title's slot takes, its newline included."""
 
+_LONGEST_ESCAPE = 6  # a slot that has fewer bytes to spare may be one whose title was cut
+
 
 class TitleSlot(Struct, tag_field="type", tag="title", kw_only=True, rename="camel"):
     """The line in front of the header."""
@@ -77,6 +79,7 @@ def write_slot(title: str, updated_at: str) -> bytes:
         fields = {"type": "title", "v": 1, "title": shown, "source": "user", "updatedAt": updated_at, "pad": pad}
         return encode_json(fields) + b"\n"
 
+    title = title[:SLOT_SIZE]
     while len(slot(title, "")) > SLOT_SIZE:
         title = title[:-1]
     return slot(title, " " * (SLOT_SIZE - len(slot(title, ""))))
@@ -188,8 +191,9 @@ class OmpDialect(CamelDialect):
         header = read_header(line, where)
         own = attempt(as_string, (object_of(well_formed(line)) or {}).get("title"))
         title = own or header.title
-        if slot is not None and not (slot.title and title and not slot.pad and title.startswith(slot.title)):
-            title = slot.title or None
+        if slot is not None and slot.title:
+            is_cut = len(slot.pad or "") < _LONGEST_ESCAPE and (title or "").startswith(slot.title)
+            title = title if is_cut else slot.title
         return replace(header, title=title)
 
     def encode_header(self, header: Header) -> bytes:

@@ -14,7 +14,6 @@ the same ids in it, and its migration has them too.
 from __future__ import annotations
 
 import re
-from typing import ClassVar
 from zlib import crc32
 
 from msgspec import Raw
@@ -57,7 +56,7 @@ class PiOldDialect(PiDialect):
     order; after that, lines can be asked for in any order.
     """
 
-    old: ClassVar[bool] = True
+    old = True
 
     def __init__(self, header: Header) -> None:
         self._linear = header.version < 2

@@ -203,7 +203,9 @@ def _to_image(part: ImagePart) -> Block:
 
 
 def _to_result(result: ToolResult) -> Block:
-    content: JSON = result.content if isinstance(result.content, str) else [_to_shown(part) for part in result.content]
+    content: JSON = result.text
+    if not isinstance(result.content, str):
+        content = [_to_shown(part) for part in result.content if not isinstance(part, TextPart) or part.text.content]
     written: Block = {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content}
     if result.is_error:
         written["is_error"] = True

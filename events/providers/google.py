@@ -5,7 +5,8 @@
 
 Keys are read in both spellings (`inline_data`, `inlineData`) and written in the first. A user's message that holds
 function responses alone is read as one of role tool. What is left out: read, hints on how finely to look at a video or
-an image; written, empty text and thinking that have no signature. A tool's image goes beside its answer.
+an image, and an image's signature; written, empty text and thinking that have no signature. A tool's image goes beside
+its answer.
 """
 
 from __future__ import annotations

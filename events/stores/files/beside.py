@@ -17,6 +17,7 @@ Both are written to a file of another name first, and renamed.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import sys
@@ -147,7 +148,9 @@ def read_snapshot(disk: Disk, path: str) -> tuple[Snapshot, array[int]] | None:
         return None
     extent = Extent(start, end, crcs >> 32, crcs & 0xFFFFFFFF)
     has_index = bool(flags & _HAS_INDEX)
-    found = Snapshot(counter, inode, modified_ns, extent, lines, has_index, more_crcs & 0xFFFFFFFF, index_at, index_size)
+    found = Snapshot(
+        counter, inode, modified_ns, extent, lines, has_index, more_crcs & 0xFFFFFFFF, index_at, index_size
+    )
     return found, ends
 
 
@@ -278,6 +281,8 @@ def open_temporary(disk: Disk, path: str) -> tuple[int, str]:
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:
     """Write all of it, however often the disk takes a part only."""
-    done = disk.write(fd, data) if data else 0
-    while done < len(data):
-        done += disk.write(fd, data[done:])
+    while data:
+        taken = disk.write(fd, data)
+        if not taken:
+            raise OSError(errno.EIO, "the disk takes nothing")
+        data = data[taken:] if taken < len(data) else b""

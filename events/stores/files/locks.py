@@ -21,6 +21,7 @@ Hard links are different files here: a session that is opened by two of its hard
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -92,6 +93,7 @@ class Locks:
         self._shards: dict[str, _Shard] = {}
         self._orphans: list[_Shard] = []
         self._folders: dict[str, tuple[str, ...]] = {}
+        self._paths: set[str] = set()
 
     def take(self, path: str) -> Held | SessionLocked:
         """Own a file, or say who does.
@@ -103,29 +105,32 @@ class Locks:
             OSError: The lock files cannot be made or opened.
         """
         with self._mutex:
+            if path in self._paths:
+                return self._refusal(path, os.getpid(), self._host)
             for _ in range(_TRIES_MAX):
                 held = Held(path, 0, [])
                 try:
                     refusal = self._take_all(held)
-                except FileNotFoundError:
-                    refusal = None
+                except FileNotFoundError:  # somebody removed the folder under our feet: make it again
                     self._undo(held)
                     self._folders.clear()
-                    continue  # somebody removed the folder under our feet: make it again
+                    continue
                 except BaseException:
                     self._undo(held)
                     raise
                 if refusal is not None:
                     self._undo(held)
                     return refusal
-                if held.locks:
-                    return held
+                self._paths.add(path)
+                return held
         return SessionLocked(f"{path} could not be locked: its lock files are being deleted again and again")
 
     def give_back(self, held: Held) -> None:
         """Let a file go."""
         with self._mutex:
-            self._undo(held)
+            if held.locks:
+                self._undo(held)
+                self._paths.discard(held.path)
 
     def close(self) -> None:
         """Let everything go."""
@@ -139,6 +144,7 @@ class Locks:
         self._shards = {}
         self._orphans = []
         self._folders = {}
+        self._paths = set()
 
     # -- one byte in each folder
 
@@ -148,13 +154,14 @@ class Locks:
             base = folder[: -len(self._name)]
             key = int.from_bytes(blake2b(os.fsencode(held.path[len(base) :]), digest_size=8).digest(), "little")
             shard = self._shard(os.path.join(folder, self._shard_name(key)))
-            if key in shard.keys:
-                return self._refusal(held.path, os.getpid(), self._host)
-            if not self._lock(shard.fd, key):
-                return self._refusal(held.path, *self._holder(shard.fd, key))
+            if key in shard.keys or not self._lock(shard.fd, key):
+                holder = self._holder(shard.fd, key)
+                self._close_unused(shard)
+                return self._refusal(held.path, *holder)
             shard.keys.add(key)
             held.locks.append((shard, key))
             if not shard.stands():
+                self._orphan(shard)
                 raise FileNotFoundError(shard.path)
             held.epoch = max(held.epoch, self._sign(shard.fd, key))
         return None
@@ -164,43 +171,52 @@ class Locks:
             if key in shard.keys:
                 shard.keys.discard(key)
                 self._unlock(shard.fd, key)
-                if not shard.keys:
-                    self._drop(shard)
+                self._close_unused(shard)
         held.locks = []
 
     def _shard(self, path: str) -> _Shard:
         shard = self._shards.get(path)
-        if shard is not None and not shard.stands():
-            del self._shards[path]
-            if shard.keys:
-                self._orphans.append(shard)
-            else:
-                os.close(shard.fd)
-            shard = None
         if shard is None:
             shard = self._shards[path] = _Shard(path)
         return shard
 
-    def _drop(self, shard: _Shard) -> None:
+    def _orphan(self, shard: _Shard) -> None:
+        """Keep a shard whose file was deleted for those who hold locks in it, and for nobody else."""
         if self._shards.get(shard.path) is shard:
             del self._shards[shard.path]
+            self._orphans.append(shard)
+
+    def _close_unused(self, shard: _Shard) -> None:
+        if shard.keys:
+            return
+        if self._shards.get(shard.path) is shard:
+            del self._shards[shard.path]
+            os.close(shard.fd)
         elif shard in self._orphans:
             self._orphans.remove(shard)
-        else:
-            return
-        os.close(shard.fd)
+            os.close(shard.fd)
 
     # -- folders
 
     def _folders_above(self, directory: str) -> tuple[str, ...]:
+        """Return the lock folders to ask, ours made first.
+
+        Raises:
+            PermissionError: Ours cannot be used; without it nobody could be kept out.
+        """
         found = self._folders.get(directory)
         if found is None:
+            ours: str | None = None
             if (directory + "/").startswith(self._root.rstrip("/") + "/"):
-                self._disk.make_directory(os.path.join(self._root, self._name))
+                ours = os.path.join(self._root, self._name)
+                self._disk.make_directory(ours)
             found = self._look_up(directory)
             if not found:
-                self._disk.make_directory(os.path.join(directory, self._name))
+                ours = os.path.join(directory, self._name)
+                self._disk.make_directory(ours)
                 found = self._look_up(directory)
+            if ours is not None and ours not in found:
+                raise PermissionError(errno.EACCES, "the folder of lock files belongs to somebody else", ours)
             self._folders[directory] = found
         return found
 
@@ -232,7 +248,7 @@ class Locks:
         if len(record) == _SLOT.size:
             owner, _, pid, length, host = _SLOT.unpack(record)
             if owner == key:
-                return pid, host[:length].decode("utf-8", "replace")
+                return int(pid), host[:length].decode("utf-8", "replace")
         return None, None
 
     def _refusal(self, path: str, pid: int | None, host: str | None) -> SessionLocked:

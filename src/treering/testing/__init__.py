@@ -1,4 +1,5 @@
-"""For tests, yours and ours: the suite that every store has to pass, and disks that can be failed, counted and cut off.
+"""For tests, yours and ours: what every store has to pass, disks that fail and lose power, sessions drawn at random.
 
-Nothing else in treering imports this package. `stores` needs pytest and anyio's plugin for it, `disks` needs nothing.
+`stores` is the conformance suite of stores and needs pytest with anyio's plugin. `disks` needs nothing. `strategies`
+needs hypothesis. Nothing else in treering imports this package.
 """

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Literal, TypeVar
+from functools import cache
+from typing import Literal, TypeVar, cast
 
 import msgspec
 from hypothesis import strategies as st
@@ -124,12 +125,13 @@ def messages(roles: Sequence[str] = tuple(sorted(ROLES))) -> SearchStrategy[Mess
     Args:
         roles: The roles to draw from.
     """
-    return st.sampled_from(list(roles)).flatmap(_messages_of)
+    return st.one_of([_messages_of(role) for role in roles])
 
 
+@cache
 def payloads() -> SearchStrategy[Payload]:
     """Payloads of every type; the ids of other entries in them are made up."""
-    return st.sampled_from(list(_PAYLOADS)).flatmap(lambda name: _PAYLOADS[name]())
+    return st.one_of([strategy() for strategy in _PAYLOADS.values()])
 
 
 def entries(types: Sequence[str] | None = None) -> SearchStrategy[KnownEntry]:
@@ -138,8 +140,7 @@ def entries(types: Sequence[str] | None = None) -> SearchStrategy[KnownEntry]:
     Args:
         types: The names of the types to draw from, such as "message".
     """
-    chosen = st.sampled_from(list(_PAYLOADS if types is None else types))
-    return chosen.flatmap(lambda name: _entries_of(_PAYLOADS[name]()))
+    return _entries_of(st.one_of([_PAYLOADS[name]() for name in (_PAYLOADS if types is None else types)]))
 
 
 @st.composite
@@ -235,8 +236,8 @@ def _entry(
     command_id: str | None = None,
     batch: Batch | None = None,
 ) -> KnownEntry:
-    make: Callable[..., KnownEntry] = entry_class(payload)
-    return make(
+    kind = entry_class(payload)
+    return cast("Callable[..., KnownEntry]", kind)(
         id=id,
         parent_id=parent_id,
         timestamp=timestamp,
@@ -244,7 +245,7 @@ def _entry(
         aside=aside,
         command_id=command_id,
         batch=batch,
-        **{entry_class(payload).type: payload},
+        **{kind.type: payload},
     )
 
 
@@ -271,42 +272,51 @@ def _maybe(strategy: SearchStrategy[_Drawn]) -> SearchStrategy[_Drawn | None]:
     return st.none() | strategy
 
 
+@cache
 def _raws() -> SearchStrategy[Raw | None]:
     return _maybe(json_values(max_leaves=4).map(raw_json))
 
 
+@cache
 def _objects() -> SearchStrategy[Raw]:
     return st.dictionaries(_words(), json_values(max_leaves=3), max_size=3).map(raw_json)
 
 
+@cache
 def _texts() -> SearchStrategy[TextPart]:
     return st.builds(TextPart, st.builds(Text, _words(), _maybe(_words())))
 
 
+@cache
 def _images() -> SearchStrategy[ImagePart]:
     kinds: SearchStrategy[Literal["base64", "url"]] = st.sampled_from(["base64", "url"])
     media_types = st.sampled_from(["image/png", "image/jpeg", "image/webp"])
     return st.builds(ImagePart, st.builds(Image, st.builds(ImageSource, kinds, media_types, _words())))
 
 
+@cache
 def _tool_uses() -> SearchStrategy[ToolUsePart]:
     return st.builds(ToolUsePart, st.builds(ToolUse, ids(), _words(min_size=1), _objects(), _maybe(_words())))
 
 
+@cache
 def _tool_results() -> SearchStrategy[ToolResultPart]:
     bodies = _words() | st.lists(_texts() | _images(), max_size=2).map(tuple)
     return st.builds(ToolResultPart, st.builds(ToolResult, ids(), bodies, st.booleans()))
 
 
+@cache
 def _thoughts() -> SearchStrategy[ThinkingPart]:
     return st.builds(ThinkingPart, st.builds(Thinking, _words(), _maybe(_words()), st.booleans()))
 
 
+@cache
 def _usages() -> SearchStrategy[Usage]:
     counts = st.integers(0, 10**9)
     return st.builds(Usage, counts, counts, counts, counts, counts, st.floats(0, 1e6))
 
 
+@cache
 def _messages_of(role: str) -> SearchStrategy[Message]:
     fields: dict[str, SearchStrategy[object]] = {"role": st.just(role), "raw_metadata": _maybe(_objects())}
     match role:
@@ -333,6 +343,7 @@ def _messages_of(role: str) -> SearchStrategy[Message]:
     return st.builds(Message, **fields)
 
 
+@cache
 def _bash_executions() -> SearchStrategy[BashExecution]:
     flags = st.booleans()
     return st.builds(
@@ -340,11 +351,13 @@ def _bash_executions() -> SearchStrategy[BashExecution]:
     )
 
 
+@cache
 def _infos() -> SearchStrategy[SessionInfo]:
     words = _maybe(_words())
     return st.builds(SessionInfo, words, words, words, words, words, _maybe(_objects()))
 
 
+@cache
 def _compactions() -> SearchStrategy[Compaction]:
     return st.builds(
         Compaction,
@@ -358,6 +371,7 @@ def _compactions() -> SearchStrategy[Compaction]:
     )
 
 
+@cache
 def _tool_executions() -> SearchStrategy[ToolExecution]:
     return st.builds(
         ToolExecution,
@@ -373,6 +387,7 @@ def _tool_executions() -> SearchStrategy[ToolExecution]:
     )
 
 
+@cache
 def _usage_records() -> SearchStrategy[UsageRecord]:
     words = _maybe(_words())
     counts = _maybe(st.integers(0, 10**9))

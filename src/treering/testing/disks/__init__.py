@@ -9,10 +9,10 @@ None of them has locks between processes: to the operating system a `MemoryDisk`
 
 from __future__ import annotations
 
+from .changes import Operation
 from .faulty import Fault, FaultyDisk, Stall
-from .image import DiskImage, Operation
 from .memory import MemoryDisk
 from .recording import RecordingDisk
 from .wrapped import WrappedDisk
 
-__all__ = ["DiskImage", "Fault", "FaultyDisk", "MemoryDisk", "Operation", "RecordingDisk", "Stall", "WrappedDisk"]
+__all__ = ["Fault", "FaultyDisk", "MemoryDisk", "Operation", "RecordingDisk", "Stall", "WrappedDisk"]

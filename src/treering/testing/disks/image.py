@@ -1,166 +1,97 @@
 """What lies on a disk in memory: a tree of nodes, and which changes to it were not synced yet.
 
 Two kinds of changes wait for a sync. Those to a file's bytes (`Write`, `Cut`) wait in the file until it is synced.
-Those to names (`Naming`) wait in the image until each directory that they touch is synced; a rename between two
-directories waits for both. Until then a power cut may take them away: see `crashes`.
+Those to names (`Naming`) wait in the image until their directory is synced, a rename until the directory of the new name
+is. Until then a power cut may take them away: see `crashes`.
 
-An image knows nodes, not paths, descriptors or flags: those belong to `MemoryDisk`.
+An image knows paths and nodes. Descriptors, flags and the errors of calls belong to `MemoryDisk`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, TypeAlias
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from weakref import WeakValueDictionary
 
-from msgspec import Struct
+from .changes import Cut, Naming, Node, Operation, Slot, Write, with_needs
 
-OperationKind: TypeAlias = Literal[
-    "open", "write", "truncate", "datasync", "sync_directory", "rename", "unlink", "make_directory"
-]
-
-
-class Operation(Struct, frozen=True):
-    """One thing that was done to a disk.
-
-    Attributes:
-        kind: The call of `Disk` that did it; opening with O_TRUNC is an "open" and a "truncate".
-        path: The file or directory; of a file that was opened, the name under which it was opened.
-        target: The new name, of a rename.
-        offset: Where the bytes went, of a write; the new size, of a truncate.
-        data: The bytes, of a write.
-        created: The name was not there before, of an "open".
-        node: The number of the file or directory that it was done to.
-        modified_ns: The time that it left on the disk.
-    """
-
-    kind: OperationKind
-    path: str
-    target: str = ""
-    offset: int = 0
-    data: bytes = b""
-    created: bool = False
-    node: int = 0
-    modified_ns: int = 0
+NAME_BYTES_MAX = 255
+TICK_NS = 1_000_000
 
 
-class Write(Struct, frozen=True):
-    """Bytes put into a file."""
-
-    offset: int
-    data: bytes
-
-    def apply(self, content: bytearray) -> None:
-        """Put the bytes there; a gap before them is filled with zeros."""
-        if self.offset > len(content):
-            content.extend(bytes(self.offset - len(content)))
-        content[self.offset : self.offset + len(self.data)] = self.data
-
-
-class Cut(Struct, frozen=True):
-    """A new size of a file; where it grows, by zeros."""
-
-    size: int
-
-    def apply(self, content: bytearray) -> None:
-        """Give the content the size."""
-        if self.size < len(content):
-            del content[self.size :]
-        else:
-            content.extend(bytes(self.size - len(content)))
-
-
-class Node:
-    """A file or a directory, by whatever name.
-
-    Attributes:
-        number: What `FileStat` calls the inode; never used again.
-        names: The names in a directory; None for a file.
-        content: The bytes of a file.
-        synced: The bytes that a power cut leaves in any case.
-        waiting: The changes that lead from the one to the other.
-        modified_ns: When the content or the names last changed.
-    """
-
-    __slots__ = ("content", "modified_ns", "names", "number", "synced", "synced_names", "waiting")
-
-    def __init__(self, number: int, *, is_directory: bool, modified_ns: int) -> None:
-        self.number = number
-        self.modified_ns = modified_ns
-        self.names: dict[str, Node] | None = {} if is_directory else None
-        self.synced_names: dict[str, Node] = {}
-        self.content = bytearray()
-        self.synced = bytearray()
-        self.waiting: list[Write | Cut] = []
-
-    def change(self, change: Write | Cut) -> None:
-        """Change the bytes of a file."""
-        change.apply(self.content)
-        self.waiting.append(change)
-
-    def sync(self) -> None:
-        """Make the bytes survive."""
-        for change in self.waiting:
-            change.apply(self.synced)
-        self.waiting.clear()
-
-
-class Naming(Struct, frozen=True, eq=False):
-    """A name taken away, given, or both at once.
-
-    Attributes:
-        old: Where the node loses a name: a directory and a name in it.
-        new: Where it gets one.
-        node: Who gets the new name; None where a name is only taken away.
-        unsynced: The numbers of the directories that have to be synced for it to survive.
-    """
-
-    old: tuple[Node, str] | None
-    new: tuple[Node, str] | None
-    node: Node | None
-    unsynced: set[int]
-
-    @property
-    def slots(self) -> set[tuple[int, str]]:
-        """The places that it changes; what changes the same place later cannot survive without it."""
-        return {(directory.number, name) for directory, name in filter(None, (self.old, self.new))}
+def os_error(number: int, path: str | None = None) -> OSError:
+    """Make an error as the operating system raises it: Python picks the subclass."""
+    return OSError(number, os.strerror(number), path)
 
 
 class DiskImage:
-    """The nodes of a disk, and the changes of names that wait for a sync."""
+    """The nodes of a disk, the changes of names that wait for a sync, and its time.
+
+    Attributes:
+        root: The directory "/".
+        waiting: The changes of names that were not synced, oldest first.
+        now_ns: When the last change was made.
+    """
 
     def __init__(self) -> None:
-        self.root = Node(1, is_directory=True, modified_ns=0)
+        self.root = Node(1, is_directory=True)
         self.waiting: list[Naming] = []
+        self.now_ns = 0
         self.last_number = 1
+        self._by_number: WeakValueDictionary[int, Node] = WeakValueDictionary({1: self.root})
 
-    def add(self, *, is_directory: bool, modified_ns: int) -> Node:
-        """Make a node without a name."""
-        self.last_number += 1
-        return Node(self.last_number, is_directory=is_directory, modified_ns=modified_ns)
+    # finding
 
-    def rename(self, old: tuple[Node, str] | None, new: tuple[Node, str] | None, node: Node | None) -> None:
-        """Take a name away, give one, or both; whoever had the new name loses it."""
-        naming = Naming(old, new, node, {directory.number for directory, _ in filter(None, (old, new))})
-        apply_naming(naming, {})
-        self.waiting.append(naming)
+    def find(self, path: str) -> Node:
+        """Return the node of a path.
 
-    def sync_names(self, directory: Node) -> None:
-        """Make the names in a directory survive."""
-        blocked: set[tuple[int, str]] = set()
-        kept: list[Naming] = []
-        for naming in self.waiting:
-            naming.unsynced.discard(directory.number)
-            if naming.unsynced or naming.slots & blocked:
-                blocked |= naming.slots
-                kept.append(naming)
+        Raises:
+            OSError: It is not there, or a part of it is no directory.
+        """
+        trail = [self.root]
+        for name in parts_of(path):
+            if (names := trail[-1].names) is None:
+                raise os_error(errno.ENOTDIR, path)
+            if name == "..":
+                trail = trail[:-1] or trail
+            elif (child := names.get(name)) is not None:
+                trail.append(child)
             else:
-                _apply_synced(naming)
-        self.waiting = kept
+                raise os_error(errno.ENOENT, path)
+        if path.endswith("/") and trail[-1].names is None:
+            raise os_error(errno.ENOTDIR, path)
+        return trail[-1]
+
+    def slot(self, path: str) -> Slot:
+        """Return the directory in which a path's last name stands or would stand, and that name.
+
+        Raises:
+            OSError: There is no such directory.
+        """
+        head, _, name = path.rstrip("/").rpartition("/")
+        if not name or name in {".", ".."}:
+            raise os_error(errno.EINVAL, path)
+        parts_of(path)
+        return self.find(f"{head}/"), name
+
+    def paths(self) -> Iterator[tuple[str, Node]]:
+        """Yield each path below the root with its node, in order."""
+        stack = [("", self.root)]
+        while stack:
+            path, node = stack.pop()
+            if path:
+                yield path, node
+            if node.names is not None:
+                stack += [(f"{path}/{name}", node.names[name]) for name in sorted(node.names, reverse=True)]
 
     def nodes(self) -> Iterator[Node]:
-        """Yield every node that any name leads to, or may lead to after a power cut."""
+        """Yield every node to which a name leads, or may lead after a power cut."""
         seen: set[int] = set()
-        reachable = [self.root, *(naming.node for naming in self.waiting if naming.node is not None)]
+        reachable = [self.root]
+        for naming in self.waiting:
+            reachable += [directory for directory, _ in naming.slots]
+            reachable += [naming.node] if naming.node is not None else []
         while reachable:
             node = reachable.pop()
             if node.number not in seen:
@@ -168,19 +99,129 @@ class DiskImage:
                 yield node
                 reachable += [*(node.names or {}).values(), *node.synced_names.values()]
 
-    def copy(self) -> tuple[DiskImage, dict[int, Node]]:
-        """Return an image like this one, and its nodes by number."""
-        twins: dict[int, Node] = {}
+    # changing
+
+    def apply(self, operation: Operation) -> Node | None:
+        """Do again what was done to a disk in this state; return the node, or None where nobody can reach it any more."""
+        self.now_ns = operation.modified_ns
+        match operation.kind:
+            case "open" if operation.created:
+                return self._create(operation.path, is_directory=False)
+            case "make_directory":
+                return self._create(operation.path, is_directory=True)
+            case "rename":
+                return self._rename(self.slot(operation.path), self.slot(operation.target))
+            case "unlink":
+                return self._rename(self.slot(operation.path), None)
+            case _:
+                node = self._by_number.get(operation.node)
+                if node is not None:
+                    self._change(node, operation)
+                return node
+
+    def _create(self, path: str, *, is_directory: bool) -> Node:
+        self.last_number += 1
+        node = self._adopt(Node(self.last_number, is_directory=is_directory))
+        node.modified_ns = self.now_ns
+        self._name(Naming(None, self.slot(path), node))
+        return node
+
+    def _rename(self, old: Slot, new: Slot | None) -> Node:
+        node = old[0].child(old[1])
+        self._name(Naming(old, new, node if new is not None else None))
+        return node
+
+    def _name(self, naming: Naming) -> None:
+        for directory, _ in naming.slots:
+            directory.modified_ns = self.now_ns
+        naming.apply({each.number: each.names for each, _ in naming.slots if each.names is not None})
+        self.waiting.append(naming)
+
+    def _change(self, node: Node, operation: Operation) -> None:
+        match operation.kind:
+            case "write":
+                node.change(Write(operation.offset, operation.data), self.now_ns)
+            case "truncate":
+                node.change(Cut(operation.offset), self.now_ns)
+            case "datasync":
+                node.sync()
+            case "sync_directory":
+                self._sync_names(node)
+            case _:
+                pass
+
+    def _sync_names(self, directory: Node) -> None:
+        surviving = with_needs(
+            self.waiting, {at for at, each in enumerate(self.waiting) if each.directory is directory}
+        )
+        for at in sorted(surviving):
+            self.waiting[at].apply({each.number: each.synced_names for each, _ in self.waiting[at].slots})
+        self.waiting = [each for at, each in enumerate(self.waiting) if at not in surviving]
+
+    def settle(self) -> None:
+        """Make everything survive, as time does."""
+        self.waiting.clear()
+        for node in list(self.nodes()):
+            node.sync()
+            node.synced_names = dict(node.names or {})
+
+    # copying
+
+    def _adopt(self, node: Node) -> Node:
+        self._by_number[node.number] = node
+        return node
+
+    def copy(self) -> DiskImage:
+        """Return an image like this one that shares nothing with it."""
+        twin = DiskImage()
+        twin.now_ns, twin.last_number = self.now_ns, self.last_number
         originals = list(self.nodes())
+        twins = {node.number: twin._adopt(node.copy()) for node in originals}
         for node in originals:
-            twin = Node(node.number, is_directory=node.names is not None, modified_ns=node.modified_ns)
-            twin.content, twin.synced, twin.waiting = node.content[:], node.synced[:], node.waiting[:]
-            twins[node.number] = twin
-        for node in originals:
-            twin = twins[node.number]
+            copied = twins[node.number]
             if node.names is not None:
-                twin.names = {name: twins[child.number] for name, child in node.names.items()}
-                twin.synced_names = {name: twins[child.number] for name, child in node.synced_names.items()}
-        image = DiskImage()
-        image.root, image.last_number = twins[self.root.number], self.last_number
-        return image, twins
+                copied.names = {name: twins[child.number] for name, child in node.names.items()}
+            copied.synced_names = {name: twins[child.number] for name, child in node.synced_names.items()}
+        twin.root = twins[self.root.number]
+        twin.waiting = [naming.among(twins) for naming in self.waiting]
+        return twin
+
+    def left_by(self, kept: Iterable[Naming], contents: dict[int, bytes]) -> DiskImage:
+        """Return what a power cut leaves that spares some changes of names, and of some files other contents."""
+        names = {node.number: dict(node.synced_names) for node in self.nodes()}
+        for naming in kept:
+            naming.apply(names)
+        left = DiskImage()
+        left.now_ns, left.last_number = self.now_ns, self.last_number
+        twins: dict[int, Node] = {}
+
+        def twin_of(node: Node) -> Node:
+            if node.number not in twins:
+                twin = twins[node.number] = left._adopt(Node(node.number, is_directory=node.names is not None))
+                twin.modified_ns = node.modified_ns
+                twin.synced += contents.get(node.number, node.synced)
+                twin.content += twin.synced
+                if twin.names is not None:
+                    twin.names |= {name: twin_of(child) for name, child in names[node.number].items()}
+            return twins[node.number]
+
+        left.root = twin_of(self.root)
+        left.settle()
+        return left
+
+
+def parts_of(path: str) -> list[str]:
+    """Part an absolute path into names.
+
+    Raises:
+        ValueError: It is not absolute, or holds a zero byte.
+        OSError: A name is too long.
+    """
+    if not path.startswith("/"):
+        raise ValueError(f"paths are absolute, not {path!r}")
+    if "\0" in path:
+        raise ValueError("embedded null byte")
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if any(len(os.fsencode(part)) > NAME_BYTES_MAX for part in parts):
+        raise os_error(errno.ENAMETOOLONG, path)
+    return parts

@@ -34,7 +34,17 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
-        for part in ("case", "appending", "keeping", "listing", "ownership", "pressure", "reading", "rewriting", "watching")
+        for part in (
+            "case",
+            "appending",
+            "keeping",
+            "listing",
+            "ownership",
+            "pressure",
+            "reading",
+            "rewriting",
+            "watching",
+        )
     )
 )
 

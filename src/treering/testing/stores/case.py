@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -89,7 +89,7 @@ async def read_all(store: Store, ref: Ref, after: int = 0, through: int | None =
 
 
 @asynccontextmanager
-async def watching(store: Store, refs: Sequence[Ref]) -> AsyncIterator[AsyncIterator[set[Ref]]]:
+async def watching(store: Store, refs: Sequence[Ref]) -> AsyncGenerator[AsyncIterator[set[Ref]]]:
     """Watch logs, and stop doing so in the end."""
     changes = store.watch(refs)
     try:
@@ -123,7 +123,7 @@ class StoreCase:
         return again
 
     def ref(self, name: str) -> Ref:
-        """Name a log as this store would have it: order and prefixes have to stay, so put what it needs in front."""
+        """Name a log as this store would have it: with something in front, or an ending, or both."""
         return name
 
     @pytest.fixture

@@ -23,7 +23,9 @@ class Keeping(StoreCase):
         assert await store.load(self.ref("a"), kind) is None
 
     @pytest.mark.parametrize("kind", KINDS)
-    @pytest.mark.parametrize("data", [b"", b"{}", bytes(range(256)), b"x" * 1_000_000], ids=["none", "json", "raw", "big"])
+    @pytest.mark.parametrize(
+        "data", [b"", b"{}", bytes(range(256)), b"x" * 1_000_000], ids=["none", "json", "raw", "big"]
+    )
     async def test_what_was_saved_is_loaded_with_its_head(self, store: Store, kind: BlobKind, data: bytes) -> None:
         writer = await self.writer(store, "a")
         head = await writer.append(*lines(1, 3))

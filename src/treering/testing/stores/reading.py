@@ -89,4 +89,6 @@ class Reading(StoreCase):
         await writer.append(*written[:2])
         head = await writer.append(*written[2:])
         assert await read_all(store, self.ref("a")) == bare(written)
-        assert await store.bodies(self.ref("a"), head.generation, [4, 1, 2]) == bare([written[3], written[0], written[1]])
+        assert await store.bodies(self.ref("a"), head.generation, [4, 1, 2]) == bare(
+            [written[3], written[0], written[1]]
+        )

@@ -1,0 +1,17 @@
+"""The blocking facade: hosts and sessions for programs without an event loop, usable from any number of threads.
+
+    with SyncHost("~/sessions") as host:
+        session = host.create(cwd="/work/project")
+        session.append_message("user", "Hello")
+
+A `SyncHost` runs a `SessionHost` in one thread of its own. Every method hands its call to that thread and blocks until
+the answer is there, reads of the index too; arguments, results and errors are those of the async twin, unchanged.
+Nothing is decided in this room.
+"""
+
+from __future__ import annotations
+
+from .host import SyncHost as SyncHost
+from .session import SyncSession as SyncSession
+from .subscriptions import SyncEntrySubscription as SyncEntrySubscription
+from .subscriptions import SyncSubscription as SyncSubscription

@@ -1,0 +1,410 @@
+"""The blocking twin of `Session`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from datetime import datetime
+from typing import Any, Literal, Self, TypeVar, Unpack, cast, overload
+
+from ...events.content import ContentLike, ImagePart, TextPart
+from ...events.entries import Entry, Header, Message, Payload, Usage
+from ...events.stores.base import Cursor
+from ...projections.base import Projection
+from ...projections.changes import Changed, Snapshot
+from ...projections.context import Context, ContextChange
+from ...projections.labels import LabelChange
+from ...projections.tokens import Tokenizer
+from ...projections.tree import Tree, TreeChange
+from ..commands import AppendOptions
+from ..session import Session
+from .bridge import Bridge
+from .subscriptions import SyncEntrySubscription, SyncSubscription
+
+V = TypeVar("V")
+C = TypeVar("C")
+
+_ENTRIES_AT_ONCE = 256
+
+
+class SyncSession:
+    """One session of a `SyncHost`, which makes these; every method may be called from any thread.
+
+    Attributes:
+        id: The session's id, as its header says it.
+        ref: The name of its log in the store.
+        twin: The handle in the host's event loop, which does the work; not for programs.
+    """
+
+    __slots__ = ("__weakref__", "_bridge", "id", "ref", "twin")
+
+    def __init__(self, bridge: Bridge, twin: Session) -> None:
+        self._bridge = bridge
+        self.twin = twin
+        self.id = twin.id
+        self.ref = twin.ref
+
+    def __repr__(self) -> str:
+        return f"SyncSession({self.id!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # -- appending
+
+    def append(self, payload: Payload, **options: Unpack[AppendOptions]) -> str:
+        """See `Session.append`."""
+        return self._bridge.wait(lambda: self.twin.append(payload, **options))
+
+    def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
+        """See `Session.append_many`."""
+        return self._bridge.wait(lambda: self.twin.append_many(payloads, **options))
+
+    def append_message(
+        self,
+        role: str,
+        content: ContentLike,
+        *,
+        model: str | None = None,
+        provider: str | None = None,
+        usage: Usage | None = None,
+        stop_reason: str | None = None,
+        tool_name: str | None = None,
+        metadata: Mapping[str, object] | None = None,
+        **options: Unpack[AppendOptions],
+    ) -> str:
+        """See `Session.append_message`."""
+        return self._bridge.wait(
+            lambda: self.twin.append_message(
+                role,
+                content,
+                model=model,
+                provider=provider,
+                usage=usage,
+                stop_reason=stop_reason,
+                tool_name=tool_name,
+                metadata=metadata,
+                **options,
+            )
+        )
+
+    def append_model_change(self, provider: str, model_id: str, **options: Unpack[AppendOptions]) -> str:
+        """See `Session.append_model_change`."""
+        return self._bridge.wait(lambda: self.twin.append_model_change(provider, model_id, **options))
+
+    def append_thinking_level_change(self, level: str, **options: Unpack[AppendOptions]) -> str:
+        """See `Session.append_thinking_level_change`."""
+        return self._bridge.wait(lambda: self.twin.append_thinking_level_change(level, **options))
+
+    def append_compaction(
+        self,
+        summary: str,
+        first_kept_entry_id: str | None,
+        tokens_before: int,
+        *,
+        details: object = None,
+        usage: Usage | None = None,
+        from_hook: bool = False,
+        **options: Unpack[AppendOptions],
+    ) -> str:
+        """See `Session.append_compaction`."""
+        return self._bridge.wait(
+            lambda: self.twin.append_compaction(
+                summary,
+                first_kept_entry_id,
+                tokens_before,
+                details=details,
+                usage=usage,
+                from_hook=from_hook,
+                **options,
+            )
+        )
+
+    def append_session_info(
+        self, name: str | None = None, *, metadata: Mapping[str, object] | None = None, **options: Unpack[AppendOptions]
+    ) -> str:
+        """See `Session.append_session_info`."""
+        return self._bridge.wait(lambda: self.twin.append_session_info(name, metadata=metadata, **options))
+
+    def append_custom_entry(self, custom_type: str, data: object = None, **options: Unpack[AppendOptions]) -> str:
+        """See `Session.append_custom_entry`."""
+        return self._bridge.wait(lambda: self.twin.append_custom_entry(custom_type, data, **options))
+
+    def append_custom_message(
+        self,
+        custom_type: str,
+        content: ContentLike,
+        *,
+        display: bool = True,
+        details: object = None,
+        **options: Unpack[AppendOptions],
+    ) -> str:
+        """See `Session.append_custom_message`."""
+        return self._bridge.wait(
+            lambda: self.twin.append_custom_message(custom_type, content, display=display, details=details, **options)
+        )
+
+    def append_context_edit(
+        self, target_id: str, replacement: ContentLike | None, **options: Unpack[AppendOptions]
+    ) -> str:
+        """See `Session.append_context_edit`."""
+        return self._bridge.wait(lambda: self.twin.append_context_edit(target_id, replacement, **options))
+
+    def append_usage(
+        self,
+        kind: str,
+        usage: Usage,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        **options: Unpack[AppendOptions],
+    ) -> str:
+        """See `Session.append_usage`."""
+        return self._bridge.wait(lambda: self.twin.append_usage(kind, usage, provider=provider, model=model, **options))
+
+    def append_tool_execution(
+        self,
+        tool_call_id: str,
+        tool_name: str,
+        arguments: Mapping[str, object],
+        content: str | Sequence[TextPart | ImagePart],
+        *,
+        is_error: bool = False,
+        error: str | None = None,
+        exit_code: int | None = None,
+        duration_ms: float | None = None,
+        tokens: int | None = None,
+        message_id: str | None = None,
+        **options: Unpack[AppendOptions],
+    ) -> list[str]:
+        """See `Session.append_tool_execution`."""
+        return self._bridge.wait(
+            lambda: self.twin.append_tool_execution(
+                tool_call_id,
+                tool_name,
+                arguments,
+                content,
+                is_error=is_error,
+                error=error,
+                exit_code=exit_code,
+                duration_ms=duration_ms,
+                tokens=tokens,
+                message_id=message_id,
+                **options,
+            )
+        )
+
+    def save_turn(
+        self,
+        messages: Sequence[Message],
+        usage: Usage | None = None,
+        *,
+        metadata: Mapping[str, object] | None = None,
+        **options: Unpack[AppendOptions],
+    ) -> list[str]:
+        """See `Session.save_turn`."""
+        return self._bridge.wait(lambda: self.twin.save_turn(messages, usage, metadata=metadata, **options))
+
+    def set_label(self, target_id: str, label: str | None, **options: Unpack[AppendOptions]) -> str:
+        """See `Session.set_label`."""
+        return self._bridge.wait(lambda: self.twin.set_label(target_id, label, **options))
+
+    # -- branching
+
+    def branch(self, entry_id: str) -> None:
+        """See `Session.branch`."""
+        self._bridge.wait(lambda: self.twin.branch(entry_id))
+
+    def reset_leaf(self) -> None:
+        """See `Session.reset_leaf`."""
+        self._bridge.wait(self.twin.reset_leaf)
+
+    def branch_with_summary(
+        self,
+        entry_id: str | None,
+        summary: str,
+        *,
+        details: object = None,
+        from_hook: bool = False,
+        **options: Unpack[AppendOptions],
+    ) -> str:
+        """See `Session.branch_with_summary`."""
+        return self._bridge.wait(
+            lambda: self.twin.branch_with_summary(entry_id, summary, details=details, from_hook=from_hook, **options)
+        )
+
+    def create_branched_session(self, leaf_id: str) -> SyncSession:
+        """See `Session.create_branched_session`."""
+        return SyncSession(self._bridge, self._bridge.wait(lambda: self.twin.create_branched_session(leaf_id)))
+
+    def fork(self, session_id: str | None = None) -> SyncSession:
+        """See `Session.fork`."""
+        return SyncSession(self._bridge, self._bridge.wait(lambda: self.twin.fork(session_id)))
+
+    # -- reading the index
+
+    @property
+    def header(self) -> Header:
+        """See `Session.header`."""
+        return self._bridge.read(lambda: self.twin.header)
+
+    @property
+    def file_path(self) -> str | None:
+        """See `Session.file_path`."""
+        return self._bridge.read(lambda: self.twin.file_path)
+
+    @property
+    def created(self) -> datetime:
+        """See `Session.created`."""
+        return self._bridge.read(lambda: self.twin.created)
+
+    @property
+    def name(self) -> str | None:
+        """See `Session.name`."""
+        return self._bridge.read(lambda: self.twin.name)
+
+    @property
+    def leaf_id(self) -> str | None:
+        """See `Session.leaf_id`."""
+        return self._bridge.read(lambda: self.twin.leaf_id)
+
+    @property
+    def cursor(self) -> Cursor:
+        """See `Session.cursor`."""
+        return self._bridge.read(lambda: self.twin.cursor)
+
+    @property
+    def message_count(self) -> int:
+        """See `Session.message_count`."""
+        return self._bridge.read(lambda: self.twin.message_count)
+
+    def tree(self) -> Tree:
+        """See `Session.tree`."""
+        return self._bridge.read(self.twin.tree)
+
+    def path(self, entry_id: str | None = None) -> list[str]:
+        """See `Session.path`."""
+        return self._bridge.read(lambda: self.twin.path(entry_id))
+
+    def children(self, parent_id: str | None) -> list[str]:
+        """See `Session.children`."""
+        return self._bridge.read(lambda: self.twin.children(parent_id))
+
+    def label(self, entry_id: str) -> str | None:
+        """See `Session.label`."""
+        return self._bridge.read(lambda: self.twin.label(entry_id))
+
+    def labels(self) -> list[tuple[str, str]]:
+        """See `Session.labels`."""
+        return self._bridge.read(self.twin.labels)
+
+    def find_by_label(self, label: str) -> list[str]:
+        """See `Session.find_by_label`."""
+        return self._bridge.read(lambda: self.twin.find_by_label(label))
+
+    # -- reading what entries say
+
+    def entry(self, entry_id: str) -> Entry | None:
+        """See `Session.entry`."""
+        return self._bridge.wait(lambda: self.twin.entry(entry_id))
+
+    def entries(self, *, custom_type: str | None = None) -> list[Entry]:
+        """See `Session.entries`."""
+        return self._bridge.wait(lambda: self.twin.entries(custom_type=custom_type))
+
+    def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> Iterator[Entry]:
+        """See `Session.iter_entries`; what is appended meanwhile is left out."""
+        through = self.cursor.seq
+
+        async def some() -> list[Entry]:
+            found: list[Entry] = []
+            iterator = self.twin.iter_entries(after, custom_type=custom_type)
+            async with aclosing(cast("AsyncGenerator[Entry]", iterator)) as entries:
+                async for entry in entries:
+                    if entry.seq > through or len(found) == _ENTRIES_AT_ONCE:
+                        break
+                    found.append(entry)
+            return found
+
+        while found := self._bridge.wait(some):
+            yield from found
+            after = found[-1].seq
+
+    def context(self, leaf_id: str | None = None) -> Context:
+        """See `Session.context`."""
+        return self._bridge.wait(lambda: self.twin.context(leaf_id))
+
+    def messages(self) -> list[Message]:
+        """See `Session.messages`."""
+        return self._bridge.wait(self.twin.messages)
+
+    def all_messages(self) -> list[Message]:
+        """See `Session.all_messages`."""
+        return self._bridge.wait(self.twin.all_messages)
+
+    def find_safe_cut(self, keep_tokens: int, *, tokenizer: Tokenizer | None = None) -> str | None:
+        """See `Session.find_safe_cut`."""
+        return self._bridge.wait(lambda: self.twin.find_safe_cut(keep_tokens, tokenizer=tokenizer))
+
+    def view(self, projection: Projection[V, Any]) -> V:
+        """See `Session.view`."""
+        return self._bridge.wait(lambda: self.twin.view(projection))
+
+    def rebuild(self, projection: Projection[V, Any]) -> V:
+        """See `Session.rebuild`."""
+        return self._bridge.wait(lambda: self.twin.rebuild(projection))
+
+    # -- following
+
+    @overload
+    def subscribe(
+        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: bool = False
+    ) -> SyncEntrySubscription: ...
+    @overload
+    def subscribe(self, view: Literal["context"]) -> SyncSubscription[Snapshot[Context] | Changed[ContextChange]]: ...
+    @overload
+    def subscribe(self, view: Literal["tree"]) -> SyncSubscription[Snapshot[Tree] | Changed[TreeChange]]: ...
+    @overload
+    def subscribe(
+        self, view: Literal["labels"]
+    ) -> SyncSubscription[Snapshot[list[tuple[str, str]]] | Changed[LabelChange]]: ...
+    @overload
+    def subscribe(self, view: Projection[V, C]) -> SyncSubscription[Snapshot[V] | Changed[C]]: ...
+
+    def subscribe(
+        self,
+        view: Literal["entries", "context", "tree", "labels"] | Projection[Any, Any] = "entries",
+        *,
+        after: Cursor | int = 0,
+        transient: bool = False,
+    ) -> SyncEntrySubscription | SyncSubscription[Any]:
+        """See `Session.subscribe`: `with session.subscribe() as entries: for entry in entries: ...`."""
+        if view == "entries":
+            entries = self._bridge.read(lambda: self.twin.subscribe(after=after, transient=transient))
+            return SyncEntrySubscription(self._bridge, entries)
+        return SyncSubscription(self._bridge, self._bridge.read(lambda: self.twin.subscribe(view)))
+
+    def emit(self, name: str, data: object) -> None:
+        """See `Session.emit`."""
+        self._bridge.read(lambda: self.twin.emit(name, data))
+
+    # -- ending
+
+    def refresh(self) -> None:
+        """See `Session.refresh`."""
+        self._bridge.wait(self.twin.refresh)
+
+    def flush(self) -> None:
+        """See `Session.flush`."""
+        self._bridge.wait(self.twin.flush)
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        self._bridge.wait(self.twin.close)
+
+    def passivate(self) -> bool:
+        """See `Session.passivate`."""
+        return self._bridge.wait(self.twin.passivate)

@@ -1,0 +1,42 @@
+"""Signals for a program without an event loop."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+from ...events.errors import WrongThread
+
+_OBEYED = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def exit_on_signals() -> Generator[None]:
+    """Let the first SIGTERM or SIGINT raise `SystemExit` in the main thread, whose blocks then end in order.
+
+    Raises:
+        WrongThread: This is not the main thread, the only one that signals reach.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        raise WrongThread("signals reach the main thread alone: open the host there, or without `signals`")
+
+    def leave(number: int, _: FrameType | None) -> NoReturn:
+        restore()
+        raise SystemExit(128 + number)
+
+    def restore() -> None:
+        for each, handler in before.items():
+            if signal.getsignal(each) is leave:
+                signal.signal(each, handler)
+
+    before = {each: signal.getsignal(each) or signal.SIG_DFL for each in _OBEYED}
+    for each in _OBEYED:
+        signal.signal(each, leave)
+    try:
+        yield
+    finally:
+        restore()

@@ -1,0 +1,168 @@
+"""Subscriptions as blocking iterators, which another thread may end."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import CancelledError, Future
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+import anyio
+
+from ...events.errors import Closed, HostClosed
+from ...events.stores.base import Cursor
+from ...projections.subscriptions import EntrySubscription, Followed
+from .bridge import Bridge
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Subscription(Protocol[T_co]):
+    """What every subscription of the async interface can do."""
+
+    async def __aenter__(self) -> object:
+        """Begin."""
+        ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """End."""
+        ...
+
+    async def __anext__(self) -> T_co:
+        """Wait for the next item."""
+        ...
+
+
+class SyncSubscription(Generic[T]):
+    """The items of a subscription: `with session.subscribe("tree") as changes: for change in changes: ...`.
+
+    Iteration ends when another thread calls `close`, or when the host is closed. An interrupt or a timeout while a
+    thread waits loses no item.
+    """
+
+    def __init__(self, bridge: Bridge, subscription: Subscription[T]) -> None:
+        self._bridge = bridge
+        self._subscription = subscription
+        self._ready: deque[T] = deque()
+        self._pending: Future[None] | None = None
+        self._reading = threading.Lock()
+        self._fetching: anyio.Lock | None = None
+        self._scope: anyio.CancelScope | None = None
+        self._closed = False
+        self._left = False
+
+    def __enter__(self) -> Self:
+        self._bridge.wait(self._begin)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[T]:
+        return self
+
+    def __next__(self) -> T:
+        try:
+            return self.receive()
+        except Closed:
+            raise StopIteration from None
+
+    def receive(self, timeout_s: float | None = None) -> T:
+        """Wait for the next item.
+
+        Args:
+            timeout_s: Wait no longer than this many seconds.
+
+        Raises:
+            TimeoutError: None came in time.
+            Closed: The subscription, or the host, was closed, and nothing is left.
+        """
+        with self._reading:
+            while not self._ready:
+                if self._pending is None:
+                    if self._closed:
+                        raise Closed("the subscription was closed: subscribe again")
+                    self._pending = self._bridge.post(self._fetch)
+                pending = self._pending
+                try:
+                    pending.result(timeout_s)
+                except CancelledError:
+                    raise HostClosed("the host's event loop ended: open another one") from None
+                finally:
+                    # Where only the wait for it ended, it stays: the next call takes what it brings.
+                    if pending.done():
+                        self._pending = None
+            return self._ready.popleft()
+
+    def close(self) -> None:
+        """End the subscription, and with it the wait of a thread that iterates over it; a second close does nothing."""
+        with contextlib.suppress(HostClosed):
+            self._bridge.wait(self._end)
+
+    # -- in the event loop
+
+    async def _begin(self) -> None:
+        await self._subscription.__aenter__()
+        self._fetching = anyio.Lock()
+
+    async def _take(self) -> Sequence[T]:
+        return (await self._subscription.__anext__(),)
+
+    async def _fetch(self) -> None:
+        """Wait for items and put them where the reading thread finds them, whether it still waits or not."""
+        if self._fetching is None:
+            raise Closed("the subscription is not open: use it as `with session.subscribe() as items`")
+        async with self._fetching:
+            if self._ready or self._closed:
+                return
+            self._scope = anyio.CancelScope()
+            items: Sequence[T] = ()
+            with contextlib.suppress(StopAsyncIteration):
+                items = await self._bridge.interruptible(self._scope, self._take)
+            self._scope = None
+            self._closed = self._closed or not items
+            self._ready.extend(items)
+
+    async def _end(self) -> None:
+        self._closed = True
+        if self._scope is not None:
+            self._scope.cancel()
+        if self._fetching is not None and not self._left:
+            self._left = True
+            async with self._fetching:
+                await self._subscription.__aexit__(None, None, None)
+
+
+class SyncEntrySubscription(SyncSubscription[Followed]):
+    """The blocking twin of `EntrySubscription`."""
+
+    def __init__(self, bridge: Bridge, subscription: EntrySubscription) -> None:
+        super().__init__(bridge, subscription)
+        self._entries = subscription
+
+    @property
+    def cursor(self) -> Cursor:
+        """See `EntrySubscription.cursor`."""
+        return self._bridge.read(lambda: self._entries.cursor)
+
+    @property
+    def lag(self) -> int:
+        """See `EntrySubscription.lag`."""
+        return self._bridge.read(lambda: self._entries.lag)
+
+    def receive_many(self) -> Sequence[Followed]:
+        """See `EntrySubscription.receive_many`."""
+        first = self.receive()
+        with self._reading:
+            rest = list(self._ready)
+            self._ready.clear()
+        return [first, *rest]
+
+    async def _take(self) -> Sequence[Followed]:
+        return await self._entries.receive_many()

@@ -1,0 +1,406 @@
+"""The doctor: what is wrong with session files, said by file, line and byte.
+
+A file is read once, from its beginning, and nothing is written. Whatever it holds becomes a finding, never an error, so
+that one bad file does not hide what is to be said of the next. Memory follows the number of entries and the longest
+line, not the size of the file.
+
+Three severities. An error is damage: something that was written cannot be read, or cannot be read as it was meant. A
+warning is a thing that no writer should have left, and that costs nothing. A note is an oddity that is read without harm.
+
+A file that is being written while it is examined may end in half a line; that is reported like any torn tail.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from .dialects.base import Dialect
+from .dialects.detect import Detected, detect, header_size
+from .disk import Disk, OsDisk
+from .entries import ENTRY_TYPES, EPOCH, Entry, Header, OpaqueEntry
+from .errors import NotASession, TreeringError, UnsupportedVersion, Where
+from .ids import RECENT_MAX, Ids
+from .index import CYCLE, LogIndex
+from .kinds import Kind
+
+SUFFIX = ".jsonl"
+"""What the names of session files end in; others are examined only when they are named."""
+
+Severity: TypeAlias = Literal["error", "warning", "note"]
+
+_CHUNK = 1024 * 1024
+_FIRST_READ = 4096
+_BOM = b"\xef\xbb\xbf"
+_HARMLESS = ("unknown type", "which does not answer")  # why lines are opaque that are as their writers meant them
+_NO_ID = "the line has no id"
+
+
+class Finding(Struct, frozen=True):
+    """Something that the doctor has to say of a file.
+
+    Attributes:
+        path: The file.
+        line: The line, counted from 1; None where it is the whole file.
+        byte: The offset at which the line begins; None where it is the whole file.
+        code: What sort of thing it is, in a word that does not change.
+        severity: How bad it is.
+        message: What was found, and what becomes of it.
+        entry_id: The entry that it concerns, where one is known.
+    """
+
+    path: str
+    line: int | None
+    byte: int | None
+    code: str
+    severity: Severity
+    message: str
+    entry_id: str | None = None
+
+    @property
+    def where(self) -> Where:
+        """The place in the file."""
+        return Where(self.path, self.line, self.byte)
+
+
+def examine(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Finding]:
+    """Examine session files, and all those in directories; the findings come file by file, in order of line.
+
+    Args:
+        *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
+        disk: The disk that they are on.
+
+    Raises:
+        OSError: A path is not there.
+    """
+    disk = disk or OsDisk()
+    return [finding for path in session_files(*paths, disk=disk) for finding in examine_file(path, disk=disk)]
+
+
+def session_files(*paths: str | os.PathLike[str], disk: Disk | None = None) -> Iterator[str]:
+    """Yield the files that `examine` looks at, each directory's in order of name.
+
+    Raises:
+        OSError: A path is not there.
+    """
+    disk = disk or OsDisk()
+    for path in paths:
+        if disk.stat(os.fspath(path)).is_directory:
+            yield from _below(disk, os.fspath(path))
+        else:
+            yield os.fspath(path)
+
+
+def _below(disk: Disk, top: str) -> Iterator[str]:
+    waiting, seen = [top], {disk.real_path(top)}
+    while waiting:
+        path = waiting.pop()
+        try:
+            if not disk.stat(path).is_directory:
+                if path.endswith(SUFFIX):
+                    yield path
+                continue
+            names = disk.list_directory(path)
+        except OSError:
+            yield path  # examining it says what is the matter
+            continue
+        for name in reversed(names):
+            below = os.path.join(path, name)
+            real = disk.real_path(below)  # a link may lead back up
+            if real not in seen:
+                seen.add(real)
+                waiting.append(below)
+
+
+def examine_file(path: str, *, disk: Disk | None = None) -> list[Finding]:
+    """Examine one file; that it cannot be opened is a finding, too."""
+    disk = disk or OsDisk()
+    try:
+        fd = disk.open(path, os.O_RDONLY)
+        try:
+            return _examined(disk, fd, path)
+        finally:
+            disk.close(fd)
+    except OSError as error:
+        what = f"the file cannot be read ({error.strerror or error})"
+        return [Finding(path, None, None, "unreadable", "error", what)]
+
+
+def places(path: str, seqs: Collection[int], *, disk: Disk | None = None) -> dict[int, Where]:
+    """Find where lines stand in a file, by their ordinals; 0 stands for the tail without a newline, if it has one.
+
+    Raises:
+        OSError: The file cannot be read.
+        LogError: It is no session.
+    """
+    disk = disk or OsDisk()
+    found: dict[int, Where] = {}
+    fd = disk.open(path, os.O_RDONLY)
+    try:
+        size = disk.fstat(fd).size
+        detected, block = _head(disk, fd, path, size)
+        seq = 0
+        for number, (start, line) in enumerate(_lines(disk, fd, detected.size, size), block.count(b"\n") + 1):
+            if line.isspace():
+                continue
+            seq += 1
+            if seq in seqs:
+                found[seq] = Where(path, number, start)
+            if 0 in seqs and not line.endswith(b"\n"):
+                found[0] = Where(path, number, start)
+    finally:
+        disk.close(fd)
+    return found
+
+
+def _examined(disk: Disk, fd: int, path: str) -> list[Finding]:
+    size = disk.fstat(fd).size
+    if not size:
+        return [Finding(path, None, None, "empty", "note", "the file is empty, which is a new session")]
+    try:
+        detected, block = _head(disk, fd, path, size)
+    except TreeringError as error:
+        return [_headless(path, error)]
+    patient = _Patient(path, detected, block)
+    for start, line in _lines(disk, fd, detected.size, size):
+        patient.take(start, line)
+    return patient.findings()
+
+
+def _headless(path: str, error: TreeringError) -> Finding:
+    where = error.where or Where(path)
+    code = {NotASession: "no_header", UnsupportedVersion: "unsupported_version"}.get(type(error), "unreadable")
+    return Finding(path, where.line or 1, where.byte or 0, code, "error", error.message)
+
+
+def _head(disk: Disk, fd: int, path: str, size: int) -> tuple[Detected, bytes]:
+    length = _FIRST_READ
+    while True:
+        data = disk.pread(fd, min(length, size), 0)
+        at_end = len(data) < length
+        needed = header_size(data, at_end=at_end)
+        if needed is not None or at_end:
+            detected = detect(data[:needed], path)
+            return detected, data[: detected.size]
+        length *= 4
+
+
+def _lines(disk: Disk, fd: int, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
+    """Yield lines with the offsets at which they begin; the last may lack its newline."""
+    parts: list[bytes] = []
+    start = offset
+    while offset < size and (chunk := disk.pread(fd, min(_CHUNK, size - offset), offset)):
+        offset += len(chunk)
+        *whole, rest = chunk.split(b"\n")
+        for line in whole:
+            parts.append(line)
+            line = b"".join(parts) + b"\n"
+            parts.clear()
+            yield start, line
+            start += len(line)
+        if rest:
+            parts.append(rest)
+    if parts:
+        yield start, b"".join(parts)
+
+
+class _Stored(Struct):
+    """What a line says of its own ordinal."""
+
+    seq: int | None = None
+
+
+_as_stored: Callable[[bytes], _Stored] = msgspec.json.Decoder(_Stored).decode
+
+
+class _Patient:
+    """One file under examination: takes its lines in order, and has findings in the end."""
+
+    def __init__(self, path: str, detected: Detected, block: bytes) -> None:
+        self._path = path
+        self._header: Header = detected.header
+        self._dialect: Dialect = detected.dialect
+        self._index = LogIndex(detected.header)
+        self._line = 0
+        self._found: list[Finding] = []
+        self._crlf = self._blank = 0
+        self._first_crlf = self._first_blank = (0, 0)
+        # By ordinal, from 1; an index does not show ids that are withheld, so they are kept here as well.
+        self._ids = Ids()
+        self._starts, self._numbers = array("Q", [0]), array("Q", [0])
+        self._parentless: dict[int, str] = {}
+        self._shift = 0
+        self._time: datetime = EPOCH
+        self._take_block(block)
+
+    # -- taking in
+
+    def _take_block(self, block: bytes) -> None:
+        if block.startswith(_BOM):
+            self._add(1, 0, "bom", "note", "the file begins with a byte order mark, which is skipped")
+        start = 0
+        for line in block.split(b"\n")[: block.count(b"\n")]:
+            self._number_line(start, line.removeprefix(_BOM) + b"\n")
+            start += len(line) + 1
+        if not block.endswith(b"\n"):
+            self._line += 1
+            self._add(self._line, start, "no_newline", "note", "the header has no newline; the next append writes it")
+
+    def take(self, start: int, line: bytes) -> None:
+        """Take in the next line, newline included where it has one."""
+        if not self._number_line(start, line):
+            return
+        seq = len(self._starts)
+        self._starts.append(start)
+        self._numbers.append(self._line)
+        ended = line.endswith(b"\n")
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        entry = self._dialect.decode(line, seq)
+        if entry is None and not ended:
+            self._starts.pop()
+            self._numbers.pop()
+            self._add_torn(start, len(line))
+            return
+        if not ended:
+            self._add(self._line, start, "no_newline", "note", "the last line has no newline; the next append writes it")
+        if entry is None:
+            self._add(self._line, start, "not_json", "error", f"{len(line)} bytes that are no JSON object; skipped")
+        else:
+            self._check(entry, line, start, seq)
+        self._ids.append(entry.id or "" if entry is not None else "")
+        self._ids.settle(above=RECENT_MAX)
+        self._index.fold(entry)
+        self._index.ids.settle(above=RECENT_MAX)
+
+    def _number_line(self, start: int, line: bytes) -> bool:
+        """Count a line, and tell whether there is anything on it."""
+        self._line += 1
+        if line.isspace():
+            self._blank += 1
+            self._first_blank = self._first_blank if self._blank > 1 else (self._line, start)
+            return False
+        if line.endswith(b"\r\n"):
+            self._crlf += 1
+            self._first_crlf = self._first_crlf if self._crlf > 1 else (self._line, start)
+        return True
+
+    def _add_torn(self, start: int, size: int) -> None:
+        fate = "is closed by a newline and skipped" if self._dialect.shared else "is moved into a file of its own"
+        what = f"the file ends in {size} bytes of an unfinished line, which {fate} when the session is next written"
+        self._add(self._line, start, "torn_tail", "error", what)
+
+    # -- looking at one entry
+
+    def _check(self, entry: Entry, line: bytes, start: int, seq: int) -> None:
+        if isinstance(entry, OpaqueEntry):
+            self._check_opaque(entry, start)
+        if entry.id:
+            self._check_id(entry, entry.id, start, seq)
+        if entry.timestamp != EPOCH:
+            if entry.timestamp < self._time:
+                what = f"the time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
+                self._add(self._line, start, "time_backwards", "note", what, entry.id)
+            self._time = entry.timestamp
+        if self._dialect.name == "native":
+            self._check_seq(entry, line, start, seq)
+
+    def _check_opaque(self, entry: OpaqueEntry, start: int) -> None:
+        if entry.type == "session":
+            what = "a second header in the middle of the file; ignored"
+            self._add(self._line, start, "second_header", "warning", what)
+        elif entry.reason == _NO_ID or (entry.id is None and entry.reason in _HARMLESS):
+            what = f"a line of the type {entry.type!r} without an id: nothing can refer to it"
+            self._add(self._line, start, "no_id", "warning", what)
+        elif not any(harmless in entry.reason for harmless in _HARMLESS):
+            kind = entry.type if entry.type in ENTRY_TYPES else repr(entry.type)
+            what = f"a {kind} entry with wrong fields ({entry.reason}); kept, and it contributes nothing"
+            self._add(self._line, start, "wrong_fields", "error", what, entry.id)
+
+    def _check_id(self, entry: Entry, entry_id: str, start: int, seq: int) -> None:
+        other = self._ids.find(entry_id)
+        if other:
+            what = f"the id {entry_id!r} was used in line {self._numbers[other]} already: references mean the latest"
+            self._add(self._line, start, "duplicate_id", "error", what, entry_id)
+        parent_id = entry.parent_id
+        if parent_id is not None and parent_id != entry_id and not self._ids.find(parent_id):
+            self._parentless[seq] = parent_id
+        elif parent_id == entry_id and not other:
+            self._add(self._line, start, "self_parent", "error", f"entry {entry_id!r} is its own parent", entry_id)
+
+    def _check_seq(self, entry: Entry, line: bytes, start: int, seq: int) -> None:
+        """Say where the distance between stored and counted ordinals changes, and not of each line after that."""
+        try:
+            stored = _as_stored(line).seq
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return
+        if stored is None or stored - seq == self._shift:
+            return
+        self._shift = stored - seq
+        if stored == seq:
+            return
+        copied = self._header.parent_session is not None
+        why = "the line was copied from the parent session" if copied else "lines before it are missing or were added"
+        what = f"the line says seq {stored} and is line {seq} after the header: {why}"
+        self._add(self._line, start, "seq_mismatch", "note" if copied else "warning", what, entry.id)
+
+    # -- in the end
+
+    def findings(self) -> list[Finding]:
+        """Return what there is to say, in order of line."""
+        self._look_at_parents()
+        self._look_at_batches()
+        self._look_at_line_ends()
+        self._found.sort(key=lambda finding: finding.byte or 0)
+        return self._found
+
+    def _look_at_parents(self) -> None:
+        for seq, parent_id in self._parentless.items():
+            entry_id = self._ids[seq]
+            later = self._ids.find(parent_id)
+            if seq <= self._index.head and self._index.parents[seq] == CYCLE:
+                self._add_at(seq, "cycle", "error", f"entry {entry_id!r} is its own ancestor: it is shown as a root")
+            elif later:
+                what = f"the parent {parent_id!r} comes only in line {self._numbers[later]}: the path begins here"
+                self._add_at(seq, "parent_later", "error", what)
+            else:
+                self._add_at(seq, "parent_missing", "error", f"the parent {parent_id!r} is missing: the path begins here")
+
+    def _look_at_batches(self) -> None:
+        index, first = self._index, 0
+        for seq in range(1, index.head + 2):
+            aborted = seq <= index.head and index.kinds[seq] == Kind.ABORTED
+            if aborted and not first:
+                first = seq
+            elif first and not aborted:
+                what = f"{_counted(seq - first, 'line')} of an atomic batch that was never completed; kept as opaque"
+                self._add_at(first, "batch_incomplete", "warning", what)
+                first = 0
+        if index.seen > index.head:
+            what = f"the file ends in {_counted(index.seen - index.head, 'line')} of an incomplete atomic batch; withheld"
+            self._add_at(index.head + 1, "batch_incomplete", "warning", what)
+
+    def _look_at_line_ends(self) -> None:
+        if self._crlf:
+            what = f"{_counted(self._crlf, 'line')} from here on end in CRLF, which is read"
+            self._add(*self._first_crlf, "crlf", "note", what)
+        if self._blank:
+            what = f"{_counted(self._blank, 'blank line')} from here on, which are skipped"
+            self._add(*self._first_blank, "blank_lines", "note", what)
+
+    def _add_at(self, seq: int, code: str, severity: Severity, message: str) -> None:
+        self._add(self._numbers[seq], self._starts[seq], code, severity, message, self._ids[seq] or None)
+
+    def _add(
+        self, line: int, byte: int, code: str, severity: Severity, message: str, entry_id: str | None = None
+    ) -> None:
+        self._found.append(Finding(self._path, line, byte, code, severity, message, entry_id))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,200 @@
+"""How appends reach their files: at once on the event loop, or in worker threads.
+
+At once is the rule under durability "os": one look at the file, one write, one look at where it landed. Everything else
+goes to a thread: flushing, slow disks, and all that is not as it should be. Durability "group" will have its place here:
+a journal for all sessions, written after their files and flushed once for all appends of a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import anyio
+from anyio.lowlevel import cancel_shielded_checkpoint
+
+from ...disk import Disk
+from ...errors import AppendInDoubt, InvalidInput, LogReplaced
+from ..base import Append, Fenced, InDoubt, Lease, Outcome
+from . import writer
+from .handles import Handles
+from .log import NOWHERE, Log
+from .logs import Logs
+from .syncer import Syncer
+
+
+class Pace(NamedTuple):
+    """When the event loop writes, and when threads do.
+
+    Attributes:
+        sync: Every append is flushed.
+        inline: The event loop may write.
+        cautious: It does not on slow disks, nor for a while after a slow write.
+        slow_write_s: What a slow write is.
+        slow_for_s: How long that while is.
+    """
+
+    sync: bool
+    inline: bool
+    cautious: bool
+    slow_write_s: float
+    slow_for_s: float
+
+
+class Appender:
+    """Carries out the appends of one store.
+
+    Args:
+        disk: The disk.
+        logs: Who owns what.
+        handles: The open files.
+        syncer: The worker threads.
+        pace: When to use them.
+        timer: A clock that never goes back.
+    """
+
+    def __init__(
+        self, disk: Disk, logs: Logs, handles: Handles, syncer: Syncer, pace: Pace, timer: Callable[[], float]
+    ) -> None:
+        self._disk = disk
+        self._logs = logs
+        self._owned = logs.owned
+        self._handles = handles
+        self._syncer = syncer
+        self._sync = pace.sync
+        self._inline = pace.inline and not pace.sync
+        self._cautious = pace.cautious
+        self._slow_write_s = pace.slow_write_s
+        self._slow_for_s = pace.slow_for_s
+        self._slow_until = float("-inf")
+        self._timer = timer
+        self._stat = disk.stat
+
+    def try_append(self, append: Append) -> Outcome | None:
+        """Append at once, or return None; see `Store.try_append`."""
+        lease = append.lease
+        log = self._owned.get(lease.ref)
+        if log is None or (log.lease is not lease and self._logs.held(lease) is None):
+            return self._fenced(lease)
+        for line in append.lines:
+            if line.find(b"\n") != len(line) - 1 or (line[0] <= 32 and line.isspace()):
+                raise InvalidInput("what is appended has to be whole lines, each with its newline, and none blank")
+        if log.busy or not self._inline or log.doubt is not None:
+            return None
+        if append.expected_head != log.head:
+            return Fenced(log.head, log.epoch)
+        began = self._timer()
+        if self._cautious and (began < self._slow_until or log.slow):
+            return None
+        if log.header is None or not append.lines:
+            before = log.fd
+            outcome = writer.append_apart(self._disk, log, append, sync=False, keep=True)
+            if log.fd != before:
+                self._handles.adopt(log)
+        else:
+            try:
+                found = self._stat(log.path)
+                if (
+                    found.size != log.size
+                    or found.inode != log.inode
+                    or found.device != log.device
+                    or log.table.scanned != log.size
+                ):
+                    return None
+                fd = log.fd
+                if fd < 0:
+                    fd = self._handles.get(log)
+                log.used = True
+            except (OSError, LogReplaced):
+                return None
+            outcome = writer.append_at(self._disk, log, fd, append, sync=False)
+        if log.doubt is not None:
+            self._handles.drop(log)
+        if self._cautious and (ended := self._timer()) - began > self._slow_write_s:
+            self._slow_until = ended + self._slow_for_s
+        return outcome
+
+    def _fenced(self, lease: Lease) -> Fenced:
+        """Refuse a lease that is over."""
+        self._logs.check_open()
+        log = self._logs.known(lease.ref)
+        return Fenced(NOWHERE, lease.epoch) if log is None else Fenced(log.head, log.epoch)
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        """Append to logs; see `Store.append`."""
+        outcomes = [self.try_append(each) for each in appends]
+        late = [number for number, outcome in enumerate(outcomes) if outcome is None]
+        if late:
+            for number, outcome in zip(late, await self._append_late([appends[n] for n in late]), strict=True):
+                outcomes[number] = outcome
+        else:
+            await cancel_shielded_checkpoint()
+        return [outcome for outcome in outcomes if outcome is not None]
+
+    async def _append_late(self, appends: Sequence[Append]) -> list[Outcome]:
+        """Append in worker threads, as soon as nobody else is at the logs."""
+        while True:
+            logs = [self._logs.held(each.lease) for each in appends]
+            busy = next((log for log in logs if log is not None and log.busy), None)
+            if busy is None:
+                break
+            with anyio.CancelScope(shield=True):
+                await self._logs.until_idle(busy)
+        jobs = [
+            None if log is None else _Job(self._disk, log, append, sync=self._sync)
+            for log, append in zip(logs, appends, strict=True)
+        ]
+        await self._carry_out([job for job in jobs if job is not None])
+        return [
+            self._fenced(append.lease) if job is None else job.outcome()
+            for job, append in zip(jobs, appends, strict=True)
+        ]
+
+    async def _carry_out(self, jobs: Sequence[_Job]) -> None:
+        for job in jobs:
+            job.log.busy = True
+        try:
+            await self._syncer.run(jobs)
+        except Exception as error:  # noqa: BLE001  # whatever an offload may raise
+            for job in jobs:
+                job.error = job.error or error
+        finally:
+            for job in jobs:
+                job.settle()
+                self._logs.back_from_thread(job.log, job.inode)
+
+
+class _Job:
+    """One append that a worker thread carries out, and what became of it."""
+
+    __slots__ = ("_disk", "_outcome", "_sync", "append", "error", "inode", "log")
+
+    def __init__(self, disk: Disk, log: Log, append: Append, *, sync: bool) -> None:
+        self._disk = disk
+        self._sync = sync
+        self._outcome: Outcome | None = None
+        self.log = log
+        self.append = append
+        self.inode = log.inode
+        self.error: BaseException | None = None
+
+    def __call__(self) -> None:
+        try:
+            self._outcome = writer.append_apart(self._disk, self.log, self.append, sync=self._sync, keep=False)
+        except BaseException as error:  # noqa: BLE001  # it belongs to the caller, not to the thread
+            self.error = error
+
+    def settle(self) -> None:
+        """Where nobody knows what became of it, say so, and have the log looked at."""
+        if self._outcome is None and not isinstance(self.error, InvalidInput):
+            doubt = AppendInDoubt(f"{self.log.path}: the append was broken off; retry with the same command id")
+            doubt.__cause__ = self.error
+            self.log.doubt = self.log.doubt or doubt
+            self._outcome = InDoubt(doubt)
+
+    def outcome(self) -> Outcome:
+        """Return what became of it, or raise what the caller did wrong."""
+        if self._outcome is None:
+            assert self.error is not None
+            raise self.error
+        return self._outcome

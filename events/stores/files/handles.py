@@ -1,0 +1,105 @@
+"""The descriptors of log files: a bounded pool, so that ten thousand sessions fit where two hundred files may be open.
+
+Opening a file again costs some microseconds, so letting one go loses nothing. The pool is used by the event loop's thread
+alone; worker threads open files for themselves, for as long as they need them.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...disk import Disk
+from ...errors import AppendInDoubt
+from .log import Log
+
+
+class Handles:
+    """At most so many open log files; the ones that were not used for longest are closed first, roughly.
+
+    Each use marks the file. When room is needed, the files are gone through in a circle: marks are taken away, and the
+    first file without one is closed.
+
+    Args:
+        disk: Opens and closes.
+        limit: How many files may be open.
+    """
+
+    def __init__(self, disk: Disk, limit: int) -> None:
+        self._disk = disk
+        self._limit = limit
+        self._ring: list[Log | None] = [None] * limit
+        self._hand = 0
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def get(self, log: Log) -> int:
+        """Return the log's descriptor for reading, and for appending where it is owned; open it where it is not open.
+
+        Raises:
+            LogReplaced: Another file has its name.
+            OSError: It cannot be opened.
+        """
+        if log.fd >= 0:
+            log.used = True
+            return log.fd
+        fd = self._disk.open(log.path, os.O_RDWR | os.O_APPEND if log.lease is not None else os.O_RDONLY)
+        try:
+            found = self._disk.fstat(fd)
+            same = log.is_same(found) and (
+                not log.parted_ns
+                or found.modified_ns == log.parted_ns
+                or found.size != log.size
+                or log.has_same_head(fd, found)
+            )
+        except BaseException:
+            self._disk.close(fd)
+            raise
+        if not same:
+            self._disk.close(fd)
+            raise log.replaced()
+        log.fd = fd
+        self.adopt(log)
+        return fd
+
+    def adopt(self, log: Log) -> None:
+        """Take in a log's descriptor that was opened elsewhere."""
+        log.used = True
+        ring = self._ring
+        while (other := ring[self._hand]) is not None:
+            if not other.used:
+                self._close(other)
+                break
+            other.used = False
+            self._hand = (self._hand + 1) % self._limit
+        ring[self._hand] = log
+        self._hand = (self._hand + 1) % self._limit
+        self._count += 1
+
+    def drop(self, log: Log) -> None:
+        """Close the log's descriptor, if it is open."""
+        if log.fd >= 0:
+            self._ring[self._ring.index(log)] = None
+            self._close(log)
+
+    def close(self) -> None:
+        """Close all."""
+        for log in self._ring:
+            if log is not None:
+                self.drop(log)
+
+    def _close(self, log: Log) -> None:
+        fd, log.fd = log.fd, -1
+        self._count -= 1
+        try:
+            log.parted_ns = self._disk.fstat(fd).modified_ns
+        except OSError:
+            log.parted_ns = 0
+        try:
+            self._disk.close(fd)
+        except OSError as error:
+            if log.lease is not None:  # some network file systems say only here that what was written is lost
+                doubt = AppendInDoubt(f"{log.path}: closing it failed ({error.strerror or error}); read it again")
+                doubt.__cause__ = error
+                log.doubt = doubt

@@ -1,0 +1,57 @@
+"""The listing of logs: all `.jsonl` files under the root, in the order of their refs, folder by folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import islice
+
+from ...disk import Disk, FileStat
+from ...entries import EPOCH
+from ..base import LogInfo, Ref
+from .locks import FOLDER
+
+SUFFIX = ".jsonl"
+"""How the name of a log ends."""
+
+
+def page_of(disk: Disk, root: str, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
+    """Return the first logs after a ref; only the folders that can hold them are read."""
+    return list(islice(_walk(disk, root, "", prefix, after, ()), limit))
+
+
+def _walk(
+    disk: Disk, folder: str, above: str, prefix: str, after: Ref, trail: tuple[tuple[int, int], ...]
+) -> Iterator[LogInfo]:
+    """Go through one folder. A folder sorts by its name with a slash, as the refs in it do."""
+    try:
+        names = disk.list_directory(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    wanted: list[tuple[str, FileStat]] = []
+    for name in names:
+        ref = above + name
+        is_log = name.endswith(SUFFIX)
+        if name == FOLDER or not (is_log or _may_hold(ref + "/", prefix, after)):
+            continue
+        if is_log and not (ref.startswith(prefix) and ref > after) and not _may_hold(ref + "/", prefix, after):
+            continue
+        try:
+            found = disk.stat(f"{folder}/{name}")
+        except OSError:
+            continue  # gone meanwhile, or a link to nowhere
+        wanted.append((name + "/" if found.is_directory else name, found))
+    wanted.sort(key=lambda each: each[0])
+    for name, found in wanted:
+        ref = above + name
+        if not found.is_directory:
+            if name.endswith(SUFFIX) and ref.startswith(prefix) and ref > after:
+                yield LogInfo(ref, found.size, EPOCH + timedelta(microseconds=found.modified_ns // 1000))
+        elif (found.device, found.inode) not in trail:  # a link may lead back to where we are
+            inner = (*trail, (found.device, found.inode))
+            yield from _walk(disk, f"{folder}/{name[:-1]}", ref, prefix, after, inner)
+
+
+def _may_hold(folder: str, prefix: str, after: Ref) -> bool:
+    """Tell whether refs that begin with `folder` may have the prefix and come after a ref."""
+    return (folder.startswith(prefix) or prefix.startswith(folder)) and (after.startswith(folder) or after < folder)

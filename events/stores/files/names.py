@@ -1,0 +1,44 @@
+"""The names of logs: refs are paths under the root, with slashes and extension; a file elsewhere has its absolute path."""
+
+from __future__ import annotations
+
+import os
+
+from ...disk import Disk
+from ...errors import InvalidSessionId
+from ..base import Ref
+from .locks import FOLDER
+
+
+class Names:
+    """Turns refs into paths and back.
+
+    Args:
+        disk: Follows links.
+        root: The folder under which logs are.
+    """
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self._disk = disk
+        self.root = disk.real_path(os.path.abspath(root))
+        self._under = self.root.rstrip("/") + "/"
+
+    def path_of(self, ref: Ref) -> str:
+        """Return the path that a ref stands for.
+
+        Raises:
+            InvalidSessionId: It is empty, not in its plain form, or leads out of the root.
+        """
+        parts = ref.split("/")
+        if parts[0] == "" and len(parts) > 1:
+            del parts[0]
+        if not ref or "\0" in ref or FOLDER in parts or any(part in ("", ".", "..") for part in parts):
+            raise InvalidSessionId(
+                f"{ref!r} names no log: give a path under the root, or an absolute one, without '..' and empty parts"
+            )
+        return ref if ref.startswith("/") else self._under + ref
+
+    def ref_of(self, path: str) -> Ref:
+        """Return the one ref of a file, whatever links lead to it: relative if it is under the root, else absolute."""
+        real = self._disk.real_path(os.path.abspath(path))
+        return real.removeprefix(self._under)

@@ -1,0 +1,66 @@
+"""Putting a whole log in the place of another: after a crash it is the old one or the new one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from ...disk import Disk
+from ...errors import Conflict, InvalidInput
+from ..base import Cursor
+from .beside import LEAF_SUFFIX, open_temporary, write_all
+from .log import Log
+from .table import CHUNK
+
+
+def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
+    """Write a log and rename it; return its head.
+
+    Raises:
+        Conflict: Another program appended to the log that is there, or put another one in its place.
+        InvalidInput: The header or a line is not whole.
+        OSError: It cannot be written; what is there is as it was.
+    """
+    if not header.endswith(b"\n") or any(line.find(b"\n") != len(line) - 1 or line.isspace() for line in lines):
+        raise InvalidInput("what is put has to be whole lines, each with its newline, and none blank")
+    _check(disk, log)
+    folder = os.path.dirname(log.path)
+    disk.make_directory(folder)
+    fd, temporary = open_temporary(disk, log.path)
+    try:
+        try:
+            part, size = [header], len(header)
+            for line in lines:
+                part.append(line)
+                size += len(line)
+                if size >= CHUNK:
+                    write_all(disk, fd, b"".join(part))
+                    part, size = [], 0
+            write_all(disk, fd, b"".join(part))
+            disk.datasync(fd)
+        finally:
+            disk.close(fd)
+        _check(disk, log)
+        disk.rename(temporary, log.path)
+    except BaseException:
+        with suppress(OSError):
+            disk.unlink(temporary)
+        raise
+    disk.sync_directory(folder)
+    with suppress(OSError):
+        disk.unlink(log.path + LEAF_SUFFIX)
+    log.changed()
+    log.doubt = None
+    log.unsynced = -1
+    return log.head
+
+
+def _check(disk: Disk, log: Log) -> None:
+    """Make sure that nothing is lost of which the caller does not know."""
+    try:
+        found = disk.stat(log.path)
+    except FileNotFoundError:
+        return
+    if found.size and (found.device, found.inode, found.size) != (log.device, log.inode, log.size):
+        raise Conflict(f"{log.path} was changed by another program: read it again, then decide again")

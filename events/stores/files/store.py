@@ -1,0 +1,410 @@
+"""The file store: each log is a file of JSON lines under one root, or anywhere.
+
+    root/
+      abc.jsonl                 a log
+      abc.jsonl.index           its snapshot: derived, can be deleted
+      abc.jsonl.leaf            its leaf record: where the leaf was moved to
+      abc.jsonl.torn-812-9ab1   a fragment that a crash left at its end
+      abc.jsonl.bak             what it was before it was migrated
+      --work--/2026_x.jsonl     a log in a folder
+      .treering/locks/          who owns what
+
+Small work is done at once, on the event loop: an append is one look, one write and one more look. What may take longer
+goes to worker threads through the offload, and so does all that waits for the disk to flush. A log that a thread is
+working on is `busy`: its next append waits, its readers do not.
+
+Errors of the disk become `Failed` and `InDoubt` in appends. Elsewhere they pass as the `OSError` they are, with the
+file's name: `PermissionError` when a file may not be opened says it best.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import weakref
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import suppress
+from typing import Literal, TypeAlias
+
+import anyio
+
+from ...dialects.base import Dialect
+from ...dialects.detect import detect
+from ...disk import Disk, OsDisk
+from ...errors import (
+    AppendFailed,
+    InvalidInput,
+    LeafMoved,
+    LogReplaced,
+    SessionLocked,
+)
+from ...offload import Offload, ThreadOffload, carried_out
+from ...telemetry import logger
+from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
+from . import beside, listing, writer
+from .appender import Appender, Pace
+from .handles import Handles
+from .locks import Locks
+from .log import Log
+from .logs import Logs
+from .mounts import is_slow_device
+from .names import Names
+from .private_locks import locks_of
+from .rewriting import put
+from .syncer import Syncer
+from .table import CHUNK
+from .watcher import Watch
+
+Durability: TypeAlias = Literal["os", "file", "group"]
+"""When an append counts: when it is written (and survives the process), or flushed (and survives the power)."""
+Writes: TypeAlias = Literal["auto", "inline", "thread"]
+"""Where appends are written: on the event loop, in threads, or there where it is better."""
+
+_INLINE_MAX = 64 * 1024
+_RUNS_INLINE_MAX = 64
+
+_stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
+
+
+class FileStore:
+    """Keeps logs in files; see `Store` for what it promises.
+
+    Args:
+        root: The folder under which logs are; it need not be there yet.
+        durability: When an append counts. "group" is not there yet.
+        disk: The calls to the file system.
+        offload: Where blocking work goes.
+        writes: Where appends are written. "auto" uses threads on network file systems, and for a while after a write
+            that was slow.
+        handles_max: How many log files are kept open.
+        syncs_max: How many threads flush files at a time.
+        readers_max: How many logs are remembered that are read, but not owned.
+        slow_write_s: How long a write may keep the event loop before threads are used.
+        slow_for_s: For how long they are then.
+        watch_poll_s: After how long a watch looks without having been told.
+        locks: Who owns what; by default the operating system knows.
+        timer: A clock that never goes back, in seconds.
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        *,
+        durability: Durability = "os",
+        disk: Disk | None = None,
+        offload: Offload | None = None,
+        writes: Writes = "auto",
+        handles_max: int = 64,
+        syncs_max: int = 32,
+        readers_max: int = 64,
+        slow_write_s: float = 0.05,
+        slow_for_s: float = 1.0,
+        watch_poll_s: float = 2.0,
+        locks: Locks | None = None,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        if durability not in ("os", "file"):
+            raise InvalidInput(f"durability {durability!r} is not there: use 'os' or 'file'")
+        if writes not in ("auto", "inline", "thread"):
+            raise InvalidInput(f"writes {writes!r} is not there: use 'auto', 'inline' or 'thread'")
+        if min(handles_max, syncs_max, readers_max) < 1:
+            raise InvalidInput("handles_max, syncs_max and readers_max have to be 1 or more")
+        self._disk: Disk = OsDisk() if disk is None else disk
+        self._offload: Offload = ThreadOffload() if offload is None else offload
+        self._names = Names(self._disk, os.fspath(root))
+        self._locks = locks_of(self._disk, self._names.root) if locks is None else locks
+        self._handles = Handles(self._disk, handles_max)
+        self._logs = Logs(self._disk, self._names, self._offload, self._handles, readers_max)
+        self._sync = durability == "file"
+        pace = Pace(self._sync, writes != "thread", writes == "auto", slow_write_s, slow_for_s)
+        syncer = Syncer(self._offload, syncs_max)
+        self._appender = Appender(self._disk, self._logs, self._handles, syncer, pace, timer)
+        self._watch_poll_s = watch_poll_s
+        _stores.add(self)
+
+    @property
+    def root(self) -> str:
+        """The real path of the folder under which logs are."""
+        return self._names.root
+
+    @property
+    def handles_open(self) -> int:
+        """How many log files are open at this moment."""
+        return len(self._handles)
+
+    def path_of(self, ref: Ref) -> str:
+        """Return the path of a log's file.
+
+        Raises:
+            InvalidSessionId: The ref leads out of the root, or is not in its plain form.
+        """
+        return self._names.path_of(ref)
+
+    def ref_of(self, path: str | os.PathLike[str]) -> Ref:
+        """Return the one ref of a file, whatever links lead to it."""
+        return self._names.ref_of(os.fspath(path))
+
+    # -- owning
+
+    async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
+        """Take the right to append; see `Store.acquire`.
+
+        Raises:
+            InvalidSessionId: A ref names no log.
+            NotASession: A log does not begin with a header. It is left as it is, and none of the others is taken.
+            UnsupportedVersion: A newer program wrote a log; likewise.
+            OSError: A log, or its lock, may not be opened; likewise.
+        """
+        self._logs.check_open()
+        wanted = [(ref, self.path_of(ref)) for ref in refs]
+        found: list[Log | SessionLocked] = []
+        try:
+            await carried_out(self._offload, self._own, wanted, found)
+        except BaseException:
+            for each in found:
+                if isinstance(each, Log) and each.held is not None:
+                    self._locks.give_back(each.held)
+            raise
+        return [self._lease(each, owner) if isinstance(each, Log) else each for each in found]
+
+    def _own(self, wanted: Sequence[tuple[Ref, str]], found: list[Log | SessionLocked]) -> None:
+        for ref, path in wanted:
+            real = self._disk.real_path(path)
+            held = self._locks.take(real)
+            if isinstance(held, SessionLocked):
+                found.append(held)
+                continue
+            log = Log(self._disk, ref, real)
+            log.held, log.epoch = held, held.epoch
+            found.append(log)
+            log.own()
+            if log.header is None:
+                log.slow = self._is_slow_folder(os.path.dirname(real))
+
+    def _is_slow_folder(self, folder: str) -> bool:
+        while True:
+            try:
+                return is_slow_device(self._disk.stat(folder).device)
+            except FileNotFoundError:
+                folder = os.path.dirname(folder)
+
+    def _lease(self, log: Log, owner: str) -> Lease:
+        lease = Lease(log.ref, owner, log.epoch, log.head, log.header, log.dialect)
+        self._logs.own(log, lease)
+        return lease
+
+    async def renew(self, leases: Sequence[Lease]) -> list[bool]:
+        """Tell which leases are still held; they do not run out."""
+        return [self._logs.held(lease) is not None for lease in leases]
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        """Give leases back; see `Store.release`."""
+        for lease in leases:
+            while (log := self._logs.held(lease)) is not None and log.busy:
+                await self._logs.until_idle(log)
+            if log is not None:
+                self._let_go(log)
+
+    def _let_go(self, log: Log) -> None:
+        self._logs.disown(log)
+        held, log.held = log.held, None
+        if held is not None:
+            self._locks.give_back(held)
+
+    # -- appending
+
+    def try_append(self, append: Append) -> Outcome | None:
+        """Append at once, or return None; see `Store.try_append`.
+
+        Raises:
+            InvalidInput: A line is blank or does not end with its one newline, or a new log has no header.
+        """
+        return self._appender.try_append(append)
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        """Append to logs; see `Store.append`.
+
+        Raises:
+            InvalidInput: A line is blank or does not end with its one newline, or a new log has no header.
+        """
+        return await self._appender.append(appends)
+
+    async def resolve(self, lease: Lease) -> Cursor:
+        """Look at the log again; see `Store.resolve`.
+
+        Raises:
+            Conflict: The lease is over.
+            AppendInDoubt: The disk fails again.
+            LogError: What stands there now is no session.
+            OSError: It cannot be read.
+        """
+        log = self._logs.must_hold(lease)
+        return await self._logs.exclusively(log, lambda: writer.resolve(self._disk, log, sync=self._sync))
+
+    # -- reading
+
+    async def open(self, ref: Ref) -> Opening:
+        """Look at a log; see `Store.open`."""
+        log = await self._logs.current(ref)
+        if log.header is None or log.dialect is None:
+            raise self._logs.not_found(ref)
+        return Opening(log.header, log.dialect, log.head)
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        """Read the next page; see `Store.read`."""
+        log = await self._logs.current(ref)
+        if log.generation != generation:
+            raise log.replaced()
+        table, end = log.table, log.head.seq
+        last = end if through is None else min(through, end)
+        if after >= last:
+            return Page(after + 1, [], after < end)
+        last = table.last_that_fits(after, last, CHUNK)
+        lines = await self._logs.lines(log, table, [(after + 1, last)])
+        return Page(after + 1, lines, last < end)
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        """Read single lines; see `Store.bodies`.
+
+        Raises:
+            InvalidInput: There is no such line.
+        """
+        log = await self._logs.current(ref)
+        if log.generation != generation:
+            raise log.replaced()
+        table = log.table
+        runs: list[tuple[int, int]] = []
+        wanted = sorted(set(seqs))
+        if wanted and not 0 < wanted[0] <= wanted[-1] <= log.head.seq:
+            raise InvalidInput(f"{ref} has the lines 1 to {log.head.seq}, and not all of those that were asked for")
+        for seq in wanted:
+            if runs and runs[-1][1] == seq - 1 and table.ends[seq] - table.ends[runs[-1][0] - 1] <= CHUNK:
+                runs[-1] = (runs[-1][0], seq)
+            else:
+                runs.append((seq, seq))
+        lines = dict(zip(wanted, await self._logs.lines(log, table, runs), strict=True))
+        return [lines[seq] for seq in seqs]
+
+    # -- beside a log
+
+    async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
+        """Return what was kept beside a log; see `Store.load`."""
+        try:
+            log = await self._logs.current(ref)
+            table, head = log.table, log.head
+            if kind == "leaf":
+                self._disk.stat(log.path + beside.LEAF_SUFFIX)
+                data = await self._offload(log.load_leaf, table, head.seq)
+                return None if data is None else Blob(head, data)
+            self._disk.stat(log.path + beside.INDEX_SUFFIX)
+            index = await self._offload(log.load_index, table)
+        except FileNotFoundError:
+            return None
+        return None if index is None else Blob(Cursor(head.generation, index[0]), index[1])
+
+    async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
+        """Keep something beside a log; see `Store.save`.
+
+        A snapshot that cannot be written is no error: it is derived.
+
+        Raises:
+            Conflict: The lease is over.
+            LeafMoved: The log does not end at `head`, and a leaf record holds for its end alone.
+            AppendFailed: The leaf record cannot be written; the former one stands.
+        """
+        log = self._logs.must_hold(lease)
+        await self._logs.exclusively(log, lambda: self._save(log, kind, head, data))
+
+    def _save(self, log: Log, kind: BlobKind, head: Cursor, data: bytes) -> None:
+        known = head.generation == log.generation and 0 <= head.seq <= log.head.seq and log.header is not None
+        if kind == "leaf":
+            if not known or head != log.head:
+                raise LeafMoved(f"{log.ref} ends at {log.head.seq} and not at {head.seq}: read it again")
+            try:
+                log.save_leaf(data, sync=self._sync)
+            except OSError as error:
+                raise AppendFailed(
+                    f"{log.path}{beside.LEAF_SUFFIX} could not be written ({error.strerror or error}): "
+                    "see to the disk, then move the leaf again"
+                ) from error
+        elif known:
+            try:
+                log.save_snapshot(head.seq, data)
+            except (OSError, LogReplaced) as error:
+                logger().debug("snapshot_not_saved", ref=log.ref, error=str(error))
+
+    # -- whole logs
+
+    async def remove(self, lease: Lease) -> None:
+        """Delete a log and what is kept beside it; fragments and old versions stay. See `Store.remove`.
+
+        Raises:
+            Conflict: The lease is over.
+            OSError: It cannot be deleted; the lease is kept then.
+        """
+        log = self._logs.must_hold(lease)
+        await self._logs.exclusively(log, lambda: self._remove(log))
+        if self._logs.held(lease) is log:
+            log.header = None  # nothing to remember
+            self._let_go(log)
+
+    def _remove(self, log: Log) -> None:
+        with suppress(FileNotFoundError):
+            self._disk.unlink(log.path)
+        beside.remove_beside(self._disk, log.path)
+        if self._sync:
+            with suppress(FileNotFoundError):
+                self._disk.sync_directory(os.path.dirname(log.path))
+
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Sequence[bytes]) -> Cursor:
+        """Write a whole log in one step; see `Store.put`.
+
+        Raises:
+            Conflict: The lease is over, or another program appended to the log: read it again.
+            InvalidInput: The header is none, or a line is not whole.
+            OSError: It cannot be written; the log is as it was.
+        """
+        log = self._logs.must_hold(lease)
+        detect(header, log.path)
+        return await self._logs.exclusively(log, lambda: put(self._disk, log, header, lines))
+
+    async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
+        """List the logs under the root; see `Store.page`."""
+        self._logs.check_open()
+        return await self._offload(listing.page_of, self._disk, self.root, prefix, after, limit)
+
+    def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
+        """Yield the logs whose files or leaf records may have changed since the call; see `Store.watch`."""
+        self._logs.check_open()
+        return Watch(self._disk, {ref: self.path_of(ref) for ref in refs}, self._watch_poll_s).changes()
+
+    # -- the end
+
+    async def aclose(self) -> None:
+        """Let go of all files and locks; what threads are writing is waited for."""
+        logs = self._logs
+        logs.closed = logs.closed or "this store was closed: make another one"
+        with anyio.CancelScope(shield=True):
+            for log in list(logs.owned.values()):
+                while log.busy:
+                    await logs.until_idle(log)
+                if logs.owned.get(log.ref) is log:
+                    self._let_go(log)
+        self._handles.close()
+        logs.forget_all()
+        self._locks.close()
+
+    def leave_to_parent(self) -> None:
+        """Be of no use, in a forked child: the files and locks are the parent's."""
+        self._logs.closed = "this store belongs to the process that this one was forked from: make another one"
+        self._logs.forget_all()
+        self._locks.forget()
+        self._handles.close()
+
+
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        store.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,107 @@
+"""Noticing that files change: the operating system's notices, with a look of one's own before each wait.
+
+A notice only says when to look. What counts is how a file looked when it was looked at last, beginning with the call, so
+no change is missed between the call and the first wait, and the last one is never lost. A slow look at all files makes
+up for notices that do not come: from a network, from a folder that was not there yet, where none are left to be had.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from anyio import CapacityLimiter, sleep, to_thread
+
+from ...disk import Disk
+from ..base import Ref
+from .beside import LEAF_SUFFIX
+
+if TYPE_CHECKING:
+    from watchfiles._rust_notify import RustNotify
+
+Look: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
+"""How a log and its leaf record look: device, inode, size and time, or None for what is not there."""
+
+_STEP_MS = 5
+_TOGETHER_MS = 20
+
+
+def look_at(disk: Disk, path: str) -> Look:
+    """Look at a log and its leaf record."""
+    return _look(disk, path), _look(disk, path + LEAF_SUFFIX)
+
+
+def _look(disk: Disk, path: str) -> tuple[int, int, int, int] | None:
+    try:
+        found = disk.stat(path)
+    except OSError:
+        return None
+    return found.device, found.inode, found.size, found.modified_ns
+
+
+class Watch:
+    """The looks at some logs, as of the last time.
+
+    Args:
+        disk: The disk.
+        paths: The logs' paths.
+        poll_s: After how long to look without a notice.
+    """
+
+    def __init__(self, disk: Disk, paths: Mapping[Ref, str], poll_s: float) -> None:
+        self._disk = disk
+        self._paths = paths
+        self._poll_s = poll_s
+        self._looks = {ref: look_at(disk, path) for ref, path in paths.items()}
+
+    def changed(self) -> set[Ref]:
+        """Return the logs that look different from last time."""
+        found: set[Ref] = set()
+        for ref, path in self._paths.items():
+            look = look_at(self._disk, path)
+            if look != self._looks[ref]:
+                self._looks[ref] = look
+                found.add(ref)
+        return found
+
+    async def changes(self) -> AsyncIterator[set[Ref]]:
+        """Yield the logs that changed, whenever some did."""
+        limiter = CapacityLimiter(1)  # the thread waits for long: it takes nobody else's place
+        stop = threading.Event()
+        watched: set[str] = set()
+        notices: RustNotify | None = None
+        try:
+            while True:
+                folders = {self._nearest(path) for path in self._paths.values()}
+                if folders != watched:
+                    notices, watched = _notices(folders), folders
+                if changed := self.changed():
+                    yield changed
+                elif notices is None:
+                    await sleep(self._poll_s)
+                else:
+                    wait_ms = int(self._poll_s * 1000)
+                    await to_thread.run_sync(
+                        notices.watch, _TOGETHER_MS, _STEP_MS, wait_ms, stop, limiter=limiter, abandon_on_cancel=True
+                    )
+        finally:
+            stop.set()
+
+    def _nearest(self, path: str) -> str:
+        """Return the folder of a file, or the nearest one above that is there."""
+        while True:
+            path = os.path.dirname(path)
+            if os.path.isdir(path) or path == os.path.dirname(path):
+                return path
+
+
+def _notices(folders: set[str]) -> RustNotify | None:
+    """Ask for notices of what happens in folders, or return None where there are none to be had."""
+    from watchfiles._rust_notify import RustNotify
+
+    try:
+        return RustNotify(sorted(folders), False, False, 0, False, True)
+    except Exception:  # noqa: BLE001  # the watcher's own kinds of errors: polling does without it
+        return None

@@ -1,0 +1,319 @@
+"""Appending to one log file: the checks before and after the write, and what becomes of a write that fails.
+
+A batch is one write to the end of the file. Before it, the file must be the one that was left: the same inode and the
+same size. After it, the position tells where the bytes landed, so that another program's line that slipped in between is
+found. Other programs take no lock; what they wrote is never cut off.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+
+from ...dialects.detect import Detected, detect
+from ...disk import Disk
+from ...errors import AppendFailed, AppendInDoubt, InvalidInput, LogError
+from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
+from .beside import write_all
+from .log import NOWHERE, Log
+
+
+def append_at(disk: Disk, log: Log, fd: int, request: Append, *, sync: bool) -> Outcome:
+    """Append to a file that was just found as it was left.
+
+    Args:
+        disk: The disk.
+        log: The log.
+        fd: The file, open for reading and appending.
+        request: Lines, and whether they are to land together.
+        sync: Flush before they count.
+    """
+    lines = request.lines
+    data = lines[0] if len(lines) == 1 else b"".join(lines)
+    size = len(data)
+    before = log.size
+    try:
+        landed = disk.write(fd, data)
+    except OSError as error:
+        return _undo(disk, log, fd, request, 0, error, sync=sync)
+    while landed < size:
+        try:
+            more = disk.write(fd, data[landed:])
+        except OSError as error:
+            return _undo(disk, log, fd, request, landed, error, sync=sync)
+        if not more:
+            nothing = OSError(errno.EIO, "the disk takes nothing", log.path)
+            return _undo(disk, log, fd, request, landed, nothing, sync=sync)
+        landed += more
+    if disk.position(fd) != before + size:
+        return _landed_elsewhere(disk, log, fd, data, sync=sync)
+    if sync:
+        try:
+            disk.datasync(fd)
+        except OSError as error:
+            return _unsynced(log, before, error)
+    table = log.table
+    append_end = table.ends.append
+    end = before
+    for line in lines:
+        end += len(line)
+        append_end(end)
+    table.scanned = log.size = end
+    log.head = head = Cursor(log.head.generation, len(table.ends) - 1)
+    return Committed(head)
+
+
+def append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
+    """Append with all checks and a descriptor of its own, whatever happened to the file.
+
+    Args:
+        disk: The disk.
+        log: The log, owned.
+        request: What to append.
+        sync: Flush before it counts.
+        keep: Leave the descriptor of a file that was created in `log.fd`.
+    """
+    if log.doubt is not None:
+        return InDoubt(log.doubt)
+    if request.expected_head != log.head:
+        return Fenced(log.head, log.epoch)
+    if not request.lines and log.header is not None:
+        return Committed(log.head)
+    try:
+        if log.header is None:
+            return _create(disk, log, request, sync=sync, keep=keep)
+        try:
+            found = disk.stat(log.path)
+        except FileNotFoundError:
+            found = None
+        if found is None or not log.is_same(found):
+            return _fence(log)
+        with log.opened(os.O_RDWR | os.O_APPEND) as fd:
+            if not log.is_same(found := disk.fstat(fd)):
+                return _fence(log)
+            log.refresh(fd, found)
+            if log.head == request.expected_head and found.size > log.table.scanned:
+                log.settle(fd)
+            if log.head != request.expected_head:
+                return Fenced(log.head, log.epoch)
+            return append_at(disk, log, fd, request, sync=sync)
+    except OSError as error:
+        return Failed(log.head, failure(log, error))
+
+
+def _fence(log: Log) -> Outcome:
+    try:
+        log.changed()
+    except LogError as error:
+        failed = AppendFailed(
+            f"{log.path} was replaced by something that is no session: move it away ({error.message})"
+        )
+        failed.__cause__ = error
+        return Failed(log.head, failed)
+    return Fenced(log.head, log.epoch)
+
+
+def failure(log: Log, error: OSError) -> AppendFailed:
+    """Say that the disk refused an append, and what to do."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "free some space, then append again" if full else "see to the disk, then append again"
+    failed = AppendFailed(f"{log.path} could not be written ({error.strerror or error}): {remedy}")
+    failed.__cause__ = error
+    return failed
+
+
+def _doubt(log: Log, error: OSError | None, what: str) -> InDoubt:
+    """Stop appending until somebody has looked at the file."""
+    doubt = AppendInDoubt(f"{log.path}: {what}; retry with the same command id")
+    doubt.__cause__ = error
+    log.doubt = doubt
+    return InDoubt(doubt)
+
+
+def _unsynced(log: Log, before: int, error: OSError) -> InDoubt:
+    log.unsynced = before if log.unsynced < 0 else min(before, log.unsynced)
+    return _doubt(log, error, f"the disk could not flush what was appended ({error.strerror or error})")
+
+
+# -- a write that went wrong
+
+
+def _landed_elsewhere(disk: Disk, log: Log, fd: int, data: bytes, *, sync: bool) -> Outcome:
+    """Another program appended in the moment before the write: find out what the file holds now."""
+    end = disk.position(fd)
+    before = log.size
+    try:
+        at = end - len(data)
+        whole = at > 0 and disk.pread(fd, len(data) + 1, at - 1) == b"\n" + data
+        if sync:
+            disk.datasync(fd)
+    except OSError as error:
+        return _unsynced(log, before, error)
+    if not whole:
+        return _doubt(log, None, "another program's unfinished line came before what was appended")
+    log.refresh(fd, disk.fstat(fd))
+    return Committed(log.head)
+
+
+def _undo(disk: Disk, log: Log, fd: int, request: Append, landed: int, error: OSError, *, sync: bool) -> Outcome:
+    """Keep the lines that landed whole, and put right what is left of the others."""
+    before, shared = log.size, log.dialect is not None and log.dialect.shared
+    try:
+        if disk.fstat(fd).size != before + landed:
+            return _doubt(log, error, "another program appended while a write failed")
+        whole, end = 0, before
+        if shared or not request.atomic:
+            for line in request.lines:
+                if end + len(line) > before + landed:
+                    break
+                end += len(line)
+                whole += 1
+        if end < before + landed and not shared:
+            disk.truncate(fd, end)
+    except OSError as second:
+        return _doubt(log, second, f"a failed write ({error.strerror or error}) could not be taken back")
+    if sync and whole:
+        try:
+            disk.datasync(fd)
+        except OSError as second:
+            return _unsynced(log, before, second)
+    log.refresh(fd, disk.fstat(fd))
+    reached = Cursor(log.head.generation, request.expected_head.seq + whole)
+    if log.size > log.table.scanned:
+        with suppress(OSError):  # where there is no room even for a newline, the next append writes it
+            log.settle(fd)
+    return Failed(reached, failure(log, error))
+
+
+# -- the first append
+
+
+def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
+    """Make the file: its header block and its first lines in one write."""
+    if request.header is None:
+        raise InvalidInput(f"{log.path} is not there yet: its first append has to bring the header block")
+    detected = _own_header(log, request.header)
+    folder = os.path.dirname(log.path)
+    new_folders = _missing(disk, folder)
+    if new_folders:
+        disk.make_directory(folder)
+    flags = os.O_RDWR | os.O_APPEND
+    try:
+        fd = disk.open(log.path, flags | os.O_CREAT | os.O_EXCL)
+        made = True
+    except FileExistsError:
+        fd = disk.open(log.path, flags)
+        made = False
+    kept = False
+    try:
+        if not made and disk.fstat(fd).size > 0:
+            return _fence(log)
+        refused = _write_first(disk, log, fd, request, made=made)
+        if refused is not None:
+            return refused
+        if sync:
+            try:
+                disk.datasync(fd)
+                for directory in (folder, *map(os.path.dirname, new_folders)):
+                    disk.sync_directory(directory)
+            except OSError as error:
+                return _unsynced(log, 0, error)
+        log.created(fd, detected.header, request.dialect or detected.dialect, request.header, request.lines)
+        if keep:
+            log.fd = fd
+            kept = True
+        return Committed(log.head)
+    finally:
+        if not kept:
+            disk.close(fd)
+
+
+def _own_header(log: Log, block: bytes) -> Detected:
+    try:
+        detected = detect(block, log.path)
+    except LogError as error:
+        raise InvalidInput(f"the header block is none: {error.message}") from error
+    if detected.size != len(block) or not block.endswith(b"\n"):
+        raise InvalidInput("the header block has to be the header and its newline, and nothing else")
+    return detected
+
+
+def _missing(disk: Disk, folder: str) -> list[str]:
+    """Return the folders that are not there yet, the innermost first."""
+    missing: list[str] = []
+    while True:
+        try:
+            disk.stat(folder)
+        except FileNotFoundError:
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+            continue
+        return missing
+
+
+def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, made: bool) -> Outcome | None:
+    """Write into the empty file, or return why not."""
+    data = (request.header or b"") + b"".join(request.lines)
+    try:
+        write_all(disk, fd, data)
+    except OSError as error:
+        try:
+            disk.truncate(fd, 0)
+            if made:
+                disk.unlink(log.path)
+        except OSError as second:
+            return _doubt(log, second, f"a file that could not be written ({error.strerror}) could not be taken back")
+        return Failed(NOWHERE, failure(log, error))
+    if disk.position(fd) != len(data):
+        return _doubt(log, None, "another program made the file at the same time")
+    return None
+
+
+# -- after a doubt
+
+
+def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
+    """Look at the file again and return where it ends now.
+
+    Bytes that a failed flush left in doubt are not believed, since the next flush may succeed without them: in a log that
+    is ours alone they are written again and flushed.
+
+    Raises:
+        AppendInDoubt: It fails again.
+        LogError: What stands there now is no session.
+        OSError: It cannot be read.
+    """
+    try:
+        found = disk.stat(log.path)
+    except FileNotFoundError:
+        found = None
+    if log.header is None:
+        if found is not None and found.size:
+            log.own()
+    elif found is None or not log.is_same(found):
+        log.changed()
+        if log.dialect is not None and log.dialect.old:
+            log.own()
+    if log.header is not None:
+        with log.opened(os.O_RDWR | os.O_APPEND) as fd:
+            if log.unsynced >= 0 and log.dialect is not None and not log.dialect.shared:
+                _write_again(disk, log, fd, sync=sync)
+            log.refresh(fd, disk.fstat(fd))
+            log.settle(fd)
+    log.unsynced = -1
+    log.doubt = None
+    return log.head
+
+
+def _write_again(disk: Disk, log: Log, fd: int, *, sync: bool) -> None:
+    start, size = log.unsynced, disk.fstat(fd).size
+    data = disk.pread(fd, size - start, start)
+    try:
+        disk.truncate(fd, start)
+        write_all(disk, fd, data)
+        if sync:
+            disk.datasync(fd)
+    except OSError as error:
+        log.doubt = AppendInDoubt(f"{log.path} could not be flushed again ({error.strerror or error}): see to the disk")
+        raise log.doubt from error

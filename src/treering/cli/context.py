@@ -1,0 +1,57 @@
+"""`treering context`: what a model is shown of a session."""
+
+from __future__ import annotations
+
+from textwrap import indent
+
+import click
+
+from ..projections.context import Context, to_json
+from .opening import find_leaf, json_option, leaf_option, opened, session_file, warn
+from .output import clean, console, echo_json, run
+from .telling import part_text, short
+
+_STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
+
+
+@click.command()
+@session_file
+@leaf_option
+@json_option
+def context(file: str, leaf: str | None, as_json: bool) -> None:
+    """Print what a model is shown of the path to the leaf.
+
+    \b
+    Examples:
+      treering context session.jsonl
+      treering context session.jsonl --leaf 5f0c12ab --json
+    """
+    run(_context, file, leaf, as_json)
+
+
+async def _context(file: str, leaf: str | None, as_json: bool) -> None:
+    async with opened(file) as session:
+        seq = await find_leaf(session, leaf)
+        log = await session.log()
+        found = await log.context(log.index.leaf if seq is None else seq)
+    for warning in found.warnings:
+        warn(f"{file}: {warning}")
+    if as_json:
+        echo_json(to_json(found))
+    else:
+        _show(found)
+
+
+def _show(found: Context) -> None:
+    from rich.text import Text
+
+    out = console()
+    model = f"{found.model.provider}/{found.model.model_id}" if found.model else "no model"
+    head = f"session {found.session_id}, leaf {short(found.leaf_id)}, {model}, thinking {found.thinking_level}"
+    out.print(Text(clean(head), style="dim"))
+    for each in found.messages:
+        out.print()
+        name = Text(clean(each.role), style=_STYLES.get(each.role, "bold magenta"))
+        out.print(Text.assemble(name, "  ", (short(each.entry_id), "dim")))
+        for part in each.content:
+            out.print(Text(indent(clean(part_text(part)), "  ")))

@@ -1,0 +1,217 @@
+"""`treering demo`: a short story of several agents, played against real files.
+
+The story is the same each time: time and ids are given to the host, and everything that is said waits for what it tells
+of.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+
+import anyio
+import click
+from anyio import to_thread
+from anyio.abc import TaskStatus
+
+from ..actors.host import SessionHost
+from ..actors.session import Session
+from ..events.content import tool_use
+from ..events.doctor import examine
+from ..projections.feed import Reset, Transient
+from .output import echo_lines, run
+from .story import SESSION, TORN, story_clock, story_ids
+from .telling import said, short, who
+from .tree import tree_lines
+
+_DEADLINE_S = 60
+
+
+@click.command()
+@click.option(
+    "--dir",
+    "folder",
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False),
+    help="Play it there and leave the files; without it, in a temporary directory that is removed.",
+)
+def demo(folder: str | None) -> None:
+    """Play a short story with several agents, and show the tree it leaves.
+
+    \b
+    Examples:
+      treering demo
+      treering demo --dir story && treering tree story/plan.jsonl
+    """
+    with _place(folder) as place:
+        run(play, place)
+    if folder:
+        told = f"The files are in {folder}; try: treering tree {os.path.join(folder, 'plan.jsonl')}"
+    else:
+        told = "The files were in a temporary directory, which is removed."
+    click.echo(told)
+
+
+@contextmanager
+def _place(folder: str | None) -> Iterator[str]:
+    if folder:
+        yield os.path.abspath(folder)
+    else:
+        with TemporaryDirectory(prefix="treering-demo-") as temporary:
+            yield temporary
+
+
+async def play(folder: str) -> None:
+    """Play the story in a directory.
+
+    Raises:
+        SessionExists: It was played there before.
+    """
+    with anyio.fail_after(_DEADLINE_S):
+        async with SessionHost(folder, clock=story_clock(0), new_id=story_ids(1)) as host:
+            plan = await _work_together(host)
+            await _change_course(plan)
+            await _compact(plan)
+        acknowledged = await to_thread.run_sync(_kill_a_worker, folder)
+        async with SessionHost(folder, clock=story_clock(45), new_id=story_ids(3)) as host:
+            await _recover(host, folder, acknowledged)
+            _title("5. What is left: the plan's tree")
+            plan = await host.load("plan")
+            echo_lines(await tree_lines(plan))
+            click.echo()
+
+
+# -- the scenes
+
+
+async def _work_together(host: SessionHost) -> Session:
+    _title("1. Three agents at once, each in a session of its own; somebody watches the plan live")
+    plan, code, review = await host.create("plan"), await host.create("code"), await host.create("review")
+    async with anyio.create_task_group() as watching:
+        live = _Watcher(plan)
+        await watching.start(live.watch)
+        async with anyio.create_task_group() as agents:
+            agents.start_soon(_plan, plan)
+            agents.start_soon(_code, code)
+            agents.start_soon(_review, review)
+        await live.reached(plan.cursor.seq)
+        watching.cancel_scope.cancel()
+    for session in (code, review):
+        _say(f"{session.id}.jsonl has {session.cursor.seq} entries, written meanwhile")
+    return plan
+
+
+async def _plan(session: Session) -> None:
+    await session.append_model_change("anthropic", "claude-x")
+    await session.append_message("user", "The importer is slow. What do we do?")
+    await session.append_message("assistant", "Two ways: a faster parser, or fewer passes.")
+    question = await session.append_message("user", "Which one first?")
+    await session.set_label(question, "crossroads")
+
+
+async def _code(session: Session) -> None:
+    await session.append_message("user", "Measure the importer.")
+    await session.append_message("assistant", ["I shall profile it.", tool_use("call_1", "profile", {"runs": 3})])
+    await session.append_tool_execution("call_1", "profile", {"runs": 3}, "parse 20 %, passes 80 %", duration_ms=812.0)
+    await session.append_message("assistant", "Four fifths of the time go into passes.")
+
+
+async def _review(session: Session) -> None:
+    await session.append_message("user", "Look at the open changes.")
+    await session.append_message("assistant", "One: the parser is rewritten in it. Nothing measured.")
+
+
+async def _change_course(plan: Session) -> None:
+    _title("2. The plan takes a wrong turn, goes back, and keeps both branches in one file")
+    (crossroads,) = plan.find_by_label("crossroads")
+    parser = await plan.append_message("assistant", "The parser first.")
+    wrong = await plan.append_message("user", "The profile says that passes cost most.")
+    await plan.set_label(parser, "wrong turn")
+    await plan.branch_with_summary(crossroads, "The parser was tried first; the profile spoke against it.")
+    _say(f"went back from {short(wrong)} to {short(crossroads)}, with a summary of what was left")
+    await plan.append_message("assistant", "Fewer passes, then.")
+    await plan.append_message("user", "Do that.")
+
+
+async def _compact(plan: Session) -> None:
+    _title("3. The conversation is compacted; the originals stay")
+    before = await plan.context()
+    last = before.messages[-1].entry_id
+    await plan.append_compaction("The importer spends its time in passes: make fewer.", last, tokens_before=4200)
+    done = await plan.append_message("assistant", "Merged three passes into one: twice as fast.")
+    await plan.set_label(done, "done")
+    after = await plan.context()
+    _say(f"a model was shown {len(before.messages)} messages before, {len(after.messages)} after")
+    _say(f"the file still holds all {plan.message_count} messages")
+
+
+def _kill_a_worker(folder: str) -> list[str]:
+    _title("4. A worker process is killed in the middle of a line")
+    acknowledged: list[str] = []
+    command = [sys.executable, "-m", "treering.cli.demo_child", folder]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            assert worker.stdout is not None
+            for line in worker.stdout:
+                if line.strip() == TORN:
+                    break
+                acknowledged.append(line.strip())
+        finally:
+            worker.kill()
+    _say(f"{len(acknowledged)} entries were acknowledged, then came SIGKILL")
+    for finding in examine(os.path.join(folder, f"{SESSION}.jsonl")):
+        where = f"{os.path.basename(finding.path)}:{finding.line}:{finding.byte}"
+        _say(f"doctor: {where}: {finding.code}")
+    return acknowledged
+
+
+async def _recover(host: SessionHost, folder: str, acknowledged: list[str]) -> None:
+    worker = await host.load(SESSION)
+    survived = worker.path()
+    lost = [entry_id for entry_id in acknowledged if entry_id not in survived]
+    _say(f"opened again: {len(survived)} entries, {'none' if not lost else len(lost)} of the acknowledged are lost")
+    await worker.append_message("assistant", "Here again. The last test passes now.")
+    fragments = [name for name in sorted(os.listdir(folder)) if ".torn-" in name]
+    _say(f"it goes on with entry {worker.cursor.seq}; the fragment was kept as {', '.join(fragments)}")
+    _say(f"doctor: {len(examine(folder))} findings in all files")
+
+
+class _Watcher:
+    """Somebody who follows a session and says what comes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._seen = 0
+        self._news = anyio.Event()
+
+    async def watch(self, *, task_status: TaskStatus[None]) -> None:
+        """Follow the session until cancelled."""
+        async with self._session.subscribe() as entries:
+            task_status.started()
+            async for entry in entries:
+                if isinstance(entry, Reset | Transient):
+                    continue
+                _say(f"live: {self._session.id} {entry.seq}  {who(entry)}: {said(entry)}")
+                self._seen = entry.seq
+                self._news.set()
+                self._news = anyio.Event()
+
+    async def reached(self, seq: int) -> None:
+        """Wait until an entry was seen."""
+        while self._seen < seq:
+            await self._news.wait()
+
+
+# -- telling it
+
+
+def _title(line: str) -> None:
+    click.echo(click.style(line, bold=True))
+
+
+def _say(line: str) -> None:
+    click.echo(f"   {line}")

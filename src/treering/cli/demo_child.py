@@ -1,0 +1,42 @@
+"""The agent of the demo that does not live to the end: a process of its own, run by `demo` and killed by it.
+
+It appends, and says each entry's id on stdout once it was acknowledged. Then it begins a line that it never finishes,
+says so, and waits for its end.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import anyio
+
+from ..actors.host import SessionHost
+from .story import SESSION, TORN, story_clock, story_ids
+
+_STEPS = ("Read the old importer.", "Wrote the first half of the new one.", "Ran its tests: 40 of 41 pass.")
+
+
+async def _work(folder: str) -> None:
+    async with SessionHost(folder, clock=story_clock(30), new_id=story_ids(2)) as host:
+        session = await host.create(SESSION)
+        for step in _STEPS:
+            _say(await session.append_message("assistant", step))
+        _tear(os.path.join(folder, session.ref))
+        _say(TORN)
+        await anyio.sleep_forever()
+
+
+def _tear(path: str) -> None:
+    """Write what a process leaves behind that is killed while it writes."""
+    with open(path, "ab") as file:
+        file.write(b'{"type":"message","id":"0f')
+
+
+def _say(word: str) -> None:
+    sys.stdout.write(word + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    anyio.run(_work, sys.argv[1])

@@ -1,0 +1,46 @@
+"""How a tree is drawn: depth first, and indented only where it branches.
+
+A conversation without branches is a straight column, however long. At a branch every child gets a connector, and what
+follows it stays in its column. Nothing recurses. Trees that branch thousands of times above one another would be mostly
+gutter, so only the innermost gutters are drawn, and how many are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ..projections.tree import TreeNode
+
+GUTTERS_MAX = 24
+"""How many branches above one another are drawn."""
+
+_WIDTH = 3
+_UNICODE = ("├─ ", "└─ ", "│  ")
+_ASCII = ("|- ", "`- ", "|  ")
+_BLANK = " " * _WIDTH
+
+
+def gutters(nodes: Sequence[TreeNode], *, ascii_only: bool = False) -> Iterator[tuple[TreeNode, str]]:
+    """Yield each node of a tree with what is drawn in front of it."""
+    fork, last, through = _ASCII if ascii_only else _UNICODE
+    roots = sum(not node.depth for node in nodes)
+    # What to draw before each node that is still to come, the next one at the end: they come depth first.
+    waiting = _below("", 0, roots, fork, last)
+    for node in nodes:
+        gutter, connector, above = waiting.pop()
+        yield node, _shown(gutter, above) + connector
+        if connector:
+            gutter += through if connector == fork else _BLANK
+            if len(gutter) > GUTTERS_MAX * _WIDTH:
+                gutter, above = gutter[_WIDTH:], above + 1
+        waiting += _below(gutter, above, len(node.children), fork, last)
+
+
+def _below(gutter: str, above: int, count: int, fork: str, last: str) -> list[tuple[str, str, int]]:
+    if count == 1:
+        return [(gutter, "", above)]
+    return [(gutter, last if number == 0 else fork, above) for number in range(count)]
+
+
+def _shown(gutter: str, above: int) -> str:
+    return f"({above} more) {gutter}" if above else gutter

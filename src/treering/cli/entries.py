@@ -1,0 +1,81 @@
+"""`treering entries`: the lines of a session, in the order of the file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import click
+import msgspec
+
+from ..actors.session import Session
+from ..events.entries import Entry, OpaqueEntry
+from .opening import find_leaf, json_option, leaf_option, opened, session_file
+from .output import as_json as encoded
+from .output import run
+from .telling import line_of
+
+_AT_ONCE = 256
+
+
+@click.command()
+@session_file
+@leaf_option
+@json_option
+def entries(file: str, leaf: str | None, as_json: bool) -> None:
+    """Print the entries in the order of the file; with --leaf, only those on the path to it.
+
+    With --json, each entry is one line in the native form, whatever the file's own format is, with its ordinal as `seq`.
+
+    \b
+    Examples:
+      treering entries session.jsonl
+      treering entries session.jsonl --json | jq -r 'select(.type == "message").message.role'
+    """
+    run(_entries, file, leaf, as_json)
+
+
+async def _entries(file: str, leaf: str | None, as_json: bool) -> None:
+    async with opened(file) as session:
+        seq = await find_leaf(session, leaf)
+        waiting: list[Entry] = []
+        async for entry in session.iter_entries() if seq is None else _path(session, seq):
+            waiting.append(entry)
+            if len(waiting) == _AT_ONCE:
+                show(waiting, as_json=as_json)
+                waiting = []
+        show(waiting, as_json=as_json)
+
+
+async def _path(session: Session, seq: int) -> AsyncIterator[Entry]:
+    log = await session.log()
+    seqs = log.index.path(seq)
+    for start in range(0, len(seqs), _AT_ONCE):
+        part = seqs[start : start + _AT_ONCE]
+        found = await log.entries_at(part)
+        for each in part:
+            if (entry := found[each]) is not None:
+                yield entry
+
+
+def show(found: list[Entry], *, as_json: bool) -> None:
+    """Write entries, each on a line."""
+    if not found:
+        return
+    if as_json:
+        click.echo(b"\n".join(native_line(entry) for entry in found))
+    else:
+        click.echo("\n".join(line_of(entry) for entry in found))
+
+
+def native_line(entry: Entry) -> bytes:
+    """Encode an entry in the native form, with its ordinal.
+
+    An opaque entry keeps the keys of its own line and gets those of every native entry; `opaque` says why it is one.
+    """
+    if not isinstance(entry, OpaqueEntry):
+        return encoded(entry)
+    value = entry.value
+    own = value if isinstance(value, dict) else {}
+    envelope = {"type": entry.type, "id": entry.id, "parent_id": entry.parent_id}
+    timed = {"timestamp": msgspec.to_builtins(entry.timestamp), "seq": entry.seq, "opaque": entry.reason}
+    return encoded({**envelope, **own, **envelope, **timed})

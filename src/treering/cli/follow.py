@@ -1,0 +1,43 @@
+"""`treering follow`: the entries of a session as they come."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import click
+
+from ..events.entries import Entry
+from ..projections.feed import Reset, Transient
+from .entries import show
+from .opening import json_option, opened, session_file, warn
+from .output import run
+
+
+@click.command()
+@session_file
+@json_option
+@click.option("--from-start", is_flag=True, help="Print the entries that are there already, too.")
+def follow(file: str, as_json: bool, from_start: bool) -> None:
+    """Print each entry as another process appends it, until Ctrl-C.
+
+    \b
+    Examples:
+      treering follow session.jsonl
+      treering follow session.jsonl --json --from-start
+    """
+    with suppress(KeyboardInterrupt):
+        run(_follow, file, as_json, from_start)
+
+
+async def _follow(file: str, as_json: bool, from_start: bool) -> None:
+    async with opened(file) as session, session.subscribe(after=0 if from_start else session.cursor) as subscription:
+        while True:
+            entries: list[Entry] = []
+            for item in await subscription.receive_many():
+                if isinstance(item, Reset):
+                    show(entries, as_json=as_json)
+                    entries = []
+                    warn(f"{file}: the file was replaced or shortened: following it from its start")
+                elif not isinstance(item, Transient):
+                    entries.append(item)
+            show(entries, as_json=as_json)

@@ -1,0 +1,155 @@
+"""Opening a session to look at it, and telling on stderr what of it is damaged."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..actors.host import SessionHost
+from ..actors.session import Session
+from ..events.doctor import places
+from ..events.errors import EntryNotFound, NotFound
+from ..events.kinds import Kind
+from .output import clean
+
+if TYPE_CHECKING:
+    from ..actors.open_log import OpenLog
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+session_file = click.argument("file", metavar="FILE", type=click.Path())
+"""The session file that a command looks at."""
+
+leaf_option = click.option("--leaf", metavar="ID", help="Look from this entry, not from the last one; its first characters do.")
+"""Another leaf than the session's own."""
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+"""What is asked for in a form for programs."""
+
+
+class Damage:
+    """Tells of the damaged lines of one file, each once.
+
+    Args:
+        file: The path, as it was given.
+    """
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._told = sys.maxsize
+
+    def tell(self, log: OpenLog) -> None:
+        """Tell of what is damaged so far; from here on, of each line as it is met."""
+        index = log.index
+        seqs = {seq for seq in range(1, index.head + 1) if index.kinds[seq] == Kind.DAMAGED} if index.damaged else set()
+        self._tell(seqs)
+        self._tell_tail(log)
+        self._told = index.head
+
+    def met(self, seq: int) -> None:
+        """Tell of a damaged line that was just met."""
+        if seq > self._told:
+            self._told = seq
+            self._tell({seq})
+
+    def _tell(self, seqs: set[int]) -> None:
+        if seqs:
+            for where in places(self._file, seqs).values():
+                warn(f"{where}: this line is no JSON object and was skipped")
+
+    def _tell_tail(self, log: OpenLog) -> None:
+        with open(self._file, "rb") as file:
+            if not file.seek(0, os.SEEK_END):
+                return
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) == b"\n":
+                return
+            where = places(self._file, {0}).get(0)
+            if where is not None:
+                file.seek(where.byte or 0)
+                if log.dialect.decode(file.read(), log.index.head) is None:
+                    warn(f"{where}: the file ends in an unfinished line, which was left out")
+
+
+def warn(message: str) -> None:
+    """Write a warning to stderr, on one line."""
+    click.echo(f"treering: warning: {clean(message)}", err=True)
+
+
+@asynccontextmanager
+async def opened(file: str) -> AsyncIterator[Session]:
+    """Open a session file read-only, and tell of its damage.
+
+    Raises:
+        OSError: It is not there, is no file, or cannot be read.
+        TreeringError: It is no session that can be read.
+    """
+    _require_file(file)
+    damage = Damage(file)
+    with _logging(damage):
+        async with SessionHost(os.path.dirname(os.path.abspath(file))) as host:
+            session = await host.load(os.path.abspath(file), read_only=True)
+            damage.tell(await session.log())
+            yield session
+
+
+async def find_leaf(session: Session, given: str | None) -> int | None:
+    """Return the ordinal of the entry that `--leaf` names, by its id or the unique beginning of one.
+
+    Raises:
+        EntryNotFound: No entry has this id.
+        NotFound: Several begin like this.
+    """
+    if given is None:
+        return None
+    index = (await session.log()).index
+    if seq := index.find(given):
+        return seq
+    found = {each: seq for seq in range(1, index.head + 1) if (each := index.ids[seq]).startswith(given) and given}
+    if len(found) > 1:
+        raise NotFound(f"{len(found)} entries begin with {given!r}: give more of the id")
+    if not found:
+        raise EntryNotFound(given)
+    return next(iter(found.values()))
+
+
+def _require_file(file: str) -> None:
+    mode = os.stat(file).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, "this is a directory: give the path of a session file", file)
+    if not stat.S_ISREG(mode):
+        raise OSError(errno.EINVAL, "this is no regular file: give the path of a session file", file)
+    with open(file, "rb"):  # so that a lack of rights is told of the path as it was given
+        pass
+
+
+@contextmanager
+def _logging(damage: Damage) -> Iterator[None]:
+    """Have what the library logs told on stderr, and the program's own settings put back afterwards."""
+    import structlog
+
+    def tell(_: Any, level: str, event: MutableMapping[str, Any]) -> Any:
+        name = event.pop("event", "")
+        if name == "line_damaged":
+            damage.met(int(event.get("seq", 0)))
+        elif level in ("warning", "error", "critical"):
+            warn(" ".join([str(name), *_told(event.items())]))
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    structlog.configure(processors=[tell])
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+def _told(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    return (f"{key}={value}" for key, value in items if key != "exc_info")

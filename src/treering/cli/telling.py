@@ -1,0 +1,128 @@
+"""What an entry is, in one line for people: who speaks, and how it begins."""
+
+from __future__ import annotations
+
+import re
+
+import click
+from msgspec import Raw
+
+from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
+from ..events.entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEditEntry,
+    CustomEntry,
+    CustomMessageEntry,
+    Entry,
+    LabelEntry,
+    MessageEntry,
+    ModelChangeEntry,
+    SessionInfoEntry,
+    ThinkingLevelEntry,
+    ToolExecutionEntry,
+    UsageEntry,
+)
+from ..projections.summary import preview
+from .output import clean
+
+PREVIEW_CHARS = 90
+"""How much of an entry is shown in a line."""
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[45][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+_COLORS = {"user": "cyan", "assistant": "green", "tool": "yellow", "compaction": "magenta", "branch_summary": "magenta"}
+
+
+def short(entry_id: str | None) -> str:
+    """Return an id as it is shown: of a random uuid, the first 8 digits, which `--leaf` takes as well."""
+    if entry_id is None:
+        return "-"
+    return entry_id[:8] if _UUID.fullmatch(entry_id) else clean(entry_id)
+
+
+def who(entry: Entry) -> str:
+    """Return who speaks: a message's role, or the type of another entry."""
+    if isinstance(entry, MessageEntry):
+        return clean(entry.message.role)
+    return clean(entry.type)
+
+
+def colored(name: str, text: str | None = None) -> str:
+    """Return a text, by default the name itself, in the color of who speaks."""
+    return click.style(text or name, fg=_COLORS.get(name), dim=name not in _COLORS)
+
+
+def said(entry: Entry, chars_max: int = PREVIEW_CHARS) -> str:
+    """Return on one line how it begins what an entry says."""
+    return clean(preview(_said(entry), chars_max))
+
+
+def line_of(entry: Entry) -> str:
+    """Return the line that stands for an entry in a list of entries."""
+    name = who(entry)
+    time = f"{entry.timestamp:%Y-%m-%d %H:%M:%S}"
+    aside = " (aside)" if entry.aside else ""
+    return f"{entry.seq:>5}  {time}  {short(entry.id)}  {colored(name)}{aside}: {said(entry)}"
+
+
+def part_text(part: Content) -> str:
+    """Return what a part of a message says to people."""
+    match part:
+        case TextPart():
+            return part.text.content
+        case ThinkingPart():
+            return f"(thinks) {part.thinking.content}"
+        case ImagePart():
+            return f"[image {part.image.source.media_type}]"
+        case ToolUsePart():
+            return f"calls {part.tool_use.name}({_json(part.tool_use.raw_input)})"
+        case ToolResultPart():
+            return f"{'failed: ' if part.tool_result.is_error else ''}{_result(part)}"
+
+
+def _result(part: ToolResultPart) -> str:
+    content = part.tool_result.content
+    return content if isinstance(content, str) else "\n".join(part_text(each) for each in content)
+
+
+def _said(entry: Entry) -> str:
+    match entry:
+        case MessageEntry():
+            message = entry.message
+            parts = [part for part in message.content if not isinstance(part, ThinkingPart)] or message.content
+            told = " ".join(part_text(part) for part in parts)
+            return told or (f"ran {message.bash.command}" if message.bash else "") or message.error or ""
+        case ModelChangeEntry():
+            return f"{entry.model_change.provider}/{entry.model_change.model_id}"
+        case ThinkingLevelEntry():
+            return entry.thinking_level.thinking_level
+        case LabelEntry():
+            return f"{short(entry.label.target_id)} {entry.label.label or '(taken away)'}"
+        case SessionInfoEntry():
+            info = entry.session_info
+            return info.name or info.summary or info.status or ""
+        case CompactionEntry():
+            return entry.compaction.summary
+        case BranchSummaryEntry():
+            return entry.branch_summary.summary
+        case CustomEntry():
+            return entry.custom.custom_type
+        case CustomMessageEntry():
+            custom = entry.custom_message
+            return f"{custom.custom_type}: {' '.join(part_text(part) for part in custom.content)}"
+        case ToolExecutionEntry():
+            run = entry.tool_execution
+            return f"{run.tool_name} {'done' if run.success else 'failed'}"
+        case UsageEntry():
+            usage = entry.usage.usage
+            return f"{entry.usage.kind}: {usage.input_tokens} in, {usage.output_tokens} out"
+        case ContextEditEntry():
+            edit = entry.context_edit
+            return f"{short(edit.target_id)} {'left out' if edit.replacement is None else 'replaced'}"
+        case _:
+            return "" if entry.reason == "unknown type" else entry.reason
+
+
+def _json(raw: Raw) -> str:
+    text = bytes(raw).decode(errors="replace")
+    return "" if text == "{}" else text

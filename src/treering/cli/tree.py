@@ -1,0 +1,88 @@
+"""`treering tree`: all branches of a session."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from ..actors.session import Session
+from ..projections.tree import LeafMoved, Tree, TreeNode, TreeReplica, to_json
+from .drawing import gutters
+from .opening import find_leaf, json_option, leaf_option, opened, session_file
+from .output import clean, columns, echo_json, echo_lines, run
+from .telling import PREVIEW_CHARS, colored, said, short, who
+
+_LEAST_SAID = 20
+
+
+@click.command()
+@session_file
+@leaf_option
+@json_option
+def tree(file: str, leaf: str | None, as_json: bool) -> None:
+    """Draw all branches of a session; a dot marks the path to the leaf.
+
+    \b
+    Examples:
+      treering tree session.jsonl
+      treering tree session.jsonl --json | jq '.[] | select(.on_path).id'
+    """
+    run(_tree, file, leaf, as_json)
+
+
+async def _tree(file: str, leaf: str | None, as_json: bool) -> None:
+    async with opened(file) as session:
+        seq = await find_leaf(session, leaf)
+        if as_json:
+            echo_json(to_json(_seen_from(session.tree(), seq)))
+        else:
+            echo_lines(await tree_lines(session, seq))
+
+
+async def tree_lines(session: Session, leaf: int | None = None) -> Iterator[str]:
+    """Draw a session's tree, as seen from its leaf or from another entry.
+
+    Args:
+        session: The session.
+        leaf: The ordinal of the other entry.
+    """
+    shown = _seen_from(session.tree(), leaf)
+    told: dict[int, tuple[str, str]] = {}
+    async for entry in session.iter_entries():
+        told[entry.seq] = who(entry), said(entry)
+    return _lines(shown, told)
+
+
+def _seen_from(tree: Tree, leaf: int | None) -> Tree:
+    """Mark the path to another leaf."""
+    if leaf is None or leaf == tree.leaf:
+        return tree
+    replica = TreeReplica(tree)
+    replica.apply(LeafMoved(leaf))
+    return replica.tree()
+
+
+def _lines(tree: Tree, told: dict[int, tuple[str, str]]) -> Iterator[str]:
+    width = columns()
+    ascii_only = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    dot = "*" if ascii_only else "•"
+    for node, gutter in gutters(tree.nodes, ascii_only=ascii_only):
+        name, what = told.get(node.seq, (node.role or node.type, ""))
+        mark = dot if node.on_path else " "
+        room = width - len(gutter) - len(mark) - len(short(node.id)) - len(name) - 5 - len(_tail(tree, node))
+        line = f"{gutter}{mark} {click.style(short(node.id), dim=True)} {colored(name)}"
+        if what:
+            line += f": {_cut(what, max(room, _LEAST_SAID))}"
+        yield line + click.style(_tail(tree, node), bold=True)
+
+
+def _tail(tree: Tree, node: TreeNode) -> str:
+    label = f"  [{clean(node.label)}]" if node.label else ""
+    return label + ("  <- leaf" if node.seq == tree.leaf else "")
+
+
+def _cut(text: str, room: int) -> str:
+    room = min(room, PREVIEW_CHARS)
+    return text if len(text) <= room else f"{text[: room - 1]}…"

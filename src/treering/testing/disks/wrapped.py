@@ -1,0 +1,74 @@
+"""A disk that hands everything on: what recorders, scripts of faults and your own wrappers derive from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...events.disk import Disk, FileStat
+
+
+class WrappedDisk:
+    """Hands every call on to another disk, `inner`."""
+
+    def __init__(self, inner: Disk) -> None:
+        self.inner = inner
+
+    def open(self, path: str, flags: int) -> int:
+        """Open a file with the flags of `os.open`."""
+        return self.inner.open(path, flags)
+
+    def close(self, fd: int) -> None:
+        """Close a descriptor."""
+        self.inner.close(fd)
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Write at the descriptor's position, or at the end where it was opened to append."""
+        return self.inner.write(fd, data)
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        """Read up to `length` bytes at an offset."""
+        return self.inner.pread(fd, length, offset)
+
+    def position(self, fd: int) -> int:
+        """Return the descriptor's position."""
+        return self.inner.position(fd)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut a file."""
+        self.inner.truncate(fd, size)
+
+    def datasync(self, fd: int) -> None:
+        """Make a file's bytes and size survive a power cut."""
+        self.inner.datasync(fd)
+
+    def sync_directory(self, path: str) -> None:
+        """Make the names in a directory survive a power cut."""
+        self.inner.sync_directory(path)
+
+    def stat(self, path: str) -> FileStat:
+        """Look at a file by name."""
+        return self.inner.stat(path)
+
+    def fstat(self, fd: int) -> FileStat:
+        """Look at an open file."""
+        return self.inner.fstat(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, replacing what has it."""
+        self.inner.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        """Take a name away."""
+        self.inner.unlink(path)
+
+    def make_directory(self, path: str) -> None:
+        """Make a directory, its parents included."""
+        self.inner.make_directory(path)
+
+    def list_directory(self, path: str) -> Sequence[str]:
+        """Return the names in a directory, sorted."""
+        return self.inner.list_directory(path)
+
+    def real_path(self, path: str) -> str:
+        """Return the path with all links followed."""
+        return self.inner.real_path(path)

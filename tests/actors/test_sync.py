@@ -1,0 +1,403 @@
+"""The blocking facade: any number of threads, one host, and the same answers as the async interface gives."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from treering import (
+    Closed,
+    EntryNotFound,
+    HostClosed,
+    LeafMoved,
+    MessageEntry,
+    Session,
+    SessionClosed,
+    SessionHost,
+    SessionNotFound,
+    Snapshot,
+    WrongThread,
+    plain_text,
+)
+from treering.actors.sync import SyncHost, SyncSession
+
+THREADS = 32
+PATIENCE_S = 30
+NOT_FOR_PROGRAMS = {"core", "log"}
+OWN = {"twin"}
+TWIN_TYPES = (
+    (r"\bSession\b", "SyncSession"),
+    (r"\bAsyncIterator\b", "Iterator"),
+)
+
+
+@pytest.fixture(params=[("asyncio", None), ("asyncio", {"use_uvloop": True}), ("trio", None)], ids=str)
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SyncHost]:
+    backend, options = request.param
+    if options:
+        pytest.importorskip("uvloop")
+    with SyncHost(tmp_path / "sessions", backend=backend, backend_options=options) as host:
+        yield host
+
+
+@contextmanager
+def running(call: Callable[[], object]) -> Iterator[Future[object]]:
+    """Run something in a thread, which has to end."""
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(call)
+        yield future
+        future.result(PATIENCE_S)
+
+
+def texts(session: SyncSession) -> list[str]:
+    return [plain_text(message.content) for message in session.messages()]
+
+
+# -- threads
+
+
+def test_a_thousand_appends_from_many_threads_make_one_chain(host: SyncHost, tmp_path: Path) -> None:
+    session = host.create()
+
+    def append(number: int) -> str:
+        return session.append_message("user", f"message {number}")
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        ids = list(pool.map(append, range(1000)))
+
+    assert len(set(ids)) == 1000
+    assert set(session.path()) == set(ids)
+    entries = session.entries()
+    assert [entry.parent_id for entry in entries] == [None, *(entry.id for entry in entries[:-1])]
+    assert sorted(texts(session)) == sorted(f"message {number}" for number in range(1000))
+    assert session.file_path is not None
+    assert len(Path(session.file_path).read_bytes().splitlines()) == 1001
+
+
+def test_threads_work_on_sessions_of_their_own_and_on_shared_ones(host: SyncHost) -> None:
+    shared = host.create("shared")
+
+    def work(number: int) -> list[str]:
+        own = host.open(f"own-{number}")
+        for turn in range(10):
+            own.append_message("user", f"{number}-{turn}")
+            host.load("shared").append_custom_entry("seen", {"by": number, "turn": turn})
+        return texts(own)
+
+    shared.append_message("user", "begin")
+    with ThreadPoolExecutor(8) as pool:
+        seen = list(pool.map(work, range(8)))
+
+    assert seen == [[f"{number}-{turn}" for turn in range(10)] for number in range(8)]
+    assert len(shared.entries(custom_type="seen")) == 80
+    assert len(host.list_sessions()) == 9
+    assert host.statistics().appends == 161
+
+
+# -- what one thread sees
+
+
+def test_every_way_into_a_session_answers_as_its_twin(host: SyncHost) -> None:
+    session = host.create(cwd="/project")
+    first = session.append_message("user", "one")
+    second = session.append_message("assistant", "two")
+    session.branch(first)
+    session.set_label(second, "kept")
+    side = session.append_message("user", "three")
+
+    assert session.header.cwd == "/project"
+    assert session.find_by_label("kept") == [second]
+    assert session.leaf_id == side
+    assert session.path(second) == [first, second]
+    assert len(session.children(first)) == 2
+    assert session.message_count == 3
+    assert [message.role for message in session.messages()] == ["user", "user"]
+    assert host.continue_recent().id == session.id
+    assert len(session.fork().entries()) == 4
+    assert host.fork_from(session).message_count == 3
+    assert [each.id for each in session.create_branched_session(second).entries()] == [first, second]
+    host.delete(session)
+    with pytest.raises(SessionNotFound):
+        host.load(session.id)
+
+
+def test_entries_are_iterated_without_holding_them_all(host: SyncHost) -> None:
+    session = host.create()
+    ids = [session.append_custom_entry("odd" if number % 2 else "even", number) for number in range(600)]
+    iterator = session.iter_entries()
+    assert next(iterator).id == ids[0]
+    later = session.append_custom_entry("odd", None)
+
+    assert [entry.id for entry in iterator] == ids[1:]
+    assert [entry.id for entry in session.iter_entries(598)] == [*ids[598:], later]
+    assert [entry.id for entry in session.iter_entries(custom_type="odd")] == [*ids[1::2], later]
+
+
+def test_errors_come_through_unchanged(host: SyncHost) -> None:
+    session = host.create()
+    with pytest.raises(SessionNotFound):
+        host.load("nowhere")
+    with pytest.raises(EntryNotFound) as caught:
+        session.branch("nothing")
+    assert isinstance(caught.value, KeyError)
+    session.append_message("user", "one")
+    with pytest.raises(LeafMoved):
+        session.append_message("user", "two", expected_leaf=None)
+    with pytest.raises(TypeError):
+        session.append_custom_entry("mine", object())
+    assert session.message_count == 1
+
+
+# -- subscriptions
+
+
+def test_a_subscription_shows_what_is_there_and_what_comes(host: SyncHost) -> None:
+    session = host.create()
+    expected = [session.append_message("user", "before")]
+    with session.subscribe() as entries:
+        found = [entries.receive(PATIENCE_S)]
+        expected += [session.append_message("user", str(number)) for number in range(5)]
+        found += [entries.receive(PATIENCE_S) for _ in range(5)]
+        assert entries.lag == 0
+        assert entries.cursor == session.cursor
+
+    assert [item.id for item in found if isinstance(item, MessageEntry)] == expected
+    with session.subscribe(after=2) as entries:
+        assert len(entries.receive_many()) == 4
+
+
+def test_a_view_is_followed_from_its_snapshot_on(host: SyncHost) -> None:
+    session = host.create()
+    with session.subscribe("context") as changes, session.subscribe("labels") as labels:
+        assert isinstance(changes.receive(PATIENCE_S), Snapshot)
+        first = session.append_message("user", "one")
+        session.set_label(first, "begin")
+        change = changes.receive(PATIENCE_S)
+        assert not isinstance(change, Snapshot)
+        assert change.change.appended
+        assert isinstance(labels.receive(PATIENCE_S), Snapshot)
+
+
+def test_the_listing_is_followed(host: SyncHost) -> None:
+    with host.subscribe_sessions() as changes:
+        assert changes.receive(PATIENCE_S) == []
+        session = host.create()
+        session.append_message("user", "one")
+        change = changes.receive(PATIENCE_S)
+        assert not isinstance(change, list)
+        assert change.summary is not None
+        assert change.summary.id == session.id
+
+
+def test_a_wait_that_runs_out_of_time_loses_nothing(host: SyncHost) -> None:
+    session = host.create()
+    with session.subscribe() as entries:
+        for _ in range(3):
+            with pytest.raises(TimeoutError):
+                entries.receive(0.01)
+        expected = session.append_message("user", "one")
+        found = entries.receive(PATIENCE_S)
+    assert isinstance(found, MessageEntry)
+    assert found.id == expected
+
+
+def test_another_thread_ends_a_subscription(host: SyncHost) -> None:
+    session = host.create()
+    with session.subscribe() as entries, running(lambda: list(entries)) as found:
+        session.append_message("user", "one")
+        while host.statistics().sessions[0].lag_max:
+            pass
+        entries.close()
+        assert isinstance(found.result(PATIENCE_S), list)
+        entries.close()
+        with pytest.raises(Closed):
+            entries.receive(PATIENCE_S)
+    assert host.statistics().subscribers == 0
+
+
+# -- closing
+
+
+def test_closing_the_host_ends_subscriptions_and_refuses_what_comes_later(tmp_path: Path) -> None:
+    with SyncHost(tmp_path) as host:
+        session = host.create()
+        session.append_message("user", "one")
+        entries = session.subscribe()
+        entries.__enter__()
+        thread = threading.Thread(target=lambda: list(entries), daemon=True)
+        thread.start()
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    entries.close()
+    for call in (
+        lambda: session.leaf_id,
+        host.list_sessions,
+        session.messages,
+        lambda: next(iter(session.iter_entries())),
+    ):
+        with pytest.raises(HostClosed):
+            call()
+    with pytest.raises(StopIteration):
+        next(entries)
+    with pytest.raises(HostClosed), host:
+        pass
+
+
+def test_closing_answers_every_call_that_was_taken(tmp_path: Path) -> None:
+    acknowledged: list[str] = []
+
+    def append(session: SyncSession) -> None:
+        try:
+            while True:
+                acknowledged.append(session.append_message("user", "more"))
+        except HostClosed:
+            pass
+
+    with ThreadPoolExecutor(8) as pool:
+        with SyncHost(tmp_path) as host:
+            session = host.create()
+            workers = [pool.submit(append, session) for _ in range(8)]
+            while len(acknowledged) < 100:
+                pass
+        for worker in workers:
+            worker.result(PATIENCE_S)
+    with SyncHost(tmp_path) as host:
+        assert {entry.id for entry in host.load(session.id).entries()} == set(acknowledged)
+
+
+def test_a_closed_handle_is_closed_for_all_threads(host: SyncHost) -> None:
+    with host.create() as session:
+        session.append_message("user", "one")
+    with pytest.raises(SessionClosed):
+        session.append_message("user", "two")
+    assert host.load(session.id).message_count == 1
+
+
+def test_a_host_that_cannot_open_says_why(tmp_path: Path) -> None:
+    def fail() -> str:
+        raise RuntimeError("no ids today")
+
+    host = SyncHost(tmp_path, new_id=fail)
+    with pytest.raises(RuntimeError, match="no ids today"), host:
+        pass
+    with pytest.raises(HostClosed, match="not open"):
+        SyncHost(tmp_path).list_sessions()
+
+
+def test_a_call_from_inside_the_event_loop_is_refused(tmp_path: Path) -> None:
+    refusals: list[Exception] = []
+
+    def new_id() -> str:
+        try:
+            host.list_sessions()
+        except (WrongThread, HostClosed) as error:
+            refusals.append(error)
+        return f"00000000-0000-4000-8000-{len(refusals):012}"
+
+    with SyncHost(tmp_path, new_id=new_id) as host:
+        host.create().append_message("user", "one")
+    assert isinstance(refusals[-1], WrongThread)
+
+
+def test_an_interrupted_wait_leaves_the_host_usable(tmp_path: Path) -> None:
+    with SyncHost(tmp_path) as host:
+        session = host.create()
+        with session.subscribe() as entries:
+            threading.Timer(0.2, signal.raise_signal, [signal.SIGINT]).start()
+            with pytest.raises(KeyboardInterrupt):
+                entries.receive(PATIENCE_S)
+            expected = session.append_message("user", "one")
+            found = entries.receive(PATIENCE_S)
+        assert isinstance(found, MessageEntry)
+        assert found.id == expected
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_the_host_and_ends_the_program(tmp_path: Path, number: signal.Signals) -> None:
+    program = f"""
+import signal, threading
+from treering.actors.sync import SyncHost
+with SyncHost({str(tmp_path)!r}, signals=True) as host:
+    host.create("kept").append_message("user", "one")
+    signal.raise_signal({int(number)})
+"""
+    ended = subprocess.run([sys.executable, "-c", program], check=False, timeout=PATIENCE_S, capture_output=True)
+    assert (ended.returncode, ended.stderr) == (128 + number, b"")
+    with SyncHost(tmp_path) as host:
+        assert host.load("kept").message_count == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_the_child_of_a_fork_is_refused_and_does_not_hang(tmp_path: Path) -> None:
+    program = f"""
+import os, treering
+from treering.actors.sync import SyncHost
+with SyncHost({str(tmp_path)!r}) as host:
+    session = host.create()
+    session.append_message("user", "one")
+    if not (child := os.fork()):
+        try:
+            session.leaf_id
+        except treering.HostClosed:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    session.append_message("user", "two")
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=PATIENCE_S)
+
+
+# -- the two surfaces
+
+
+def _public(cls: type) -> dict[str, Any]:
+    return {name: member for name, member in vars(cls).items() if not name.startswith("_")}
+
+
+def _shape(function: FunctionType) -> list[tuple[str, object, object, str]]:
+    """Tell the parameters of a method, with the types of the async interface replaced by those of the facade."""
+    shape = []
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        annotation = str(parameter.annotation)
+        for pattern, twin in TWIN_TYPES:
+            annotation = re.sub(pattern, twin, annotation)
+        shape.append((parameter.name, parameter.kind, parameter.default, annotation))
+    return shape
+
+
+@pytest.mark.parametrize(("original", "twin"), [(SessionHost, SyncHost), (Session, SyncSession)])
+def test_every_method_has_its_twin_with_the_same_parameters(original: type, twin: type) -> None:
+    wanted, found = _public(original), _public(twin)
+    assert found.keys() - OWN == wanted.keys() - NOT_FOR_PROGRAMS
+    for name in wanted.keys() - NOT_FOR_PROGRAMS:
+        one, other = wanted[name], found[name]
+        assert isinstance(one, property) == isinstance(other, property), name
+        if isinstance(one, FunctionType) and name != "subscribe":
+            assert _shape(other) == _shape(one), name
+            returned = str(inspect.signature(one).return_annotation)
+            for pattern, replacement in TWIN_TYPES:
+                returned = re.sub(pattern, replacement, returned)
+            if name != "subscribe_sessions":
+                assert str(inspect.signature(other).return_annotation) == returned, name
+        assert not inspect.iscoroutinefunction(other), name
+        assert name in (getattr(other, "__doc__", None) or ""), f"{name} does not name its twin"
+
+
+def test_the_hosts_take_the_same_arguments() -> None:
+    wanted = inspect.signature(SessionHost).parameters
+    found = inspect.signature(SyncHost).parameters
+    assert {name: str(found[name]) for name in wanted} == {name: str(wanted[name]) for name in wanted}
+    assert found.keys() - wanted.keys() == {"backend", "backend_options"}

@@ -1,0 +1,275 @@
+"""Content parts keep what they are given, and refuse what is none."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering.events.content import (
+    JSON,
+    Content,
+    ImagePart,
+    ImageSource,
+    TextPart,
+    ToolResultPart,
+    ToolUsePart,
+    as_content,
+    file_text,
+    image,
+    json_value,
+    plain_text,
+    raw_json,
+    text,
+    thinking,
+    tool_result,
+    tool_use,
+)
+from treering.events.dialects.native import NativeDialect
+from treering.events.entries import Custom, CustomEntry, Message, MessageEntry, OpaqueEntry
+from treering.events.errors import InvalidEntry
+from treering.testing import strategies
+
+NATIVE = NativeDialect()
+NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
+
+
+def said(*parts: Content, role: str = "user") -> MessageEntry:
+    return MessageEntry(id="e1", parent_id=None, timestamp=NOON, seq=1, message=Message(role, parts))
+
+
+def line_of(part: object) -> bytes:
+    content = [part]
+    return json.dumps(
+        {
+            "type": "message",
+            "id": "e1",
+            "parent_id": None,
+            "timestamp": "2024-05-01T12:00:00Z",
+            "message": {"role": "user", "content": content},
+        }
+    ).encode()
+
+
+def read(part: object) -> tuple[Content, ...]:
+    entry = NATIVE.decode(line_of(part), 1)
+    assert isinstance(entry, MessageEntry), entry
+    return entry.message.content
+
+
+def refused(part: object) -> str:
+    """A part that is refused spoils its line, which becomes opaque; the reason is returned."""
+    entry = NATIVE.decode(line_of(part), 1)
+    assert isinstance(entry, OpaqueEntry)
+    return entry.reason
+
+
+def survives(entry: MessageEntry) -> dict[str, Any]:
+    """Write the entry, read it back as an equal one, and return the first part as it stands in the line."""
+    line = NATIVE.encode(entry)
+    assert NATIVE.decode(line[:-1], 1) == entry
+    part: dict[str, Any] = json.loads(line)["message"]["content"][0]
+    return part
+
+
+@pytest.mark.feature("G-55")
+def test_text_survives_and_is_read_in_the_flat_spelling_too() -> None:
+    assert survives(said(text("Grüße, 世界\n"))) == {"type": "text", "text": {"content": "Grüße, 世界\n"}}
+    assert read({"type": "text", "text": "Hi"}) == read({"text": "Hi"}) == read("Hi") == (text("Hi"),)
+
+
+@pytest.mark.feature("G-56", "G-61", "G-62")
+@given(st.binary(), st.sampled_from(["image/png", "image/x-odd; v=1", ""]))
+def test_an_image_keeps_its_media_type_and_every_byte_of_its_data(data: bytes, media_type: str) -> None:
+    wrapped = base64.encodebytes(data).decode()  # with line breaks, which no one takes out
+    part = survives(said(image(wrapped, media_type)))
+    assert part["image"]["source"] == {"type": "base64", "media_type": media_type, "data": wrapped}
+
+
+@pytest.mark.feature("G-60")
+def test_an_image_comes_as_base64_or_by_its_address() -> None:
+    address = image("https://example.org/a.png", "image/png", kind="url")
+    assert survives(said(address))["image"]["source"]["type"] == "url"
+    other = {"type": "image", "image": {"source": {"type": "file", "media_type": "image/png", "data": "x"}}}
+    assert refused(other) == "Invalid enum value 'file' - at `$.message.content[0].image.source.type`"
+    with pytest.raises(InvalidEntry, match=r"'file' - at `\$\.message\.content\[0\]\.image\.source\.type`"):
+        NATIVE.encode(said(ImagePart(msgspec.structs.replace(address.image, source=_source("file")))))
+
+
+def _source(kind: str) -> ImageSource:
+    make: Any = ImageSource
+    source: ImageSource = make(kind, "image/png", "x")
+    return source
+
+
+@pytest.mark.feature("G-57")
+def test_a_tool_call_survives() -> None:
+    call = tool_use("call_1", "read_file", {"path": "main.go", "lines": [1, 2.5, None]})
+    assert survives(said(call, role="assistant")) == {
+        "type": "tool_use",
+        "tool_use": {"id": "call_1", "name": "read_file", "input": {"path": "main.go", "lines": [1, 2.5, None]}},
+    }
+
+
+@pytest.mark.feature("G-63")
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"name": "n", "input": {}}, "missing required field `id`"),
+        ({"id": "i", "input": {}}, "missing required field `name`"),
+        ({"id": "i", "name": "n"}, "missing required field `input`"),
+        ({"id": 7, "name": "n", "input": {}}, "`$.message.content[0].tool_use.id`"),
+        ({"id": "i", "name": [], "input": {}}, "`$.message.content[0].tool_use.name`"),
+        ({"id": "i", "name": "n", "input": [1]}, "Expected `object` at `$.tool_use.input`"),
+        ({"id": "i", "name": "n", "input": "{}"}, "Expected `object` at `$.tool_use.input`"),
+    ],
+)
+def test_a_tool_call_needs_an_id_a_name_and_an_object_as_input(fields: dict[str, object], place: str) -> None:
+    assert place in refused({"type": "tool_use", "tool_use": fields})
+    assert place in refused({"type": "tool_use", **fields})
+    with pytest.raises((msgspec.ValidationError, ValueError)):
+        msgspec.json.decode(json.dumps({"type": "tool_use", "tool_use": fields}), type=ToolUsePart)
+
+
+@pytest.mark.feature("G-63")
+def test_a_tool_call_cannot_be_made_with_another_input() -> None:
+    not_an_object: Any = [1]
+    with pytest.raises(ValueError, match="Expected `object`"):
+        tool_use("i", "n", not_an_object)
+
+
+@pytest.mark.feature("G-58", "G-65", "G-66")
+@pytest.mark.parametrize("is_error", [True, False])
+@pytest.mark.parametrize("content", ["package main...", "", [text("a"), image("QQ==", "image/png")], []])
+def test_a_tool_result_survives(content: str | list[TextPart | ImagePart], is_error: bool) -> None:
+    result = tool_result("call_1", content, is_error=is_error)
+    survives(said(result, role="tool"))
+    kept = result.tool_result
+    assert kept.is_error is is_error
+    assert kept.content == (content if isinstance(content, str) else tuple(content))
+
+
+@pytest.mark.feature("G-66")
+def test_a_tool_result_is_read_with_a_string_or_a_list_of_blocks_in_either_spelling() -> None:
+    source = {"type": "url", "media_type": "", "data": "u"}
+    flat = [{"type": "text", "text": "a"}, {"type": "image", "source": source}]
+    nested = [{"type": "text", "text": {"content": "a"}}, {"type": "image", "image": {"source": source}}]
+    listed = tool_result("c", [text("a"), image("u", "", kind="url")])
+    for blocks in (flat, nested):
+        assert read({"type": "tool_result", "tool_use_id": "c", "content": blocks}) == (listed,)
+        assert read({"type": "tool_result", "tool_result": {"tool_use_id": "c", "content": blocks}}) == (listed,)
+    assert read({"type": "tool_result", "tool_use_id": "c", "content": "a"}) == (tool_result("c", "a"),)
+    assert listed.tool_result.text == tool_result("c", "a").tool_result.text == "a"
+
+
+def test_a_tool_result_names_its_call() -> None:
+    assert "missing required field `tool_use_id`" in refused({"type": "tool_result", "tool_result": {"content": "x"}})
+
+
+@pytest.mark.feature("G-59")
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "text", "text": {"content": "a"}, "image": {"source": {}}},
+        {"type": "text", "text": "a", "tool_use": {"id": "i", "name": "n", "input": {}}},
+        {"type": "tool_result", "tool_result": {"tool_use_id": "c"}, "thinking": {"content": "b"}},
+        {"text": "a", "thinking": "b"},
+    ],
+)
+def test_a_part_with_two_members_is_refused(part: dict[str, object]) -> None:
+    assert "one member set" in refused(part)
+
+
+def test_a_part_with_none_or_of_another_name_is_refused() -> None:
+    for part in ({"type": "text"}, {"type": "text", "image": {"source": {}}}, {"type": "video", "video": {}}, {}, 7):
+        assert refused(part)
+
+
+def test_what_a_provider_wants_back_is_kept_in_the_flat_spelling_too() -> None:
+    assert read({"type": "thinking", "thinking": "hm", "signature": "s"}) == (thinking("hm", signature="s"),)
+    flat = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+    assert read(flat) == (text("a"),)
+
+
+@pytest.mark.feature("G-67")
+def test_a_file_is_shown_in_the_one_form() -> None:
+    assert file_text("main.go", "package main\n...").text.content == '<file name="main.go">\npackage main\n...</file>'
+
+
+def test_a_files_name_cannot_break_out_of_its_quotes() -> None:
+    assert file_text('a"&b', "").text.content == '<file name="a&quot;&amp;b">\n</file>'
+
+
+@pytest.mark.feature("G-68")
+def test_a_file_that_a_tool_read_is_an_ordinary_result() -> None:
+    entry = said(tool_result("call_abc", "package main..."), role="tool")
+    assert survives(entry)["tool_result"] == {"tool_use_id": "call_abc", "content": "package main..."}
+    assert entry.type == "message"
+
+
+@given(strategies.contents(max_size=5))
+def test_every_content_survives(content: tuple[Content, ...]) -> None:
+    entry = said(*content)
+    assert NATIVE.decode(NATIVE.encode(entry)[:-1], 1) == entry
+
+
+@pytest.mark.feature("G-54")
+@given(strategies.json_values(max_leaves=30))
+def test_any_json_survives_as_the_data_of_a_custom_entry(value: JSON) -> None:
+    entry = CustomEntry(id="e1", parent_id=None, timestamp=NOON, seq=1, custom=Custom("mine", raw_json(value)))
+    found = NATIVE.decode(NATIVE.encode(entry)[:-1], 1)
+    assert isinstance(found, CustomEntry)
+    assert found.custom.data == value
+    assert json.dumps(found.custom.data) == json.dumps(value)  # 1 and True and 1.0 are equal, but not the same
+
+
+def test_free_json_is_decoded_anew_for_each_caller() -> None:
+    call = tool_use("i", "n", {"path": ["a"]}).tool_use
+    call.input["path"] = "changed"
+    assert call.input == {"path": ["a"]}
+
+
+def test_json_is_taken_as_it_is_meant() -> None:
+    assert json_value(raw_json((1, (2,)))) == [1, [2]]
+    assert json_value(raw_json(MappingProxyType({"a": MappingProxyType({})}))) == {"a": {}}
+    raw = msgspec.Raw(b"[1]")
+    assert raw_json(raw) is raw
+
+
+@pytest.mark.parametrize("value", [{1}, b"x", float("nan"), [float("inf")], NOON, object(), "\ud83d", {"a": {2}}])
+def test_what_is_no_json_is_refused(value: object) -> None:
+    with pytest.raises(InvalidEntry, match="cannot be written as JSON"):
+        raw_json(value)
+
+
+def test_json_that_goes_in_circles_is_refused() -> None:
+    circle: list[object] = []
+    circle.append(circle)
+    with pytest.raises(InvalidEntry):
+        raw_json(circle)
+
+
+def test_raw_json_with_damaged_bytes_is_read_as_far_as_it_goes() -> None:
+    assert json_value(msgspec.Raw(b'["a\xff", 1e999]')) == ["a\ufffd", float("inf")]
+
+
+def test_content_is_made_of_strings_parts_and_sequences_of_both() -> None:
+    assert as_content("a") == as_content(text("a")) == as_content(["a"]) == (text("a"),)
+    assert as_content(["a", image("x", "image/png"), thinking("b")])[2] == thinking("b")
+    assert as_content([]) == ()
+    wrong: Any = ["a", {"type": "text"}]
+    with pytest.raises(InvalidEntry, match=r"content\[1\] is a dict"):
+        as_content(wrong)
+
+
+def test_plain_text_is_that_of_the_text_parts() -> None:
+    parts = as_content(["a", thinking("no"), tool_result("i", "no"), "b"])
+    assert plain_text(parts) == "a\nb"
+    assert isinstance(parts[2], ToolResultPart)

@@ -1,0 +1,140 @@
+"""Which dialect a file is in, from its first bytes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering.events.dialects.base import Dialect
+from treering.events.dialects.detect import HEADER_MAX, detect, header_size
+from treering.events.dialects.native import NativeDialect
+from treering.events.dialects.omp import OmpDialect, write_slot
+from treering.events.dialects.pi import PiDialect, PiOldDialect
+from treering.events.entries import Header
+from treering.events.errors import NotASession, UnsupportedVersion
+
+AT = datetime(2026, 1, 1, 10, 0, 0, 0, UTC)
+NATIVE = NativeDialect().encode_header(Header(id="s", version=1, timestamp=AT, cwd="/w"))
+PI = PiDialect().encode_header(Header(id="s", version=3, timestamp=AT, cwd="/w"))
+PI_1 = b'{"type":"session","id":"s","timestamp":"2026-01-01T10:00:00.000Z","cwd":"/w"}\n'
+PI_2 = b'{"type":"session","version":2,"id":"s","timestamp":"2026-01-01T10:00:00.000Z","cwd":"/w"}\n'
+OMP = OmpDialect().encode_header(Header(id="s", version=3, timestamp=AT, cwd="/w"))
+OMP_BARE = (
+    b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T10:00:00.000Z","cwd":"/w","titleSource":"auto"}\n'
+)
+ENTRY = b'{"type":"label","id":"a","parentId":null,"timestamp":"2026-01-01T10:00:00.000Z","targetId":"b"}\n'
+
+KINDS: list[tuple[bytes, type[Dialect], int]] = [
+    (NATIVE, NativeDialect, 1),
+    (PI, PiDialect, 3),
+    (PI_1, PiOldDialect, 1),
+    (PI_2, PiOldDialect, 2),
+    (OMP, OmpDialect, 3),
+    (OMP_BARE, OmpDialect, 3),
+]
+
+
+@pytest.mark.parametrize(("block", "dialect", "version"), KINDS)
+@pytest.mark.parametrize("after", [b"", ENTRY, ENTRY + b'{"torn'])
+def test_the_dialect_is_told_from_the_header(block: bytes, dialect: type[Dialect], version: int, after: bytes) -> None:
+    found = detect(block + after, "x.jsonl")
+    assert type(found.dialect) is dialect
+    assert found.header == Header(id="s", version=version, timestamp=AT, cwd="/w")
+    assert found.size == len(block)
+    assert found.dialect.old == (version in (1, 2) and dialect is PiOldDialect)
+
+
+@pytest.mark.parametrize(("block", "dialect", "version"), KINDS)
+@pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n\r\n  \n", b"\xef\xbb\xbf\n\n"])
+def test_marks_and_blank_lines_before_the_header_belong_to_it(
+    block: bytes, dialect: type[Dialect], version: int, before: bytes
+) -> None:
+    dressed = before + block.replace(b"\n", b"\r\n")
+    found = detect(dressed + ENTRY, "x.jsonl")
+    assert type(found.dialect) is dialect
+    assert found.header.version == version
+    assert found.size == len(dressed)
+    assert header_size(dressed + ENTRY) == len(dressed)
+
+
+@pytest.mark.parametrize("block", [block for block, _, _ in KINDS])
+def test_a_header_may_end_with_the_file(block: bytes) -> None:
+    assert header_size(block[:-1]) is None
+    assert header_size(block[:-1], at_end=True) == len(block) - 1
+    assert detect(block[:-1], "x.jsonl").size == len(block) - 1
+
+
+@pytest.mark.parametrize("block", [block for block, _, _ in KINDS])
+def test_bytes_are_asked_for_until_the_header_ends(block: bytes) -> None:
+    data = block + ENTRY
+    for seen in range(len(data)):
+        assert header_size(data[:seen]) == (len(block) if seen >= len(block) else None)
+
+
+@pytest.mark.parametrize("size", [600, 10_000, 1_000_000])
+@pytest.mark.parametrize("block", [NATIVE, PI, OMP])
+def test_long_headers_are_read(block: bytes, size: int) -> None:
+    long = block.replace(b'"cwd":"/w"', b'"cwd":"%s"' % (b"x" * size))
+    assert header_size(long[: size // 2]) is None
+    assert header_size(long + ENTRY) == len(long)
+    assert detect(long, "x.jsonl").header.cwd == "x" * size
+
+
+def test_a_blank_line_between_the_slot_and_the_header_is_read() -> None:
+    slot = write_slot("T", "x")
+    found = detect(slot + b"\n" + PI, "x.jsonl")
+    assert (found.dialect.name, found.header.title, found.size) == ("omp", "T", len(slot) + 1 + len(PI))
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b"", "x.jsonl: "),
+        (b" \n\n", "x.jsonl: "),
+        (b"garbage\n" + PI, "x.jsonl:1:0: "),
+        (b"\n\xef\xbb\n" + PI, "x.jsonl:2:1: "),
+        (b'{"torn\n' + PI, "x.jsonl:1:0: "),
+        (b"[]\n", "x.jsonl:1:0: "),
+        (b'"session"', "x.jsonl:1:0: "),
+        (b"\xef\xbb\xbf" + ENTRY + PI, "x.jsonl:1:3: "),
+        (b'{"type":"session","version":3,"id":5}\n', "x.jsonl:1:0: "),
+        (b'{"type":"session","version":"3","id":"s"}\n', "x.jsonl:1:0: "),
+        (b'{"type":"session","version":1}\n', "x.jsonl:1:0: "),
+        (b'{"type":"session","version":1,"id":"\xff\n', "x.jsonl:1:0: "),
+        (write_slot("T", "x") + ENTRY, "x.jsonl:2:256: "),
+        (write_slot("T", "x") * 2 + PI, "x.jsonl:2:256: "),
+        (write_slot("T", "x"), "x.jsonl: "),
+    ],
+)
+def test_what_begins_with_something_else_is_no_session(data: bytes, place: str) -> None:
+    with pytest.raises(NotASession) as caught:
+        detect(data, "x.jsonl")
+    assert str(caught.value).startswith(place)
+
+
+@pytest.mark.parametrize("data", [b"garbage without an end", b"[" * 100, b'{"x":"' + b"y" * HEADER_MAX])
+def test_no_more_bytes_are_asked_for_where_no_header_can_come(data: bytes) -> None:
+    size = header_size(data)
+    assert size is not None
+    with pytest.raises(NotASession):
+        detect(data[:size], "x.jsonl")
+
+
+@pytest.mark.parametrize("before", [b"", write_slot("T", "x")])
+def test_a_newer_version_is_refused(before: bytes) -> None:
+    with pytest.raises(UnsupportedVersion, match=r"x\.jsonl:.*version 4"):
+        detect(before + PI.replace(b'"version":3', b'"version":4'), "x.jsonl")
+
+
+@given(st.binary(max_size=300) | st.text(max_size=100).map(lambda text: b'{"type":"session","id":"%s' % text.encode()))
+def test_any_bytes_give_a_session_or_the_named_errors(data: bytes) -> None:
+    size = header_size(data, at_end=True)
+    assert size is not None
+    try:
+        found = detect(data[:size], "x.jsonl")
+    except (NotASession, UnsupportedVersion):
+        return
+    assert found.size == size

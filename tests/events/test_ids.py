@@ -1,0 +1,72 @@
+"""`Ids` finds the latest ordinal of an id, wherever it keeps it."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering.events.ids import Ids
+
+NAMES = st.sampled_from(["a", "b", "c", "", "Ünï", "a" * 64])
+
+
+def filled(*names: str) -> Ids:
+    ids = Ids()
+    for name in names:
+        ids.append(name)
+    return ids
+
+
+def latest(names: list[str], wanted: str) -> int:
+    return max((seq for seq, name in enumerate(names, 1) if name == wanted), default=0) if wanted else 0
+
+
+@given(st.lists(st.tuples(NAMES, st.sampled_from(["settle", "restore", "nothing"]))))
+def test_the_latest_of_each_is_found_at_any_time(steps: list[tuple[str, str]]) -> None:
+    ids = Ids()
+    names: list[str] = []
+    for name, then in steps:
+        ids.append(name)
+        names.append(name)
+        if then == "settle":
+            ids.settle()
+        elif then == "restore":
+            ids = Ids.restore(*ids.dump())
+        assert [ids[seq] for seq in range(1, len(ids) + 1)] == names
+        assert {each: ids.find(each) for each in names} == {each: latest(names, each) for each in names}
+        assert ids.find("never") == 0
+
+
+def test_a_shared_checksum_is_not_a_shared_id() -> None:
+    first, second = "plumless", "buckeroo"
+    assert crc32(first.encode()) == crc32(second.encode())
+    ids = filled(first, second, "another")
+    ids.settle()
+    assert (ids.find(first), ids.find(second)) == (1, 2)
+    ids = filled(first)
+    ids.settle()
+    assert ids.find(second) == 0
+
+
+def test_settling_waits_for_as_many_as_it_is_told() -> None:
+    ids = filled("a", "b")
+    ids.settle(above=2)
+    assert ids == filled("a", "b")
+    assert ids.find("a") == 1
+
+
+def test_equality_is_of_the_column_alone() -> None:
+    settled = filled("a", "b", "a")
+    settled.settle()
+    assert settled == filled("a", "b", "a") != filled("a", "b")
+    assert filled("ab", "c") != filled("a", "bc")
+    assert filled() != []
+
+
+def test_a_column_that_is_cut_off_is_refused() -> None:
+    text, ends, ordered = filled("a", "b").dump()
+    with pytest.raises(ValueError, match="multiple of item size"):
+        Ids.restore(text, ends[:-3], ordered)

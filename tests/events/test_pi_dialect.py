@@ -1,0 +1,1083 @@
+"""pi's dialect: what its lines say, how entries are written, and what neither may lose."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+from msgspec.structs import replace
+
+from treering.events.content import (
+    Content,
+    Image,
+    ImagePart,
+    ImageSource,
+    Text,
+    TextPart,
+    Thinking,
+    ThinkingPart,
+    ToolUse,
+    ToolUsePart,
+    image,
+    raw_json,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.events.dialects.base import Dialect
+from treering.events.dialects.detect import detect
+from treering.events.dialects.native import NativeDialect
+from treering.events.dialects.omp import OmpDialect
+from treering.events.dialects.pi import PiDialect, PiOldDialect, pi_directory_name, pi_file_name
+from treering.events.entries import (
+    EPOCH,
+    BashExecution,
+    Batch,
+    BranchSummary,
+    Compaction,
+    CompactionEntry,
+    ContextEdit,
+    Custom,
+    CustomMessage,
+    Entry,
+    Header,
+    KnownEntry,
+    Label,
+    LabelEntry,
+    Message,
+    MessageEntry,
+    ModelChange,
+    OpaqueEntry,
+    Payload,
+    SessionInfo,
+    SessionInfoEntry,
+    ThinkingLevel,
+    ToolExecution,
+    Usage,
+    UsageRecord,
+    entry_class,
+)
+from treering.events.errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
+
+AT = datetime(2026, 1, 1, 10, 0, 1, 250000, UTC)
+AT_MS = 1767261601250
+ENVELOPE = '"id":"0000000b","parentId":"0000000a","timestamp":"2026-01-01T10:00:01.250Z"'
+
+pi = PiDialect()
+
+
+def full(line: str) -> str:
+    return line.replace("ENVELOPE", ENVELOPE).replace("AT_MS", str(AT_MS))
+
+
+def entry(payload: Payload, **fields: Any) -> KnownEntry:  # noqa: ANN401
+    kind = entry_class(payload)
+    envelope: dict[str, Any] = {"id": "0000000b", "parent_id": "0000000a", "timestamp": AT, "seq": 1}
+    return kind(**{**envelope, **fields, kind.type: payload})
+
+
+def known(line: str | bytes, dialect: Dialect = pi, seq: int = 1) -> KnownEntry:
+    found = dialect.decode(full(line).encode() if isinstance(line, str) else line, seq)
+    assert found is not None
+    assert not isinstance(found, OpaqueEntry), found.reason
+    return found
+
+
+def opaque(line: str | bytes, dialect: Dialect = pi) -> OpaqueEntry:
+    found = dialect.decode(full(line).encode() if isinstance(line, str) else line, 1)
+    assert isinstance(found, OpaqueEntry)
+    return found
+
+
+def said(body: str) -> Message:
+    found = known(f'{{"type":"message",{ENVELOPE},"message":{body}}}')
+    assert isinstance(found, MessageEntry)
+    return found.message
+
+
+def line_of(payload: Payload, **fields: Any) -> str:  # noqa: ANN401
+    return pi.encode(entry(payload, **fields)).decode()
+
+
+def as_json(found: Entry) -> Any:  # noqa: ANN401
+    """An entry by value: the order of free JSON, and metadata without keys, say nothing."""
+    assert not isinstance(found, OpaqueEntry)
+    value = json.loads(NativeDialect().encode(found))
+    payload = value[found.type]
+    if not payload.get("metadata", True):
+        del payload["metadata"]
+    if isinstance(payload.get("usage"), dict) and not payload["usage"].get("cost"):
+        payload["usage"].pop("cost", None)  # 0.0 is written or left out
+    return value
+
+
+# -- golden lines
+
+MESSAGES: list[tuple[str, Message]] = [
+    ('{"role":"user","content":"Hello","timestamp":AT_MS}', Message("user", (text("Hello"),))),
+    (
+        '{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","data":"QQ==","mimeType":"image/png"}],"timestamp":7}',
+        Message("user", (text("a"), image("QQ==", "image/png")), raw_metadata=raw_json({"timestamp": 7})),
+    ),
+    (
+        (
+            '{"role":"assistant","content":[{"type":"thinking","thinking":"hm","thinkingSignature":"s1","redacted":true},'
+            '{"type":"text","text":"a","textSignature":"s2"},'
+            '{"type":"toolCall","id":"c1","name":"read","arguments":{"path":"x"},"thoughtSignature":"s3"}],'
+            '"api":"anthropic-messages","provider":"anthropic","model":"claude-x","responseId":"r1",'
+            '"usage":{"input":1,"output":2,"cacheRead":3,"cacheWrite":4,"totalTokens":10,'
+            '"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0.5}},'
+            '"stopReason":"error","errorMessage":"no","timestamp":7}'
+        ),
+        Message(
+            "assistant",
+            (
+                ThinkingPart(Thinking("hm", "s1", redacted=True)),
+                TextPart(Text("a", "s2")),
+                ToolUsePart(ToolUse("c1", "read", raw_json({"path": "x"}), "s3")),
+            ),
+            model="claude-x",
+            provider="anthropic",
+            usage=Usage(1, 2, 3, 4, 10, 0.5),
+            stop_reason="error",
+            error="no",
+            raw_metadata=raw_json({"api": "anthropic-messages", "responseId": "r1", "timestamp": 7}),
+        ),
+    ),
+    (
+        (
+            '{"role":"toolResult","toolCallId":"c1","toolName":"read","content":[{"type":"text","text":"out"}],'
+            '"details":{"n":1},"isError":true,"timestamp":7}'
+        ),
+        Message(
+            "tool",
+            (tool_result("c1", "out", is_error=True),),
+            tool_name="read",
+            raw_metadata=raw_json({"details": {"n": 1}, "timestamp": 7}),
+        ),
+    ),
+    (
+        (
+            '{"role":"toolResult","toolCallId":"c1","toolName":"shot","content":[{"type":"text","text":"out"},'
+            '{"type":"image","data":"QQ==","mimeType":"image/png"}],"isError":false,"timestamp":AT_MS}'
+        ),
+        Message(
+            "tool",
+            (tool_result("c1", [text("out"), ImagePart(Image(ImageSource("base64", "image/png", "QQ==")))]),),
+            tool_name="shot",
+        ),
+    ),
+    (
+        (
+            '{"role":"bashExecution","command":"ls","output":"x","exitCode":1,"cancelled":false,"truncated":true,'
+            '"fullOutputPath":"/tmp/o","excludeFromContext":true,"timestamp":AT_MS}'
+        ),
+        Message("bashExecution", bash=BashExecution("ls", "x", 1, False, True, "/tmp/o", True)),
+    ),
+    (
+        '{"role":"custom","customType":"ext","content":"c","display":false,"details":1,"timestamp":AT_MS}',
+        Message("custom", (text("c"),), custom_type="ext", display=False, raw_metadata=raw_json({"details": 1})),
+    ),
+    (
+        '{"role":"system","content":"You are X","sections":{"cwd":"/p"},"toolsAdded":[{"name":"read"}],"timestamp":AT_MS}',
+        Message(
+            "system",
+            (text("You are X"),),
+            raw_metadata=raw_json({"sections": {"cwd": "/p"}, "toolsAdded": [{"name": "read"}]}),
+        ),
+    ),
+    (
+        '{"role":"branchSummary","summary":"tried","fromId":"a","timestamp":AT_MS}',
+        Message("branchSummary", (text("tried"),), raw_metadata=raw_json({"fromId": "a"})),
+    ),
+]
+
+LINES: list[tuple[str, Payload]] = [
+    (
+        '{"type":"model_change",ENVELOPE,"provider":"anthropic","modelId":"claude-x"}',
+        ModelChange("anthropic", "claude-x"),
+    ),
+    ('{"type":"thinking_level_change",ENVELOPE,"thinkingLevel":"high"}', ThinkingLevel("high")),
+    (
+        '{"type":"compaction",ENVELOPE,"summary":"S","firstKeptEntryId":"0000000a","tokensBefore":12}',
+        Compaction("S", "0000000a", 12),
+    ),
+    (
+        (
+            '{"type":"compaction",ENVELOPE,"summary":"","firstKeptEntryId":"0000000b","tokensBefore":0,"details":{"d":1},'
+            '"usage":{"input":1,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":1,'
+            '"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"fromHook":true,'
+            '"systemMessage":{"role":"system","content":"X"}}'
+        ),
+        Compaction(
+            "",
+            "0000000b",
+            0,
+            raw_json({"d": 1}),
+            Usage(1, total_tokens=1),
+            True,
+            raw_json({"role": "system", "content": "X"}),
+        ),
+    ),
+    (
+        '{"type":"branch_summary",ENVELOPE,"fromId":"root","summary":"tried","details":{"readFiles":["a"]},"fromHook":true}',
+        BranchSummary("tried", "root", raw_json({"readFiles": ["a"]}), from_hook=True),
+    ),
+    ('{"type":"custom","customType":"ext","data":{"n":1},ENVELOPE}', Custom("ext", raw_json({"n": 1}))),
+    ('{"type":"custom","customType":"ext","data":null,ENVELOPE}', Custom("ext", Raw(b"null"))),
+    ('{"type":"custom","customType":"ext",ENVELOPE}', Custom("ext")),
+    (
+        '{"type":"custom_message","customType":"ext","content":"inj","display":false,"details":{"k":1},ENVELOPE}',
+        CustomMessage("ext", (text("inj"),), False, raw_json({"k": 1})),
+    ),
+    ('{"type":"label",ENVELOPE,"targetId":"0000000a","label":"start"}', Label("0000000a", "start")),
+    ('{"type":"label",ENVELOPE,"targetId":"0000000a"}', Label("0000000a")),
+    ('{"type":"session_info",ENVELOPE,"name":"My name"}', SessionInfo("My name")),
+    ('{"type":"session_info",ENVELOPE,"name":""}', SessionInfo("")),
+    ('{"type":"context_edit",ENVELOPE,"targetId":"0000000a","replacement":null}', ContextEdit("0000000a")),
+    (
+        '{"type":"context_edit",ENVELOPE,"targetId":"0000000a","replacement":{"content":[{"type":"text","text":"e"}]}}',
+        ContextEdit("0000000a", (text("e"),)),
+    ),
+    (
+        (
+            '{"type":"usage",ENVELOPE,"kind":"cache_warm","provider":"anthropic","model":"m","usage":{"input":0,"output":0,'
+            '"cacheRead":5,"cacheWrite":0,"totalTokens":5,"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,'
+            '"total":0}},"note":"n"}'
+        ),
+        UsageRecord("cache_warm", Usage(cache_read_tokens=5, total_tokens=5), "anthropic", "m", "n"),
+    ),
+    *((f'{{"type":"message",ENVELOPE,"message":{body}}}', message) for body, message in MESSAGES),
+]
+LINES = [(full(line), payload) for line, payload in LINES]
+
+
+@pytest.mark.parametrize(("line", "payload"), LINES)
+def test_a_line_is_read_as_its_entry(line: str, payload: Payload) -> None:
+    assert known(line) == entry(payload)
+
+
+@pytest.mark.parametrize(("line", "payload"), LINES)
+def test_an_entry_is_written_as_pi_writes_it(line: str, payload: Payload) -> None:
+    assert line_of(payload) == line + "\n"
+
+
+# -- rows of the checklist that a dialect proves alone
+
+
+@pytest.mark.feature("O-12")
+def test_content_that_is_a_string_is_one_text_and_is_written_as_a_string() -> None:
+    line = '{"type":"message",ENVELOPE,"message":{"role":"user","content":"Hello","timestamp":1}}'
+    found = known(line)
+    assert isinstance(found, MessageEntry)
+    assert found.message.content == (text("Hello"),)
+    assert pi.encode(found).decode() == full(line) + "\n"
+
+
+@pytest.mark.feature("O-13")
+def test_an_assistants_message_keeps_what_it_has_and_what_is_unknown() -> None:
+    usage = (
+        '{"input":3,"output":191,"cacheRead":0,"cacheWrite":1684,"totalTokens":1878,'
+        '"cost":{"input":0.000009,"output":0.002865,"cacheRead":0,"cacheWrite":0.006315,"total":0.009189}}'
+    )
+    body = (
+        '{"role":"assistant","content":[{"type":"text","text":"hi"}],"api":"a","provider":"p","model":"m",'
+        '"usage":USAGE,"stopReason":"stop","timestamp":5,"brandNew":{"deep":[1,null]}}'
+    )
+    body = body.replace("USAGE", usage)
+    message = said(body)
+    assert (message.provider, message.model, message.stop_reason) == ("p", "m", "stop")
+    assert message.usage == Usage(3, 191, 0, 1684, 1878, 0.009189)
+    assert message.metadata == {"api": "a", "timestamp": 5, "usage": json.loads(usage), "brandNew": {"deep": [1, None]}}
+    assert body in line_of(message)
+
+
+@pytest.mark.feature("O-14", "G-26")
+@pytest.mark.parametrize("role", ["toolResult", "tool"])
+def test_a_tools_answer_pairs_with_its_call(role: str) -> None:
+    body = (
+        '{"role":"ROLE","toolCallId":"c1","toolName":"read","content":[{"type":"text","text":"out"}],"isError":false}'
+    )
+    message = said(body.replace("ROLE", role))
+    call = said('{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"read","arguments":{}}]}')
+    (answer,) = message.content
+    (asked,) = call.content
+    assert message.role == "tool"
+    assert message.tool_name == "read"
+    assert answer == tool_result("c1", "out")
+    assert isinstance(asked, ToolUsePart)
+    assert asked.tool_use.id == "c1"
+
+
+@pytest.mark.parametrize(
+    ("payload", "keys"),
+    [
+        pytest.param(
+            ModelChange("p", "m"), {"provider": "p", "modelId": "m"}, marks=pytest.mark.feature("O-15"), id="model"
+        ),
+        pytest.param(
+            ThinkingLevel("xhigh"), {"thinkingLevel": "xhigh"}, marks=pytest.mark.feature("O-16"), id="thinking"
+        ),
+        pytest.param(
+            Compaction("S", "0000000a", 9),
+            {"summary": "S", "firstKeptEntryId": "0000000a", "tokensBefore": 9},
+            marks=pytest.mark.feature("O-17"),
+            id="compaction",
+        ),
+        pytest.param(
+            Compaction("S", "0000000a", 9, raw_json([1, {"x": None}])),
+            {"summary": "S", "firstKeptEntryId": "0000000a", "tokensBefore": 9, "details": [1, {"x": None}]},
+            marks=pytest.mark.feature("O-18"),
+            id="compaction details",
+        ),
+        pytest.param(
+            BranchSummary("S", "deadbeef"),
+            {"fromId": "deadbeef", "summary": "S"},
+            marks=pytest.mark.feature("O-21"),
+            id="branch summary",
+        ),
+        pytest.param(
+            BranchSummary("S", "deadbeef", from_hook=True),
+            {"fromId": "deadbeef", "summary": "S", "fromHook": True},
+            marks=pytest.mark.feature("O-23"),
+            id="branch summary of a hook",
+        ),
+    ],
+)
+def test_an_entry_goes_through_a_line_and_back(payload: Payload, keys: Mapping[str, object]) -> None:
+    line = json.loads(line_of(payload))
+    assert {key: value for key, value in line.items() if key not in ("type", "id", "parentId", "timestamp")} == keys
+    assert known(line_of(payload)) == entry(payload)
+
+
+@pytest.mark.feature("O-19")
+def test_from_hook_is_kept_and_is_false_where_it_is_missing() -> None:
+    assert '"fromHook":true' in line_of(Compaction("S", "a", 1, from_hook=True))
+    assert "fromHook" not in line_of(Compaction("S", "a", 1))
+    line = '{"type":"compaction",ENVELOPE,"summary":"S","firstKeptEntryId":"a","tokensBefore":1HOOK}'
+    assert known(line.replace("HOOK", ',"fromHook":true')) == entry(Compaction("S", "a", 1, from_hook=True))
+    assert known(line.replace("HOOK", "")) == entry(Compaction("S", "a", 1))
+
+
+@pytest.mark.feature("O-8", "G-18")
+def test_each_dialect_writes_its_own_names_and_both_are_read() -> None:
+    level = entry(ThinkingLevel("high"))
+    ours, theirs = NativeDialect().encode(level), OmpDialect().encode(level)
+    assert json.loads(ours)["type"] == "thinking_level"
+    assert json.loads(theirs)["type"] == "thinking_level_change"
+    assert {"parentId", "thinkingLevel"} <= json.loads(theirs).keys()
+    assert "parent_id" in json.loads(ours)
+    assert "parentId" not in json.loads(ours)
+    assert NativeDialect().decode(ours[:-1], 1) == OmpDialect().decode(theirs[:-1], 1) == level
+
+
+@pytest.mark.feature("O-30")
+def test_a_missing_label_clears() -> None:
+    found = known('{"type":"label",ENVELOPE,"targetId":"0000000a"}')
+    assert isinstance(found, LabelEntry)
+    assert found.label.label is None
+
+
+@pytest.mark.feature("O-3")
+def test_the_folder_and_the_file_are_named_as_pi_names_them() -> None:
+    header = Header(
+        id="01a1ffe4-e7b6-761f-804f-fd94109d518e", version=3, timestamp=datetime(2026, 11, 21, 20, 55, 54, 39000, UTC)
+    )
+    path = f"/root/{pi_directory_name('/tmp/research')}/{pi_file_name(header)}"
+    assert path == "/root/--tmp-research--/2026-11-21T20-55-54-039Z_01a1ffe4-e7b6-761f-804f-fd94109d518e.jsonl"
+
+
+def test_a_folders_name_loses_one_leading_separator_alone() -> None:
+    assert pi_directory_name("//a/b.c d") == "---a-b.c d--"
+    assert pi_directory_name("C:\\Users\\me") == "--C--Users-me--"
+    assert pi_directory_name("é") == "--é--"
+
+
+# -- ids
+
+
+@pytest.mark.feature("O-7")
+def test_ids_are_8_hex_digits_and_never_one_that_is_taken() -> None:
+    taken: set[str] = set()
+    for number in range(2000):
+        uuid = f"{number % 7:08x}{str(uuid4())[8:]}"  # most of them begin like one before
+        new = pi.new_id(uuid, taken.__contains__)
+        assert new not in taken
+        assert re.fullmatch("[0-9a-f]{8}", new)
+        taken.add(new)
+
+
+def test_where_a_short_id_is_taken_others_of_the_uuid_serve_and_then_all_of_it() -> None:
+    uuid = "11111111-2222-4333-8444-555566667777"
+    assert pi.new_id(uuid, set[str]().__contains__) == "11111111"
+    assert pi.new_id(uuid, {"11111111"}.__contains__) == "22224333"
+    short = {"11111111", "22224333", "84445555", "66667777"}
+    assert pi.new_id(uuid, short.__contains__) == uuid
+    with pytest.raises(InvalidEntry, match="twice"):
+        pi.new_id(uuid, (short | {uuid}).__contains__)
+
+
+# -- patience: what pi shows is read
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"role":"user"}', Message("user")),
+        ('{"role":"user","content":null}', Message("user")),
+        ('{"role":"user","content":""}', Message("user", (text(""),))),
+        ('{"role":"assistant","content":null,"usage":null}', Message("assistant")),
+        ('{"role":"developer","content":"d"}', Message("developer", (text("d"),))),
+        ('{"role":"toolResult","toolCallId":"c","content":null}', Message("tool", (tool_result("c", []),))),
+        (
+            '{"role":"user","content":"a","odd":[1]}',
+            Message("user", (text("a"),), raw_metadata=raw_json({"odd": [1]})),
+        ),
+        (
+            '{"role":"user","content":[{"type":"novel","x":1},{"type":"text","text":"a"}]}',
+            Message(
+                "user",
+                (text("a"),),
+                raw_metadata=raw_json({"content": [{"type": "novel", "x": 1}, {"type": "text", "text": "a"}]}),
+            ),
+        ),
+        (
+            '{"role":"assistant","content":[{"type":"toolCall","id":"c","name":"n","arguments":null,"index":2}]}',
+            Message(
+                "assistant",
+                (tool_use("c", "n"),),
+                raw_metadata=raw_json(
+                    {"content": [{"type": "toolCall", "id": "c", "name": "n", "arguments": None, "index": 2}]}
+                ),
+            ),
+        ),
+        (
+            '{"role":"assistant","content":[],"provider":5,"usage":{"input":2,"output":1.0,"cost":0.25}}',
+            Message(
+                "assistant",
+                usage=Usage(2, 1, 0, 0, 3, 0.25),
+                raw_metadata=raw_json({"provider": 5, "usage": {"input": 2, "output": 1.0, "cost": 0.25}}),
+            ),
+        ),
+        (
+            '{"role":"bashExecution","command":"ls","exitCode":null,"cancelled":"no"}',
+            Message("bashExecution", bash=BashExecution("ls"), raw_metadata=raw_json({"cancelled": "no"})),
+        ),
+    ],
+)
+def test_messages_of_odd_shapes_are_read_and_nothing_of_them_is_dropped(body: str, message: Message) -> None:
+    found = known(f'{{"type":"message",{ENVELOPE},"message":{body}}}')
+    assert as_json(found) == as_json(entry(message))
+    again = pi.encode(found)
+    assert as_json(known(again)) == as_json(found)
+
+
+@pytest.mark.parametrize(
+    ("keys", "payload"),
+    [
+        ('"type":"compaction","summary":"S"', Compaction("S", None, 0)),
+        ('"type":"compaction","firstKeptEntryId":null,"tokensBefore":1.5', Compaction("", None, 1)),
+        ('"type":"branch_summary","summary":"S"', BranchSummary("S", "root")),
+        ('"type":"session_info"', SessionInfo("")),
+        ('"type":"session_info","name":"  a "', SessionInfo("a")),
+        ('"type":"thinking_level_change","thinkingLevel":null', ThinkingLevel("off")),
+        ('"type":"custom_message","customType":"x"', CustomMessage("x", (), False)),
+        ('"type":"custom_message","content":"c","display":true', CustomMessage("unknown", (text("c"),))),
+        ('"type":"label","targetId":"a","label":null,"new":1', Label("a")),
+        ('"type":"context_edit","targetId":"a","replacement":{"content":"e"}', ContextEdit("a", (text("e"),))),
+        ('"type":"usage","kind":"k"', UsageRecord("k", Usage())),
+    ],
+)
+def test_lines_that_miss_something_are_read_as_pi_reads_them(keys: str, payload: Payload) -> None:
+    assert known(f"{{{keys},{ENVELOPE}}}") == entry(payload)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"type":"brand_new",ENVELOPE,"x":1}',
+        '{"type":"message",ENVELOPE}',
+        '{"type":"message",ENVELOPE,"message":[]}',
+        '{"type":"message",ENVELOPE,"message":{"content":"no role"}}',
+        '{"type":"model_change",ENVELOPE,"provider":"p"}',
+        '{"type":"label",ENVELOPE}',
+        '{"type":"compaction",ENVELOPE,"summary":5}',
+        '{"type":"custom",ENVELOPE,"data":1}',
+        "{ENVELOPE}",
+    ],
+)
+def test_what_makes_no_sense_is_opaque_and_a_valid_parent(line: str) -> None:
+    found = opaque(line)
+    assert (found.id, found.parent_id, found.timestamp, found.seq) == ("0000000b", "0000000a", AT, 1)
+    assert found.value == json.loads(full(line))
+    assert found.type == json.loads(full(line)).get("type", "unknown")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"type":"message","message":{"role":"user","content":"no id"}}',
+        '{"type":"message","id":"","message":{"role":"user","content":"x"}}',
+        '{"type":"message","id":5,"message":{"role":"user","content":"x"}}',
+        '{"type":"session","version":3,"id":"01a1ffe4","timestamp":"2026-01-01T10:00:01.250Z"}',
+    ],
+)
+def test_what_has_no_id_of_an_entry_cannot_be_referred_to(line: str) -> None:
+    assert opaque(line).id is None
+
+
+@pytest.mark.parametrize("line", ["", "null", "5", "[]", '"x"', "{", '{"type":"message"', "\x00", "{}}", "[" * 100_000])
+def test_a_line_that_is_no_object_is_damaged(line: str) -> None:
+    assert pi.decode(line.encode(), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "time"),
+    [
+        ('"2026-01-01T12:00:01.25+02:00"', AT),
+        ('"2026-01-01T10:00:01.250"', AT),
+        (str(AT_MS), AT),
+        ('"yesterday"', EPOCH),
+        ('"0001-01-01T00:00:00+05:00"', EPOCH),
+        ("1e300", EPOCH),
+        ("null", EPOCH),
+        ("{}", EPOCH),
+    ],
+)
+def test_times_are_read_as_utc_or_are_the_epoch(written: str, time: datetime) -> None:
+    for keys in (
+        '"type":"label","targetId":"a"',
+        '"type":"message","message":{"role":"user","content":"x"}',
+        '"type":"new"',
+    ):
+        found = pi.decode(b'{%s,"id":"a","timestamp":%s}' % (keys.encode(), written.encode()), 1)
+        assert found is not None
+        assert found.timestamp == time
+        assert found.timestamp.tzinfo is UTC
+
+
+def test_a_parent_that_is_no_id_is_none() -> None:
+    assert known('{"type":"label","targetId":"a","id":"b","parentId":7,"timestamp":"x"}').parent_id is None
+
+
+def test_bytes_and_halves_of_characters_that_are_no_text_are_replaced() -> None:
+    line = (
+        b'{"type":"message","id":"b","timestamp":"2026-01-01T10:00:01.250Z","message":{"role":"user","content":"%s"}}'
+    )
+    for broken, mended in [
+        (b"a\xffb", "a\ufffdb"),
+        (b"a\\ud83db", "a\ufffdb"),
+        (b"\\uDE00\\\\ud83d", "\ufffd\\ud83d"),
+        (b"\\ud83d\\ude00", "😀"),
+    ]:
+        found = pi.decode(line % broken, 1)
+        assert isinstance(found, MessageEntry)
+        assert found.message.content == (text(mended),)
+
+
+def test_crlf_is_read() -> None:
+    assert known(LINES[0][0] + "\r") == entry(LINES[0][1])
+
+
+def test_another_programs_data_under_our_name_stays_what_it_is() -> None:
+    payload = Custom("treering.tool_execution", raw_json({"other": 1}))
+    assert known('{"type":"custom","customType":"treering.tool_execution","data":{"other":1},ENVELOPE}') == entry(
+        payload
+    )
+    foreign = '{"type":"label",ENVELOPE,"targetId":"a","treering":{"fields":{"target_id":5},"batch":"x"}}'
+    assert known(foreign) == entry(Label("a"))
+
+
+# -- what pi has no words for
+
+
+def test_what_the_line_cannot_say_stands_under_one_key() -> None:
+    batch = Batch("s", "b", 0, 2)
+    marked = entry(Label("0000000a", "x"), command_id="cmd", batch=batch)
+    line = json.loads(pi.encode(marked))
+    assert line["treering"] == {"command_id": "cmd", "batch": {"session": "s", "id": "b", "i": 0, "n": 2}}
+    assert known(pi.encode(marked)) == marked
+    unknown = json.dumps({**line, "type": "brand_new"})
+    assert (opaque(unknown).command_id, opaque(unknown).batch) == ("cmd", batch)
+
+
+@pytest.mark.parametrize(
+    ("payload", "fields"),
+    [
+        (Message("user", (text("x"),), duration_ms=2.5), {"duration_ms": 2.5}),
+        (Message("user", (tool_result("c", "out"),), tool_name="t"), {"role": "user"}),
+        (Message("tool", (tool_result("c", [text("out")]),), tool_name="t"), None),
+        (Message("tool", (tool_result("c", "out"),)), {"tool_name": None}),
+        (
+            Message("assistant", (text("x"),)),
+            {"model": None, "provider": None, "usage": None, "stop_reason": None},
+        ),
+        (
+            Message("user", (text("x"),), raw_metadata=raw_json({"role": "r", "x": 1})),
+            {"metadata": {"role": "r", "x": 1}},
+        ),
+        (Compaction("S", None, 1), {"first_kept_entry_id": None}),
+        (SessionInfo("n", status="done", raw_metadata=raw_json({"a": 1})), {"status": "done", "metadata": {"a": 1}}),
+        (UsageRecord("turn", Usage(1), messages=3), {"provider": None, "model": None, "messages": 3}),
+    ],
+)
+def test_fields_without_a_key_of_pis_are_read_back(payload: Payload, fields: Mapping[str, object] | None) -> None:
+    line = pi.encode(entry(payload))
+    if fields is not None:
+        assert json.loads(line)["treering"] == {"fields": fields}
+    assert as_json(known(line)) == as_json(entry(payload))
+
+
+@pytest.mark.parametrize(
+    ("payload", "custom_type"),
+    [
+        (ToolExecution("c1", "read", raw_json({"p": 1}), False, "no", 1, 2.5, 3, "m"), "treering.tool_execution"),
+        (SessionInfo(status="done", project="p"), "treering.session_info"),
+    ],
+)
+def test_entries_that_pi_has_no_type_for_are_custom_ones(payload: Payload, custom_type: str) -> None:
+    line = json.loads(pi.encode(entry(payload)))
+    assert (line["type"], line["customType"]) == ("custom", custom_type)
+    assert known(pi.encode(entry(payload))) == entry(payload)
+
+
+def test_what_pi_insists_on_is_always_written() -> None:
+    body = json.loads(line_of(Message("assistant", (tool_use("c", "n"),))))["message"]
+    assert body["usage"]["cost"]["total"] == 0
+    assert (body["provider"], body["model"], body["stopReason"]) == ("unknown", "unknown", "toolUse")
+    compaction = json.loads(line_of(Compaction("S", None, 1)))
+    assert compaction["firstKeptEntryId"] == compaction["id"]
+
+
+def test_a_name_is_brought_onto_one_line() -> None:
+    line = line_of(SessionInfo(" My\r\n\nname "))
+    assert json.loads(line)["name"] == "My name"
+    assert "treering" not in line
+
+
+def test_times_are_written_in_milliseconds_of_utc() -> None:
+    away = datetime(2026, 1, 1, 12, 0, 1, 250999, timezone(timedelta(hours=2)))
+    line = json.loads(line_of(Message("user", (text("x"),)), timestamp=away))
+    assert line["timestamp"] == "2026-01-01T10:00:01.250Z"
+    assert line["message"]["timestamp"] == AT_MS
+
+
+def test_free_json_over_several_lines_stays_on_one() -> None:
+    line = line_of(Custom("x", Raw(b'{\n  "a": 1.50\r\n}')))
+    assert line.count("\n") == 1
+    assert '"data":{"a":1.50}' in line
+
+
+@pytest.mark.parametrize(
+    ("payload", "fields", "said"),
+    [
+        (Label("a"), {"aside": True}, "does not become the leaf"),
+        (Message("user", (tool_result("a", "1"), tool_result("b", "2"))), {}, "one message per result"),
+        (Message("tool", (tool_result("a", "1"), tool_result("b", "2"))), {}, "append one for each"),
+        (Message("tool", (text("1"),)), {}, "append one for each"),
+        (Message("user", (image("https://x", "image/png", kind="url"),)), {}, "base64"),
+        (Message("bashExecution", (text("x"),)), {}, "in `bash`"),
+        (Custom("treering.tool_execution", raw_json({"tool_call_id": "a", "tool_name": "b"})), {}, "as another"),
+    ],
+)
+def test_what_pi_cannot_say_is_refused(payload: Payload, fields: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(DialectCannot, match=said):
+        pi.encode(entry(payload, **fields))
+
+
+@pytest.mark.parametrize(
+    ("payload", "path"),
+    [
+        (Message(5, (text("x"),)), r"\$\.message\.role"),  # type: ignore[arg-type]  # the point of the test
+        (Message("user", (text("x"),), raw_metadata=Raw(b"[]")), r"\$\.message\.metadata"),
+        (Label(""), r"\$\.label\.target_id"),
+        (Compaction("S", "a", -1), r"\$\.compaction\.tokens_before"),
+    ],
+)
+def test_fields_of_the_wrong_type_are_refused_with_their_path(payload: Payload, path: str) -> None:
+    with pytest.raises(InvalidEntry, match=path):
+        pi.encode(entry(payload))
+
+
+# -- headers
+
+PLACE = Where("x.jsonl", 1, 0)
+
+
+def test_a_header_goes_through_a_line_and_back() -> None:
+    header = Header(
+        id="s", version=3, timestamp=AT, cwd="/w", parent_session="/p.jsonl", parent_entry="e", key="k", title="t"
+    )
+    line = pi.encode_header(header)
+    assert line.startswith(
+        b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T10:00:01.250Z","cwd":"/w","parentSession":"/p.jsonl"'
+    )
+    assert PiDialect.decode_header(line[:-1], PLACE) == header
+    bare = Header(id="s", version=3, timestamp=AT)
+    assert pi.encode_header(bare) == b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T10:00:01.250Z"}\n'
+    assert PiDialect.decode_header(pi.encode_header(bare)[:-1], PLACE) == bare
+
+
+def test_a_header_without_a_version_is_of_the_first() -> None:
+    assert PiDialect.decode_header(b'{"type":"session","id":"s","timestamp":5,"cwd":7}', PLACE) == Header(
+        id="s", version=1, timestamp=EPOCH + timedelta(milliseconds=5)
+    )
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"[]", b'{"type":"title"}', b'{"type":"session","version":3,"id":5}', b'{"id":"s"}']
+)
+def test_other_lines_are_no_headers(line: bytes) -> None:
+    with pytest.raises(NotASession, match=r"x\.jsonl:1:0"):
+        PiDialect.decode_header(line, PLACE)
+
+
+def test_a_newer_version_is_refused() -> None:
+    with pytest.raises(UnsupportedVersion, match="version 4"):
+        PiDialect.decode_header(b'{"type":"session","version":4,"id":"s"}', PLACE)
+
+
+# -- the older versions
+
+OLD = b"""\
+{"type":"message","timestamp":"2025-11-20T23:33:01.550Z","message":{"role":"user","content":"a"}}
+{"type":"message","timesta
+{"type":"novel","timestamp":"2025-11-20T23:33:02.000Z","x":1}
+{"type":"session","id":"again"}
+{"type":"message","timestamp":"2025-11-20T23:33:03.000Z","message":{"role":"hookMessage","customType":"h","content":"b","display":true}}
+{"type":"compaction","timestamp":"2025-11-20T23:33:04.000Z","summary":"S","firstKeptEntryIndex":2,"tokensBefore":5}
+{"type":"compaction","timestamp":"2025-11-20T23:33:05.000Z","summary":"S","firstKeptEntryIndex":0,"tokensBefore":5}
+""".splitlines()
+OLD_HEADER = b'{"type":"session","id":"d703a1a9","timestamp":"2025-11-20T23:33:50.805Z","cwd":"/w","provider":"p"}'
+
+
+def old_dialect(header: bytes = OLD_HEADER) -> PiOldDialect:
+    return PiOldDialect(PiDialect.decode_header(header, PLACE))
+
+
+def read_all(dialect: Dialect, lines: list[bytes]) -> list[Entry | None]:
+    return [dialect.decode(line, seq) for seq, line in enumerate(lines, 1)]
+
+
+def test_lines_of_version_1_are_a_chain_around_what_is_no_entry() -> None:
+    first, torn, novel, header, hook, compaction, bare = read_all(old_dialect(), OLD)
+    assert torn is None
+    assert isinstance(header, OpaqueEntry)
+    assert header.id is None
+    assert first is not None
+    assert isinstance(novel, OpaqueEntry)
+    assert isinstance(hook, MessageEntry)
+    assert isinstance(compaction, CompactionEntry)
+    assert isinstance(bare, CompactionEntry)
+    assert first.parent_id is None
+    chain = [first, novel, hook, compaction, bare]
+    assert [each.parent_id for each in chain[1:]] == [each.id for each in chain[:-1]]
+    assert hook.message == Message("custom", (text("b"),), custom_type="h", display=True)
+    assert compaction.compaction.first_kept_entry_id == novel.id  # the header is record 0, the torn line is none
+    assert bare.compaction.first_kept_entry_id is None
+
+
+def test_lines_of_version_1_can_be_asked_for_in_any_order_once_they_were_seen() -> None:
+    dialect = old_dialect()
+    in_order = read_all(dialect, OLD)
+    for seq in random.Random(1).sample(range(1, len(OLD) + 1), len(OLD)):
+        assert dialect.decode(OLD[seq - 1], seq) == in_order[seq - 1]
+    assert read_all(old_dialect(), OLD) == in_order
+    assert read_all(old_dialect(OLD_HEADER.replace(b"d703a1a9", b"d703a1aa")), OLD) != in_order
+
+
+def test_ids_of_version_1_never_meet() -> None:
+    dialect = old_dialect()
+    found = [dialect.decode(b'{"type":"custom","customType":"x"}', seq) for seq in range(1, 20_000)]
+    ids = {each.id for each in found if each is not None and each.id}
+    assert len(ids) == 19_999
+    assert all(len(each) == 8 for each in ids)
+
+
+def test_a_migrated_file_reads_as_the_old_one() -> None:
+    reader, writer = old_dialect(), old_dialect()
+    migrated = [writer.migrated(line, seq) for seq, line in enumerate(OLD, 1)]
+    assert read_all(pi, [line[:-1] for line in migrated]) == read_all(reader, OLD)
+    assert migrated[1] == OLD[1] + b"\n"
+    assert json.loads(migrated[2]).items() >= {"x": 1}.items()
+    header = json.loads(writer.migrated_header(b"\xef\xbb\xbf\n" + OLD_HEADER + b"\r\n"))
+    assert header == {**json.loads(OLD_HEADER), "version": 3}
+
+
+def test_version_2_differs_in_one_name() -> None:
+    dialect = old_dialect(b'{"type":"session","version":2,"id":"s","timestamp":"2025-11-20T23:33:50.805Z"}')
+    plain, hook = (
+        b'{"type":"message",%s,"message":{"role":"%s","customType":"h","content":"b","display":true}}'
+        % (ENVELOPE.encode(), role)
+        for role in (b"user", b"hookMessage")
+    )
+    assert dialect.migrated(plain, 1) == plain + b"\n"
+    found = dialect.decode(hook, 2)
+    assert isinstance(found, MessageEntry)
+    assert found.message.role == "custom"
+    assert (found.id, found.parent_id) == ("0000000b", "0000000a")
+    assert pi.decode(dialect.migrated(hook, 2)[:-1], 2) == found
+
+
+def test_the_current_version_needs_no_migration() -> None:
+    assert pi.migrated(b"x", 1) == b"x\n"
+    assert pi.migrated_header(b"x\n") == b"x\n"
+
+
+# -- real files
+
+REAL = [
+    "v3_pi-0.73.1_all_entry_types.jsonl",
+    "v3_pi-0.87.1_all_entry_types.jsonl",
+    "v3_pi-1.5.2_all_entry_types.jsonl",
+    "v3_pi-1.5.2_system_context_edit_usage.jsonl",
+    "v1_large_session.jsonl",
+]
+
+
+def real_lines(shared_fixtures: Path, name: str) -> tuple[Dialect, list[bytes]]:
+    data = (shared_fixtures / "pi" / name).read_bytes()
+    found = detect(data, name)
+    return found.dialect, data[found.size :].splitlines()
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_line_of_a_real_file_is_known(shared_fixtures: Path, name: str) -> None:
+    dialect, lines = real_lines(shared_fixtures, name)
+    expected = json.loads((shared_fixtures / "pi" / "expected.json").read_bytes())[name]["0.73.1"]["entries"]
+    assert len(lines) == expected
+    seen: set[str | None] = {None}
+    for seq, line in enumerate(lines, 1):
+        each = known(line, dialect, seq)
+        assert each.parent_id in seen
+        assert each.id not in seen
+        seen.add(each.id)
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if "1.5.2" in name])
+def test_lines_that_pi_wrote_are_written_again_byte_for_byte(shared_fixtures: Path, name: str) -> None:
+    dialect, lines = real_lines(shared_fixtures, name)
+    assert [dialect.encode(known(line, dialect)) for line in lines] == [line + b"\n" for line in lines]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_entries_of_real_files_are_written_and_read_back(shared_fixtures: Path, name: str) -> None:
+    dialect, lines = real_lines(shared_fixtures, name)
+    for seq, line in enumerate(lines, 1):
+        found = known(line, dialect, seq)
+        again = known(pi.encode(found), seq=seq)
+        if isinstance(found, SessionInfoEntry):
+            found = replace(found, session_info=SessionInfo((found.session_info.name or "").replace("\n", " ")))
+        assert as_json(again) == as_json(found)
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_file_that_was_migrated_reads_as_before(shared_fixtures: Path, name: str) -> None:
+    dialect, lines = real_lines(shared_fixtures, name)
+    before = read_all(dialect, lines)
+    assert read_all(pi, [dialect.migrated(line, seq)[:-1] for seq, line in enumerate(lines, 1)]) == before
+
+
+# -- anything at all
+
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+words = names.filter(bool)
+counts = st.integers(0, 2**40)
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | names,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(
+    names
+    | st.sampled_from(["role", "content", "usage", "timestamp", "details", "command", "display", "summary", "api"]),
+    values,
+    max_size=3,
+)
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+raws = maybe(values.map(raw_json))
+metadata = maybe(objects.map(raw_json))
+usages = st.builds(Usage, counts, counts, counts, counts, counts, st.floats(0, 1e6))
+texts = st.builds(TextPart, st.builds(Text, names, maybe(names)))
+images = st.builds(image, names, names)
+calls = st.builds(
+    ToolUsePart,
+    st.builds(ToolUse, names, names, st.dictionaries(names, values, max_size=2).map(raw_json), maybe(names)),
+)
+thoughts = st.builds(ThinkingPart, st.builds(Thinking, names, maybe(names), st.booleans()))
+parts: st.SearchStrategy[tuple[Content, ...]] = st.lists(texts | images | calls | thoughts, max_size=3).map(tuple)
+answers = st.builds(tool_result, names, names | st.lists(texts | images, max_size=2), is_error=st.booleans()).map(
+    lambda answer: (answer,)
+)
+common: dict[str, st.SearchStrategy[Any]] = {
+    "model": maybe(names),
+    "provider": maybe(names),
+    "usage": maybe(usages),
+    "stop_reason": maybe(names),
+    "error": maybe(names),
+    "tool_name": maybe(names),
+    "duration_ms": maybe(st.floats(0, 1e9)),
+    "custom_type": maybe(names),
+    "display": maybe(st.booleans()),
+    "raw_metadata": metadata,
+}
+bashes = st.builds(
+    BashExecution, names, names, maybe(counts), st.booleans(), st.booleans(), maybe(names), st.booleans()
+)
+payloads: st.SearchStrategy[Payload] = st.one_of(
+    st.builds(
+        Message,
+        st.sampled_from(["user", "assistant", "system", "custom", "branchSummary", "compactionSummary"])
+        | words.filter("tool".__ne__),
+        parts,
+        bash=maybe(bashes),
+        **common,
+    ).filter(lambda message: message.role != "bashExecution"),
+    st.builds(Message, st.sampled_from(["tool", "user", "toolResult"]), answers, **common),
+    st.builds(Message, st.just("bashExecution"), parts, bash=bashes, **common),
+    st.builds(ModelChange, words.filter(lambda word: "/" not in word), words),
+    st.builds(ThinkingLevel, names),
+    st.builds(Label, words, maybe(names)),
+    st.builds(SessionInfo, maybe(names), maybe(names), maybe(names), maybe(names), maybe(names), metadata),
+    st.builds(Compaction, names, maybe(names), counts, raws, maybe(usages), st.booleans(), raws),
+    st.builds(BranchSummary, names, names, raws, maybe(usages), st.booleans()),
+    st.builds(Custom, words, raws),
+    st.builds(CustomMessage, words, parts, st.booleans(), raws),
+    st.builds(
+        ToolExecution, words, words, values.map(raw_json), st.booleans(), maybe(names), maybe(st.integers(-255, 255))
+    ),
+    st.builds(UsageRecord, words, usages, maybe(names), maybe(names), maybe(names), maybe(counts), metadata),
+    st.builds(ContextEdit, words, maybe(parts)),
+)
+times = st.datetimes(datetime(1970, 1, 1), datetime(9999, 12, 30), timezones=st.just(UTC))
+entries: st.SearchStrategy[KnownEntry] = st.builds(
+    entry,
+    payloads,
+    id=words,
+    parent_id=maybe(names),
+    timestamp=times,
+    command_id=maybe(names),
+    batch=maybe(st.builds(Batch, names, names, counts, counts)),
+)
+
+
+@pytest.mark.parametrize("dialect", [PiDialect(), OmpDialect()], ids=["pi", "omp"])
+@given(original=entries)
+def test_every_entry_is_read_back_as_it_was(dialect: Dialect, original: KnownEntry) -> None:
+    line = dialect.encode(original)
+    assert line.count(b"\n") == 1
+    in_ms = original.timestamp.replace(microsecond=original.timestamp.microsecond // 1000 * 1000)
+    expected: KnownEntry = replace(original, timestamp=in_ms)
+    if isinstance(expected, SessionInfoEntry) and expected.session_info.name is not None:
+        name = json.loads(line).get("name", json.loads(line).get("title"))
+        assert "\n" not in name
+        expected = replace(expected, session_info=replace(expected.session_info, name=name))
+    found = known(line[:-1], dialect)
+    assert as_json(found) == as_json(expected)
+    assert dialect.encode(found) == dialect.encode(expected) or as_json(
+        known(dialect.encode(found), dialect)
+    ) == as_json(expected)
+
+
+odd_values = values | st.sampled_from(["user", "a", [], {}, "2026-01-01T10:00:01.250Z", 10**400])
+odd_lines = st.dictionaries(
+    st.sampled_from(
+        [
+            "type",
+            "id",
+            "parentId",
+            "timestamp",
+            "message",
+            "summary",
+            "firstKeptEntryId",
+            "tokensBefore",
+            "targetId",
+            "label",
+            "name",
+            "data",
+            "customType",
+            "content",
+            "treering",
+            "thinkingLevel",
+            "provider",
+            "modelId",
+            "usage",
+            "kind",
+            "replacement",
+        ]
+    ),
+    odd_values
+    | st.dictionaries(
+        st.sampled_from(
+            [
+                "role",
+                "content",
+                "usage",
+                "timestamp",
+                "toolCallId",
+                "command",
+                "isError",
+                "summary",
+                "fields",
+                "batch",
+                "cost",
+            ]
+        ),
+        odd_values,
+    ),
+)
+
+
+@given(
+    kind=st.sampled_from(sorted({*PiDialect.types, *OmpDialect.types, "novel"})),
+    line=odd_lines,
+    role=st.sampled_from(["user", "assistant", "toolResult", "tool", "bashExecution", "custom", "x"]),
+)
+def test_no_object_at_all_makes_reading_raise(kind: str, line: dict[str, Any], role: str) -> None:
+    line = {"id": "a", **line, "type": kind}
+    if isinstance(line.get("message"), dict):
+        line["message"] = {"role": role, **line["message"]}
+    encoded = json.dumps(line).encode()
+    for dialect in (pi, OmpDialect(), old_dialect()):
+        found = dialect.decode(encoded, 1)
+        assert found is not None
+        if found.id is not None and not isinstance(found, OpaqueEntry):
+            as_json(found)
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_at_all_make_reading_raise(data: bytes) -> None:
+    for dialect in (pi, OmpDialect(), old_dialect()):
+        dialect.decode(data, 1)
+
+
+@given(st.data())
+def test_a_line_that_was_cut_never_raises(data: st.DataObject) -> None:
+    line = data.draw(st.sampled_from(LINES))[0].encode()
+    cut = data.draw(st.integers(0, len(line) - 1))
+    for dialect in (pi, OmpDialect(), old_dialect()):
+        assert dialect.decode(line[:cut], 1) is None
+
+
+def test_lines_of_real_files_that_were_cut_never_raise(shared_fixtures: Path) -> None:
+    chance = random.Random(1)
+    for name in REAL:
+        dialect, lines = real_lines(shared_fixtures, name)
+        for seq, line in enumerate(lines[:200], 1):
+            for _ in range(5):
+                assert dialect.decode(line[: chance.randrange(len(line))], seq) is None

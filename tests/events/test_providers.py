@@ -1,0 +1,600 @@
+"""Providers' messages become ours and ours theirs, and what both can say comes back equal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from treering.events.content import (
+    Content,
+    ImagePart,
+    Text,
+    TextPart,
+    Thinking,
+    ThinkingPart,
+    ToolUse,
+    ToolUsePart,
+    image,
+    raw_json,
+    text,
+    thinking,
+    tool_result,
+    tool_use,
+)
+from treering.events.entries import ROLES, BashExecution, Message, Usage
+from treering.events.errors import InvalidEntry
+from treering.events.providers.anthropic import AnthropicPrompt, from_anthropic, to_anthropic
+from treering.events.providers.google import GooglePrompt, from_google, to_google
+from treering.events.providers.openai import from_openai, to_openai
+from treering.events.providers.reading import Block
+from treering.events.providers.rendering import rendered
+from treering.testing import strategies
+
+
+def says(role: str, *content: Content, **fields: object) -> Message:
+    make: Any = Message
+    message: Message = make(role, content, **fields)
+    return message
+
+
+WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=16)
+NAMES = st.from_regex(r"[a-zA-Z_][a-zA-Z0-9_]{0,12}", fullmatch=True)
+IDS = st.from_regex(r"call_[a-zA-Z0-9]{1,8}", fullmatch=True)
+OBJECTS = st.dictionaries(WORDS, strategies.json_values(max_leaves=4), max_size=3)
+TEXTS = WORDS.map(text)
+CALLS = st.builds(tool_use, IDS, NAMES, OBJECTS)
+INLINE = st.builds(image, st.just("QUJD"), st.sampled_from(["image/png", "image/jpeg"]))
+LINKED = st.sampled_from(["png", "webp", "jpg"]).map(
+    lambda kind: image(f"https://a.example/b.{kind}", f"image/{kind.replace('jpg', 'jpeg')}", kind="url")
+)
+IMAGES = INLINE | LINKED | st.just(image("https://a.example/b", "image/*", kind="url"))
+SHOWN = st.lists(TEXTS | IMAGES, min_size=1, max_size=3)
+
+
+def message(role: str, *parts: SearchStrategy[Any], **fields: SearchStrategy[Any]) -> SearchStrategy[Message]:
+    """Messages whose content is the lists of parts that are drawn, one after the other."""
+    content = st.tuples(*parts).map(lambda drawn: tuple(part for each in drawn for part in each))
+    return st.builds(Message, st.just(role), content, **fields)
+
+
+# -- OpenAI
+
+OPENAI = st.one_of(
+    message("user", SHOWN),
+    message("system", st.lists(TEXTS, min_size=1, max_size=3)),
+    message("assistant", st.lists(TEXTS, max_size=2), st.lists(CALLS, min_size=1, max_size=2)),
+    message("assistant", st.lists(TEXTS, min_size=1, max_size=2), stop_reason=st.sampled_from([None, "refusal"])),
+    st.builds(
+        lambda call, body: says("tool", tool_result(call, body)), IDS, WORDS | st.lists(TEXTS, min_size=1, max_size=3)
+    ),
+)
+
+
+@given(OPENAI)
+def test_openai_gives_back_what_it_is_given(given_message: Message) -> None:
+    [written] = to_openai([given_message])
+    assert from_openai(json.loads(json.dumps(written))) == given_message
+
+
+@pytest.mark.feature("G-69")
+@pytest.mark.parametrize("role", ["user", "assistant", "system"])
+def test_openais_string_is_one_text_part(role: str) -> None:
+    assert from_openai({"role": role, "content": "Hello"}) == says(role, text("Hello"))
+
+
+@pytest.mark.feature("G-70")
+def test_openais_parts_are_text_parts() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert from_openai({"role": "user", "content": parts}) == says("user", text("a"), text("b"))
+
+
+def test_openais_images_come_inline_or_by_their_address() -> None:
+    urls = {
+        "data:image/png;base64,QUJD": image("QUJD", "image/png"),
+        "data:image/svg+xml,%3Csvg/%3E": image("data:image/svg+xml,%3Csvg/%3E", "image/svg+xml", kind="url"),
+        "https://a.example/b.JPG?size=1#top": image("https://a.example/b.JPG?size=1#top", "image/jpeg", kind="url"),
+        "https://a.example/b": image("https://a.example/b", "image/*", kind="url"),
+    }
+    for url, part in urls.items():
+        for spelled in ({"url": url, "detail": "low"}, url):
+            given_message = {"role": "user", "content": [{"type": "image_url", "image_url": spelled}]}
+            assert from_openai(given_message) == says("user", part)
+        assert to_openai([says("user", part)])[0]["content"] == [{"type": "image_url", "image_url": {"url": url}}]
+
+
+@pytest.mark.parametrize("arguments", ['{"path": "main.go"}', {"path": "main.go"}, '{\n  "path": "main.go"\n}'])
+@pytest.mark.parametrize("content", [None, ""])
+def test_openais_calls_have_their_arguments_as_a_string_or_an_object(arguments: object, content: str | None) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": arguments}}
+    found = from_openai({"role": "assistant", "content": content, "tool_calls": [call], "refusal": None, "audio": None})
+    assert found == says("assistant", tool_use("c1", "read_file", {"path": "main.go"}))
+    assert to_openai([found]) == [
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "read_file", "arguments": '{"path":"main.go"}'},
+                }
+            ],
+        }
+    ]
+
+
+def test_openais_call_without_arguments() -> None:
+    for function in ({"name": "ls", "arguments": ""}, {"name": "ls"}):
+        call = {"id": "c1", "type": "function", "function": function}
+        assert from_openai({"role": "assistant", "tool_calls": [call]}) == says("assistant", tool_use("c1", "ls"))
+
+
+def test_openais_tool_developer_refusal_and_reasoning() -> None:
+    answer = {"role": "tool", "tool_call_id": "c1", "content": "done"}
+    assert from_openai(answer) == says("tool", tool_result("c1", "done"))
+    assert from_openai({**answer, "name": "ls"}).tool_name == "ls"
+    assert from_openai({"role": "developer", "content": "Be brief."}) == says("system", text("Be brief."))
+    refused = says("assistant", text("No."), stop_reason="refusal")
+    assert from_openai({"role": "assistant", "content": None, "refusal": "No."}) == refused
+    part = {"type": "refusal", "refusal": "No."}
+    assert from_openai({"role": "assistant", "content": [part]}) == refused
+    assert to_openai([refused]) == [{"role": "assistant", "content": [part]}]
+    for key in ("reasoning_content", "reasoning"):
+        found = from_openai({"role": "assistant", "content": "Hi", key: "hm"})
+        assert found == says("assistant", thinking("hm"), text("Hi"))
+        assert to_openai([found]) == [{"role": "assistant", "content": "Hi"}]
+
+
+def test_openais_results_come_right_after_the_calls_and_their_images_after_them() -> None:
+    shot = image("QUJD", "image/png")
+    written = to_openai(
+        [
+            says("assistant", text("I drew."), tool_use("c1", "shot"), tool_use("c2", "ls"), shot),
+            says("tool", tool_result("c1", [shot])),
+            says("user", tool_result("c2", [text("a"), shot]), text("And?")),
+            says("user", text("Go on.")),
+        ]
+    )
+    assert [block["role"] for block in written] == ["assistant", "tool", "tool", "user", "user", "user"]
+    assert [block["content"] for block in written[1:3]] == ["(The result is an image, which follows.)", "a"]
+    assert [block["content"] for block in written if block["role"] == "user"][::2] == ["And?", "Go on."]
+    shown: Any = written[4]["content"]
+    assert [part["type"] for part in shown] == ["text", "image_url", "image_url", "image_url"]
+    assert to_openai([says("assistant", shot)])[-1]["role"] == "user"
+
+
+# -- Anthropic
+
+SIGNED = st.builds(lambda content, signature: thinking(content, signature=signature), st.text(), WORDS)
+REDACTED = WORDS.map(lambda data: ThinkingPart(Thinking("", data, redacted=True)))
+RESULTS = st.builds(tool_result, IDS, st.text() | SHOWN, is_error=st.booleans())
+ANTHROPIC = st.one_of(
+    message("user", SHOWN),
+    message("assistant", st.lists(TEXTS | CALLS | SIGNED | REDACTED, min_size=1, max_size=4)),
+    message("tool", st.lists(RESULTS, min_size=1, max_size=3)),
+    message("user", st.lists(RESULTS, min_size=1, max_size=2), SHOWN),
+)
+
+
+@given(ANTHROPIC)
+def test_anthropic_gives_back_what_it_is_given(given_message: Message) -> None:
+    system, [written] = to_anthropic([given_message])
+    assert system == []
+    assert from_anthropic(json.loads(json.dumps(written))) == given_message
+
+
+@given(message("system", st.lists(TEXTS, min_size=1, max_size=3)))
+def test_anthropics_system_stands_apart_and_comes_back(given_message: Message) -> None:
+    prompt = to_anthropic([given_message])
+    assert prompt.messages == []
+    assert from_anthropic({"role": "system", "content": prompt.system}) == given_message
+
+
+@pytest.mark.feature("G-71")
+def test_anthropics_blocks_are_text_parts() -> None:
+    blocks = [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}}]
+    assert from_anthropic({"role": "user", "content": blocks}) == says("user", text("a"), text("b"))
+    assert from_anthropic({"role": "user", "content": "a"}) == says("user", text("a"))
+
+
+def test_anthropics_whole_answer() -> None:
+    answer = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude",
+        "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "s"},
+            {"type": "redacted_thinking", "data": "xyz"},
+            {"type": "text", "text": "Hi", "citations": None},
+            {"type": "tool_use", "id": "t1", "name": "ls", "input": {}},
+        ],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": 1,
+            "output_tokens": 2,
+            "cache_read_input_tokens": 3,
+            "cache_creation_input_tokens": None,
+            "service_tier": "standard",
+        },
+    }
+    found = from_anthropic(answer)
+    assert found == says(
+        "assistant",
+        thinking("hm", signature="s"),
+        ThinkingPart(Thinking("", "xyz", redacted=True)),
+        text("Hi"),
+        tool_use("t1", "ls"),
+        model="claude",
+        stop_reason="tool_use",
+        usage=Usage(1, 2, 3, 0, 6),
+    )
+    assert to_anthropic([found]).messages[0]["content"] == [
+        {"type": "thinking", "thinking": "hm", "signature": "s"},
+        {"type": "redacted_thinking", "data": "xyz"},
+        {"type": "text", "text": "Hi"},
+        {"type": "tool_use", "id": "t1", "name": "ls", "input": {}},
+    ]
+
+
+def test_anthropics_tool_result_has_a_string_a_list_or_nothing() -> None:
+    spelled: list[tuple[object, str | list[TextPart]]] = [
+        ("a", "a"),
+        ([{"type": "text", "text": "a"}], [text("a")]),
+        ([], ""),
+        (None, ""),
+    ]
+    for content, body in spelled:
+        block = {"type": "tool_result", "tool_use_id": "t1", "content": content, "is_error": True}
+        found = from_anthropic({"role": "user", "content": [block]})
+        assert found == says("tool", tool_result("t1", body, is_error=True))
+    assert from_anthropic({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1"}]}) == says(
+        "tool", tool_result("t1")
+    )
+
+
+def test_anthropics_roles_take_turns_and_results_come_first() -> None:
+    shot = image("https://a.example/b.png", "image/png", kind="url")
+    prompt = to_anthropic(
+        [
+            says("system", text("Be brief.")),
+            says("user", text("a")),
+            says("user", text("b"), text("")),
+            says("assistant", thinking("unsigned"), tool_use("t1", "ls"), shot),
+            says("user", text("Wait,")),
+            says("tool", tool_result("t1", "x")),
+            says("branchSummary", text("They tried.")),
+            says("assistant", thinking("unsigned")),
+            says("system", text("Still.")),
+            says("user", text("c")),
+        ]
+    )
+    assert prompt == AnthropicPrompt(
+        [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Still."}],
+        [
+            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}]},
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": "t1", "content": "x"},
+                    {"type": "image", "source": {"type": "url", "url": "https://a.example/b.png"}},
+                    {"type": "text", "text": "Wait,"},
+                    {
+                        "type": "text",
+                        "text": "The following is a summary of a branch that this conversation came back from:\n\n"
+                        "<summary>\nThey tried.</summary>",
+                    },
+                    {"type": "text", "text": "c"},
+                ],
+            },
+        ],
+    )
+    assert [turn["role"] for turn in to_anthropic([says("assistant", text("a"), shot)]).messages] == [
+        "assistant",
+        "user",
+    ]
+
+
+# -- Google
+
+SIGNATURES = st.none() | WORDS
+GOOGLE_TEXTS = st.builds(lambda content, signature: TextPart(Text(content, signature)), WORDS, SIGNATURES)
+GOOGLE_THOUGHTS = st.builds(lambda content, signature: thinking(content, signature=signature), st.text(), WORDS)
+GOOGLE_CALLS = st.builds(
+    lambda id, name, args, signature: ToolUsePart(ToolUse(id, name, raw_json(args), signature)),
+    IDS,
+    NAMES,
+    OBJECTS,
+    SIGNATURES,
+)
+ANSWERS = st.builds(tool_result, IDS, st.text(), is_error=st.booleans())
+GOOGLE = st.one_of(
+    message("user", st.lists(GOOGLE_TEXTS | IMAGES, min_size=1, max_size=3)),
+    message("assistant", st.lists(GOOGLE_TEXTS | GOOGLE_CALLS | GOOGLE_THOUGHTS | IMAGES, min_size=1, max_size=4)),
+    message("tool", st.lists(ANSWERS, min_size=2, max_size=3)),
+    message("tool", st.lists(ANSWERS, min_size=1, max_size=1), tool_name=NAMES),
+)
+
+
+@given(GOOGLE)
+def test_google_gives_back_what_it_is_given(given_message: Message) -> None:
+    instruction, [written] = to_google([given_message])
+    assert instruction is None
+    assert from_google(written) == given_message
+    assert from_google(camel(written)) == given_message
+
+
+def camel(value: object, key: str = "") -> Any:  # noqa: ANN401
+    """Spell the keys of a content as JSON from the interface has them, but for those of arguments and answers."""
+    if isinstance(value, list):
+        return [camel(each) for each in value]
+    if not isinstance(value, dict) or key in {"args", "response"}:
+        return value
+    spelled = {name: "".join([name.split("_")[0], *(part.title() for part in name.split("_")[1:])]) for name in value}
+    return {spelled[name]: camel(each, name) for name, each in value.items()}
+
+
+@given(message("system", st.lists(TEXTS, min_size=1, max_size=3)))
+def test_googles_instruction_stands_apart_and_comes_back(given_message: Message) -> None:
+    prompt = to_google([given_message])
+    assert prompt.contents == []
+    assert prompt.system_instruction is not None
+    assert from_google({"role": "system", **prompt.system_instruction}) == given_message
+
+
+@pytest.mark.feature("G-72")
+def test_googles_text_parts_are_text_parts() -> None:
+    parts = [{"text": "a"}, {"text": "b"}]
+    assert from_google({"role": "user", "parts": parts}) == says("user", text("a"), text("b"))
+    assert from_google({"role": "model", "parts": parts}) == says("assistant", text("a"), text("b"))
+    assert from_google({"parts": parts}).role == "user"
+
+
+@pytest.mark.feature("G-73")
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"inline_data": {"mime_type": "image/png", "data": "QUJD"}},
+        {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
+    ],
+)
+def test_googles_inline_data_is_an_image(part: dict[str, object]) -> None:
+    assert from_google({"role": "user", "parts": [part]}) == says("user", image("QUJD", "image/png"))
+
+
+def test_googles_files_are_images_by_their_address() -> None:
+    for file in (
+        {"file_data": {"file_uri": "gs://b/c.png", "mime_type": "image/png"}},
+        {"fileData": {"fileUri": "gs://b/c.png"}},
+    ):
+        found = from_google({"parts": [file]})
+        assert found == says("user", image("gs://b/c.png", "image/png", kind="url"))
+
+
+def test_googles_calls_without_ids_pair_with_their_responses() -> None:
+    calls = [{"functionCall": {"name": name, "args": {"userName": 1}}} for name in ("a.b", "c", "a.b")]
+    answers = [{"functionResponse": {"name": name, "response": {"output": "x"}}} for name in ("c", "a.b", "a.b")]
+    called = from_google({"role": "model", "parts": calls}, prefix="turn3")
+    answered = from_google({"role": "function", "parts": answers}, prefix="turn3")
+    assert called == says(
+        "assistant",
+        tool_use("turn3_a_b_1", "a.b", {"userName": 1}),
+        tool_use("turn3_c_1", "c", {"userName": 1}),
+        tool_use("turn3_a_b_2", "a.b", {"userName": 1}),
+    )
+    assert answered == says("tool", *(tool_result(name, "x") for name in ("turn3_c_1", "turn3_a_b_1", "turn3_a_b_2")))
+    contents = to_google([called, answered]).contents
+    parts: Any = contents[1]["parts"]
+    assert [part["function_response"]["name"] for part in parts] == ["c", "a.b", "a.b"]
+
+
+@pytest.mark.parametrize(
+    ("response", "content", "is_error"),
+    [
+        ({"output": "x"}, "x", False),
+        ({"error": "x"}, "x", True),
+        ({"output": {"deep": [1]}}, '{"output":{"deep":[1]}}', False),
+        ({"result": "x"}, '{"result":"x"}', False),
+        ({"output": "x", "error": "y"}, '{"output":"x","error":"y"}', False),
+        ({}, "", False),
+        (None, "", False),
+    ],
+)
+def test_googles_responses(response: object, content: str, is_error: bool) -> None:
+    part = {"function_response": {"id": "c1", "name": "ls", "response": response}}
+    found = from_google({"role": "user", "parts": [part]})
+    assert found == says("tool", tool_result("c1", content, is_error=is_error), tool_name="ls")
+
+
+def test_googles_roles_take_turns_and_responses_come_together() -> None:
+    shot = image("QUJD", "image/png")
+    prompt = to_google(
+        [
+            says("system", text("Be brief.")),
+            says("assistant", tool_use("c1", "ls"), ThinkingPart(Thinking("", "x", redacted=True)), shot),
+            says("tool", tool_result("c1", [text("a"), shot])),
+            says("tool", tool_result("c2", "b"), tool_name="cat"),
+            says("tool", tool_result("c3", "b")),
+            says("assistant"),
+            says("user", text("Go on.")),
+        ]
+    )
+    shown: Block = {"inline_data": {"mime_type": "image/png", "data": "QUJD"}}
+    assert prompt == GooglePrompt(
+        {"parts": [{"text": "Be brief."}]},
+        [
+            {"role": "model", "parts": [{"function_call": {"id": "c1", "name": "ls", "args": {}}}, shown]},
+            {
+                "role": "user",
+                "parts": [
+                    {"function_response": {"id": "c1", "name": "ls", "response": {"output": "a"}}},
+                    {"function_response": {"id": "c2", "name": "cat", "response": {"output": "b"}}},
+                    {"function_response": {"id": "c3", "name": "c3", "response": {"output": "b"}}},
+                    {"text": "Go on."},
+                    shown,
+                ],
+            },
+        ],
+    )
+
+
+# -- what cannot be kept
+
+
+Reader = Callable[[Mapping[str, object]], Message]
+FILE = {"type": "document", "source": {"type": "text", "data": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("read", "given_message", "place"),
+    [
+        (
+            from_openai,
+            {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "input_audio"}]},
+            "$.content[1]",
+        ),
+        (from_openai, {"role": "user", "content": [{"type": "file", "file": {}}]}, "$.content[0]"),
+        (from_openai, {"role": "user", "content": 7}, "$.content"),
+        (from_openai, {"role": "user", "content": [{"type": "text"}]}, "$.content[0]"),
+        (from_openai, {"role": "assistant", "audio": {"id": "a"}}, "$.audio"),
+        (from_openai, {"role": "assistant", "function_call": {"name": "ls"}}, "$.function_call"),
+        (from_openai, {"role": "assistant", "tool_calls": [{"id": "c", "type": "custom"}]}, "$.tool_calls[0]"),
+        (from_openai, {"role": "function", "content": "x"}, "$.role"),
+        (from_openai, {"role": "tool", "content": "x"}, "$.tool_call_id"),
+        (from_openai, {"content": "x"}, "`role`"),
+        (from_anthropic, {"role": "user", "content": [FILE]}, "$.content[0]"),
+        (
+            from_anthropic,
+            {"role": "user", "content": [{"type": "image", "source": {"type": "file"}}]},
+            "$.content[0].source",
+        ),
+        (
+            from_anthropic,
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": ["x", FILE]}]},
+            "$.content[0].content[0]",
+        ),
+        (from_anthropic, {"role": "assistant", "content": [{"type": "server_tool_use"}]}, "$.content[0]"),
+        (from_anthropic, {"role": "tool", "content": []}, "$.role"),
+        (from_anthropic, {"role": "user"}, "`content`"),
+        (from_google, {"parts": [{"text": "a"}, {"executable_code": {"code": "1"}}]}, "$.parts[1]"),
+        (
+            from_google,
+            {"parts": [{"inlineData": {"mimeType": "audio/wav", "data": "x"}}]},
+            "$.parts[0].inline_data.mime_type",
+        ),
+        (
+            from_google,
+            {"parts": [{"fileData": {"mimeType": "video/mp4", "fileUri": "u"}}]},
+            "$.parts[0].file_data.mime_type",
+        ),
+        (from_google, {"parts": [{"text": "a", "functionCall": {"name": "ls"}}]}, "$.parts[0]"),
+        (from_google, {"parts": [{}]}, "$.parts[0]"),
+        (from_google, {"role": "assistant", "parts": []}, "$.role"),
+        (from_google, {"role": "user"}, "`parts`"),
+    ],
+)
+def test_what_a_message_cannot_hold_is_refused_with_its_place(read: Reader, given_message: Any, place: str) -> None:  # noqa: ANN401
+    with pytest.raises(InvalidEntry) as caught:
+        read(given_message)
+    assert place in str(caught.value)
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', '{"a":NaN}', "[" * 100_000])
+def test_arguments_that_are_no_object_are_refused_with_their_place(arguments: str) -> None:
+    calls = [{"id": "c", "type": "function", "function": {"name": "ls", "arguments": arguments}}]
+    with pytest.raises(InvalidEntry, match=r"at `\$\.tool_calls\[0\]\.function\.arguments`"):
+        from_openai({"role": "assistant", "tool_calls": calls})
+
+
+# -- messages that no provider has a role for
+
+
+def told(given_message: Message) -> str:
+    found = rendered(given_message)
+    assert found is not None
+    assert found.role == "user"
+    [part] = found.content
+    assert isinstance(part, TextPart)
+    return part.text.content
+
+
+def ran(command: str, output: str = "", **fields: object) -> Message:
+    make: Any = BashExecution
+    return says("bashExecution", bash=make(command, output, **fields))
+
+
+def test_summaries_are_told_as_pi_tells_them() -> None:
+    assert told(says("branchSummary", text("They tried."))) == (
+        "The following is a summary of a branch that this conversation came back from:\n\n"
+        "<summary>\nThey tried.</summary>"
+    )
+    assert told(says("compactionSummary", text("They met."), text("They left."))) == (
+        "The conversation history before this point was compacted into the following summary:\n\n"
+        "<summary>\nThey met.\nThey left.\n</summary>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("execution", "expected"),
+    [
+        (ran("ls", "a\nb"), "Ran `ls`\n```\na\nb\n```"),
+        (ran("true"), "Ran `true`\n(no output)"),
+        (ran("false", exit_code=1), "Ran `false`\n(no output)\n\nCommand exited with code 1"),
+        (ran("ls", "a", exit_code=0), "Ran `ls`\n```\na\n```"),
+        (ran("sleep 9", exit_code=130, cancelled=True), "Ran `sleep 9`\n(no output)\n\n(command cancelled)"),
+        (
+            ran("yes", "y", exit_code=2, truncated=True, full_output_path="/tmp/o"),
+            "Ran `yes`\n```\ny\n```\n\nCommand exited with code 2\n\n[Output truncated. Full output: /tmp/o]",
+        ),
+        (ran("yes", "y", truncated=True), "Ran `yes`\n```\ny\n```"),
+        (ran("yes", "y", full_output_path="/tmp/o"), "Ran `yes`\n```\ny\n```"),
+        (says("bashExecution", text("as it is")), "as it is"),
+    ],
+)
+def test_executions_are_told_as_pi_tells_them(execution: Message, expected: str) -> None:
+    assert told(execution) == expected
+
+
+def test_what_is_kept_from_the_model_is_not_told() -> None:
+    assert rendered(ran("env", "SECRET=1", exclude_from_context=True)) is None
+    assert rendered(says("somebodys", text("a"))) is None
+
+
+def test_messages_that_providers_know_are_told_as_they_are() -> None:
+    for role in ("user", "assistant", "tool", "system"):
+        given_message = says(role, text("a"))
+        assert rendered(given_message) is given_message
+
+
+def test_an_extensions_message_and_a_summarys_image_are_told() -> None:
+    shot = image("QUJD", "image/png")
+    assert rendered(says("custom", text("a"), shot, custom_type="mine")) == says("user", text("a"), shot)
+    found = rendered(says("branchSummary", shot, text("a")))
+    assert found is not None
+    assert isinstance(found.content[1], ImagePart)
+
+
+@given(st.lists(strategies.messages(), max_size=6))
+def test_any_messages_can_be_told_to_any_provider(messages: Sequence[Message]) -> None:
+    assert {message.role for message in messages} <= ROLES
+    openai, anthropic, google = to_openai(messages), to_anthropic(messages), to_google(messages)
+    json.dumps([openai, anthropic, google])
+    for block in openai:
+        from_openai(block)
+    for turn in anthropic.messages:
+        from_anthropic(turn)
+    for content in google.contents:
+        from_google(content)
+    for turns in ([turn["role"] for turn in anthropic.messages], [turn["role"] for turn in google.contents]):
+        assert all(one != other for one, other in pairwise(turns))
+    secret = [message for message in messages if message.bash and message.bash.exclude_from_context]
+    assert to_openai(secret) == []

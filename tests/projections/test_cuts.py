@@ -1,0 +1,218 @@
+"""Safe cuts: a call and its results stay together, whatever else is cut."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from treering.events.content import Content, ToolResultPart, ToolUsePart, text, tool_result, tool_use
+from treering.events.entries import (
+    BranchSummary,
+    Compaction,
+    Custom,
+    Entry,
+    Header,
+    MessageEntry,
+    ModelChange,
+    Payload,
+    ThinkingLevel,
+    ToolExecution,
+    entry_class,
+    message,
+)
+from treering.events.index import LogIndex
+from treering.projections.context import Context, boundary, build, plan
+from treering.projections.cuts import find_safe_cut, safe_cuts, stable_cuts, unsafe_reason
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+USER = message("user", "go on")
+ANSWER = message("assistant", "done")
+EVENT = ModelChange("maker", "m")
+
+
+def calls(*call_ids: str) -> Payload:
+    return message("assistant", [text("let me see"), *(tool_use(each, "read") for each in call_ids)])
+
+
+def results(*call_ids: str, role: str = "tool") -> Payload:
+    return message(role, [tool_result(each, "here") for each in call_ids])
+
+
+def path(*payloads: Payload) -> list[Entry]:
+    entries: list[Entry] = []
+    for seq, payload in enumerate(payloads, 1):
+        made: Any = entry_class(payload)
+        body = {made.type: payload}
+        parent_id = f"e{seq - 1}" if seq > 1 else None
+        entries.append(made(id=f"e{seq}", parent_id=parent_id, timestamp=START, seq=seq, **body))
+    return entries
+
+
+def one(entry: Entry) -> int:
+    return 1
+
+
+@pytest.mark.feature("G-111", "G-113")
+def test_a_path_may_be_cut_before_users_and_before_what_is_no_message() -> None:
+    entries = path(EVENT, USER, ThinkingLevel("low"), ANSWER, Custom("x"), message("system", "rules"), USER)
+    assert safe_cuts(entries) == stable_cuts(entries) == [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.feature("G-112")
+def test_before_an_assistant_with_calls_is_no_stable_cut_and_a_cut_moves_on_from_there() -> None:
+    entries = path(USER, ANSWER, USER, calls("a"), results("a"), ANSWER, USER)
+    assert stable_cuts(entries) == [0, 1, 2, 5, 6]
+    assert find_safe_cut(entries, 4, one) == "e6"
+    assert [find_safe_cut(entries, keep, one) for keep in (1, 2, 3, 5)] == ["e7", "e6", "e6", "e3"]
+
+
+def test_a_turn_is_taken_up_in_its_middle_only_where_nothing_else_fits() -> None:
+    entries = path(USER, calls("a"), results("a"), calls("b"), results("b"), calls("c"), results("c"))
+    assert (stable_cuts(entries), safe_cuts(entries)) == ([0], [0, 1, 3, 5])
+    assert [find_safe_cut(entries, keep, one) for keep in (2, 3, 4, 5, 6)] == ["e6", "e6", "e4", "e4", "e2"]
+
+
+@pytest.mark.feature("U-9")
+def test_a_batch_of_parallel_calls_is_kept_whole_or_not_at_all() -> None:
+    entries = path(
+        USER, calls("a", "b", "c"), results("b"), EVENT, results("a"), ToolExecution("a", "read"), results("c"), USER
+    )
+    assert safe_cuts(entries) == [0, 1, 7]
+    assert [find_safe_cut(entries, keep, one) for keep in range(1, 8)] == ["e8"] * 7
+    for position in range(2, 7):
+        assert "without the call" in (unsafe_reason(entries, position) or "")
+        assert unsafe_reason(entries[position:]) is not None
+    assert unsafe_reason(entries[1:]) is unsafe_reason(entries[7:]) is None
+
+
+def test_results_in_a_users_message_belong_to_their_calls_too() -> None:
+    entries = path(USER, calls("a", "b"), results("a", "b", role="user"), USER)
+    assert safe_cuts(entries) == [0, 1, 3]
+
+
+def test_call_ids_may_be_used_again() -> None:
+    entries = path(USER, calls("0"), results("0"), USER, calls("0"), results("0"), USER)
+    assert safe_cuts(entries) == [0, 1, 3, 4, 6]
+
+
+def test_while_calls_wait_for_results_no_cut_is_safe() -> None:
+    for tail in ([calls("a")], [calls("a", "b"), results("a")], [calls("a"), EVENT], [calls("a"), USER]):
+        entries = path(USER, ANSWER, USER, *tail)
+        assert safe_cuts(entries) == []
+        assert find_safe_cut(entries, 1, one) is None
+        assert "still waits" in (unsafe_reason(entries) or "")
+        assert "still waits" in (unsafe_reason(entries, len(entries)) or "")
+
+
+def test_a_call_that_was_never_answered_does_not_block_the_session_for_ever() -> None:
+    entries = path(USER, calls("lost", "a"), results("a"), USER, ANSWER, USER)
+    assert safe_cuts(entries) == [0, 3, 4, 5]
+    late = path(USER, calls("lost"), USER, ANSWER, results("lost"), USER)
+    assert safe_cuts(late) == [0, 1, 5]
+
+
+def test_a_result_without_a_call_is_never_kept() -> None:
+    entries = path(USER, results("stray"), USER)
+    assert safe_cuts(entries) == [2]
+    assert "'stray'" in (unsafe_reason(entries) or "")
+
+
+@pytest.mark.feature("G-114")
+def test_find_safe_cut_keeps_about_what_is_asked_for_or_says_that_it_cannot() -> None:
+    entries = path(*[USER, ANSWER] * 10)
+    assert find_safe_cut(entries, 5, one) == "e16"
+    assert find_safe_cut(entries, 20, one) is None
+    assert find_safe_cut(entries, 0, one) == "e20"
+    assert find_safe_cut([], 5, one) is None
+    assert find_safe_cut(path(USER, calls("a"), results("a")), 1, one) == "e2"
+    assert find_safe_cut(path(calls("a"), results("a")), 1, one) is None
+    for keep in range(25):
+        chosen = find_safe_cut(entries, keep, one)
+        assert chosen is None or unsafe_reason(entries, [entry.id for entry in entries].index(chosen)) is None
+
+
+def random_payload(rng: random.Random, waiting: list[str]) -> Payload:
+    """Go on with a conversation: answer what waits, in any order and number, or say something else."""
+    if waiting:
+        if rng.random() < 0.3:
+            beside: list[Payload] = [EVENT, Custom("x"), ToolExecution(waiting[0], "read")]
+            return rng.choice(beside)
+        now = rng.sample(waiting, rng.randint(1, len(waiting)))
+        for each in now:
+            waiting.remove(each)
+        return results(*now, role=rng.choice(["tool", "user"]))
+    if rng.random() < 0.4:
+        waiting.extend(rng.sample(["a", "b", "c", "d"], rng.randint(1, 4)))
+        return calls(*waiting)
+    others: list[Payload] = [USER, ANSWER, EVENT, BranchSummary("side", "e1"), message("system", "rules")]
+    return rng.choice(others)
+
+
+def pairs_are_whole(parts: Sequence[Content]) -> bool:
+    open_calls: list[str] = []
+    for part in parts:
+        if isinstance(part, ToolUsePart):
+            open_calls.append(part.tool_use.id)
+        elif isinstance(part, ToolResultPart):
+            if part.tool_result.tool_use_id not in open_calls:
+                return False
+            open_calls.remove(part.tool_result.tool_use_id)
+    return not open_calls
+
+
+def parts_of(entries: Sequence[Entry]) -> list[Content]:
+    return [part for entry in entries if isinstance(entry, MessageEntry) for part in entry.message.content]
+
+
+def test_a_cut_is_safe_exactly_where_no_pair_is_parted() -> None:
+    for seed in range(300):
+        rng, waiting = random.Random(seed), list[str]()
+        entries = path(*(random_payload(rng, waiting) for _ in range(rng.randint(1, 30))))
+        cuts = safe_cuts(entries)
+        for position, entry in enumerate(entries):
+            whole = pairs_are_whole(parts_of(entries[position:])) and not waiting
+            assert (unsafe_reason(entries, position) is None) == whole, (seed, position)
+            is_tool = isinstance(entry, MessageEntry) and entry.message.role == "tool"
+            assert (position in cuts) == (whole and not is_tool), (seed, position)
+
+
+def context_of(index: LogIndex, entries: dict[int, Entry]) -> Context:
+    end = boundary(index, index.leaf)
+    chosen = plan(index, index.leaf, entries.get(end))
+    return build(index, chosen, entries)
+
+
+@pytest.mark.feature("G-110")
+def test_no_context_after_safe_cuts_holds_half_a_pair() -> None:
+    compacted = 0
+    for seed in range(300):
+        rng, index = random.Random(seed), LogIndex(Header(id="s", version=1, timestamp=START))
+        entries: dict[int, Entry] = {}
+        waiting: list[str] = []
+        for seq in range(1, 80):
+            way = [entries[each] for each in index.path(index.leaf)]
+            kept = find_safe_cut(way, rng.randint(0, 12), one) if rng.random() < 0.2 else None
+            payload = Compaction("sum", kept, 9) if kept else random_payload(rng, waiting)
+            made: Any = entry_class(payload)
+            body = {made.type: payload}
+            entry: Entry = made(id=f"e{seq}", parent_id=index.leaf_id, timestamp=START, seq=seq, **body)
+            entries[seq] = entry
+            index.fold(entry)
+            if not waiting:
+                shown = context_of(index, entries)
+                assert pairs_are_whole([part for each in shown.messages for part in each.content]), (seed, seq)
+                compacted += bool(kept)
+                if rng.random() < 0.1:
+                    index.move_leaf(rng.choice(quiet_places(index, entries)))
+    assert compacted > 1_000
+
+
+def quiet_places(index: LogIndex, entries: dict[int, Entry]) -> list[int]:
+    """The entries after which no call waits: a person branches from there."""
+    paths = {seq: [entries[each] for each in index.path(seq)] for seq in range(index.head + 1)}
+    return [seq for seq, way in paths.items() if pairs_are_whole(parts_of(way))]

@@ -1,0 +1,103 @@
+"""The row of a session in a listing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from treering.events.content import image, text
+from treering.events.entries import Entry, Header, Payload, SessionInfo, entry_class, message
+from treering.events.index import LogIndex
+from treering.projections.summary import SessionSummary, preview, summarize
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HEADER = Header(id="s", version=1, timestamp=START, cwd="/work", parent_session="parent", key="telegram:1")
+
+
+def row(*payloads: Payload, header: Header = HEADER) -> SessionSummary:
+    index, entries = LogIndex(header), {0: None} | dict(enumerate(made(*payloads), 1))
+    for entry in entries.values():
+        if entry is not None:
+            index.fold(entry)
+    return summarize(index, entries[index.first_user], ref="a/s", dialect="native", path="/sessions/s.jsonl")
+
+
+def made(*payloads: Payload) -> list[Entry]:
+    entries = []
+    for seq, payload in enumerate(payloads, 1):
+        kind: Any = entry_class(payload)
+        body = {kind.type: payload}
+        entries.append(kind(id=f"e{seq}", parent_id=None, timestamp=START + timedelta(hours=seq), seq=seq, **body))
+    return entries
+
+
+def test_a_row_tells_what_the_log_holds() -> None:
+    summary = row(
+        message("system", "rules"),
+        message("user", "Fix\n  the bug"),
+        message("assistant", "done"),
+        message("user", "thanks"),
+        message("tool", ()),
+        SessionInfo(name=" Bug hunt ", status="archived"),
+    )
+    assert summary == SessionSummary(
+        id="s",
+        ref="a/s",
+        path="/sessions/s.jsonl",
+        key="telegram:1",
+        name="Bug hunt",
+        created=START,
+        modified=START + timedelta(hours=4),
+        message_count=5,
+        user_count=2,
+        assistant_count=1,
+        parent_session="parent",
+        cwd="/work",
+        first_message="Fix the bug",
+        dialect="native",
+        status="archived",
+    )
+
+
+def test_a_session_without_messages_has_the_headers_time_and_no_preview() -> None:
+    summary = row(SessionInfo(description="nothing yet"))
+    assert (summary.created, summary.modified) == (START, START)
+    assert (summary.message_count, summary.first_message, summary.name, summary.status) == (0, "", None, "active")
+
+
+@pytest.mark.parametrize(
+    ("names", "name"),
+    [([], "Automatic"), (["Mine"], "Mine"), (["Mine", ""], None), (["Mine", "Yours"], "Yours"), (["  "], None)],
+)
+def test_a_name_that_a_person_set_outranks_the_automatic_title(names: list[str], name: str | None) -> None:
+    titled = replace(HEADER, title="Automatic")
+    assert row(*(SessionInfo(name=each) for each in names), header=titled).name == name
+
+
+def test_a_first_message_of_images_alone_has_no_preview() -> None:
+    assert row(message("user", [image("aGk=", "image/png")])).first_message == ""
+    assert row(message("user", [image("aGk=", "image/png"), text("what is"), text("this?")])).first_message == (
+        "what is this?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("short", "short"),
+        ("  a \t b\n\nc ", "a b c"),
+        ("exactly10!", "exactly10!"),
+        ("more than ten", "more than…"),
+        ("", ""),
+        ("123456789e\u0301x", "123456789…"),
+        ("12345678e\u0301xy", "12345678…"),
+        ("1234567👩\u200d👩\u200d👧xy", "1234567…"),
+        ("12345678👍\U0001f3fdxy", "12345678…"),
+        ("x" + " " * 200 + "y", "x…"),
+    ],
+)
+def test_a_preview_is_one_line_that_tears_no_character_apart(said: str, shown: str) -> None:
+    assert preview(said, 10) == shown
