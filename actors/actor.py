@@ -159,13 +159,21 @@ class SessionActor:
                 return done
             request = done
         mail = Mail(request)
+        await self._send(mail)
+        return await mail.reply()
+
+    async def _send(self, mail: Mail) -> None:
+        """Put a command into the mailbox, waiting while it is full, and see that somebody serves it."""
         if self._sender is None:
             self._sender, self._receiver = anyio.create_memory_object_stream[Mail](self._runtime.limits.mailbox_max)
+        await checkpoint_if_cancelled()
+        try:
+            self._sender.send_nowait(mail)
+        except anyio.WouldBlock:
+            await self._sender.send(mail)
         if not self._serving:
             self._serving = True
             self._runtime.spawn(self._serve)
-        await self._sender.send(mail)
-        return await mail.reply()
 
     async def _give_turn(self) -> None:
         """Let the event loop have its turn when inline commands have run for long enough."""

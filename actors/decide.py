@@ -110,14 +110,8 @@ def wanted(draft: Draft, command: Append) -> Sequence[int]:
             return found
     seqs: list[int] = []
     for payload in command.payloads:
-        if isinstance(payload, Compaction) and payload.first_kept_entry_id is not None:
-            first = draft.find(payload.first_kept_entry_id)
-            base = _parent_seq(draft, command)
-            seq = base
-            while seq >= first > 0:
-                if seq <= draft.index.head:
-                    seqs.append(seq)
-                seq = draft.parent(seq)
+        if isinstance(payload, Compaction):
+            seqs.extend(seq for seq in _compacted(draft, command, payload) if seq <= draft.index.head)
         elif isinstance(payload, ContextEdit):
             target = draft.find(payload.target_id)
             if 0 < target <= draft.index.head:
@@ -263,26 +257,33 @@ def _checked(draft: Draft, command: Append, payload: Payload, entries: Entries, 
 
 
 def _check_compaction(draft: Draft, command: Append, payload: Compaction, entries: Entries) -> None:
-    first_id = payload.first_kept_entry_id
-    if first_id is None:
-        return
-    first = draft.find(first_id)
-    if not first:
-        raise EntryNotFound(first_id)
     base = _parent_seq(draft, command)
-    if not draft.is_ancestor(first, base):
-        raise UnsafeCut(f"entry {first_id!r} is not on the path that is compacted: keep from an entry of that path")
-    kept: list[Entry] = []
-    seq = base
-    while seq >= first:
-        entry = entries.get(seq)
-        if entry is not None:
-            kept.append(entry)
-        seq = draft.parent(seq)
-    kept.reverse()
-    reason = unsafe_reason(kept)
+    first = base + 1
+    first_id = payload.first_kept_entry_id
+    if first_id is not None:
+        first = draft.find(first_id)
+        if not first:
+            raise EntryNotFound(first_id)
+        if not draft.is_ancestor(first, base):
+            raise UnsafeCut(f"entry {first_id!r} is not on the path that is compacted: keep from an entry of that path")
+    seqs = [seq for seq in _compacted(draft, command, payload) if entries.get(seq) is not None]
+    path = [entry for seq in seqs if (entry := entries[seq]) is not None]
+    reason = unsafe_reason(path, sum(seq < first for seq in seqs))
     if reason is not None:
         raise UnsafeCut(f"{reason}: ask `find_safe_cut` for an entry to keep from")
+
+
+def _compacted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
+    """Return the ordinals of the path that is compacted, as far up as a context or the kept range reaches."""
+    seq = _parent_seq(draft, command)
+    first = draft.find(payload.first_kept_entry_id) if payload.first_kept_entry_id is not None else seq
+    top = min(first, draft.index.boundaries[min(seq, draft.index.head)])
+    found: list[int] = []
+    while seq > 0 and seq >= top:
+        found.append(seq)
+        seq = draft.parent(seq)
+    found.reverse()
+    return found
 
 
 def _check_edit(draft: Draft, command: Append, payload: ContextEdit, entries: Entries) -> None:

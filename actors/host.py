@@ -10,7 +10,6 @@ was accepted, lets every session go, and releases every lock.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -94,7 +93,6 @@ class SessionHost:
         self._clock = clock
         self._new_id = new_id
         self._offload = offload
-        self._exits = contextlib.AsyncExitStack()
         self._group: TaskGroup | None = None
         self._core: HostCore | None = None
         self._listing: Listing | None = None
@@ -103,7 +101,8 @@ class SessionHost:
     # -- opening and closing
 
     async def __aenter__(self) -> Self:
-        self._group = await self._exits.enter_async_context(anyio.create_task_group())
+        self._group = anyio.create_task_group()
+        await self._group.__aenter__()
         owner = f"{socket.gethostname()}:{os.getpid()}:{self._new_id()}"
         runtime = Runtime(
             store=self._store,
@@ -124,18 +123,20 @@ class SessionHost:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> bool:
         assert self._group is not None
         _hosts.discard(self)
         with anyio.CancelScope(shield=True):
             await self.core.registry.drain()
             await self._store.aclose()
         self._group.cancel_scope.cancel()
-        swallowed = await self._exits.__aexit__(kind, error, trace)
+        # The program's own error passes as it is; only a cancellation is the task group's to judge.
+        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+        ended = (kind, error, trace) if cancelled else (None, None, None)
+        swallowed = await self._group.__aexit__(*ended)
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
-        return swallowed
-
+        return bool(swallowed) and cancelled
     def _spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None
         self._group.start_soon(run)

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
 
-from msgspec import Raw
-
+from ..events.content import raw_json
 from ..events.dialects.base import Dialect
 from ..events.entries import Entry, Header, OpaqueEntry
 from ..events.errors import NotLive, SessionNotFound
@@ -40,7 +39,7 @@ class OpenLog:
         feed: What subscribers share, while there are any.
     """
 
-    __slots__ = ("_number", "_runtime", "dialect", "feed", "generation", "index", "ref", "snapshot_at")
+    __slots__ = ("_number", "_runtime", "_withheld", "dialect", "feed", "generation", "index", "ref", "snapshot_at")
 
     def __init__(self, runtime: Runtime, ref: Ref, header: Header, dialect: Dialect, generation: str) -> None:
         self._runtime = runtime
@@ -51,6 +50,7 @@ class OpenLog:
         self.generation = generation
         self.feed: Feed | None = None
         self.snapshot_at = 0
+        self._withheld: dict[int, tuple[Entry | None, int]] = {}
 
     @classmethod
     def peek(cls, runtime: Runtime, ref: Ref, birth: Header | None) -> tuple[LogIndex, str]:
@@ -69,21 +69,21 @@ class OpenLog:
         if not isinstance(store, LocalStore):
             raise NotLive(f"session {ref!r} is passivated and its store is remote: await `refresh` first")
         try:
-            opening = store.open_now(ref)
+            look = store.peek(ref)
         except SessionNotFound:
             if birth is None:
                 raise
             return LogIndex(birth), ""
-        log = cls(runtime, ref, opening.header, opening.dialect, opening.head.generation)
-        snapshot, leaf = store.load_now(ref, "index"), store.load_now(ref, "leaf")
+        log = cls(runtime, ref, look.opening.header, look.opening.dialect, look.opening.head.generation)
+        snapshot = look.load("index")
         if snapshot is not None:
             log.restore(snapshot)
         more = True
         while more:
-            page = store.read_now(ref, log.generation, log.index.seen)
+            page = look.read(log.index.seen)
             more = page.more and bool(page.lines)
             log._fold_page(page)
-        log.restore_leaf(leaf)
+        log.restore_leaf(look.load("leaf"))
         return log.index, log.generation
 
     @property
@@ -152,8 +152,7 @@ class OpenLog:
             if entry is None:
                 self._warn_damaged(seq, line)
             fold(entry)
-            if self.feed is not None and entry is not None and entry.id is not None:
-                self.feed.publish(EntryAdded(entry, self.index.leaf), len(line))
+            self._publish(seq, entry, len(line))
         self.index.ids.settle(above=RECENT_MAX)
 
     def _warn_damaged(self, seq: int, line: bytes) -> None:
@@ -165,8 +164,19 @@ class OpenLog:
         """Take in an entry that was just written here."""
         self.index.fold(entry)
         self._runtime.bodies.put(self._number, entry.seq, entry, size)
-        if self.feed is not None:
-            self.feed.publish(EntryAdded(entry, self.index.leaf), size)
+        self._publish(entry.seq, entry, size)
+
+    def _publish(self, seq: int, entry: Entry | None, size: int) -> None:
+        """Tell the subscribers of the lines that became visible: a batch's when it is whole, or torn for good."""
+        if self.feed is None:
+            self._withheld.clear()
+            return
+        self._withheld[seq] = (entry, size)
+        for each in sorted(seq for seq in self._withheld if seq <= self.index.head):
+            held, length = self._withheld.pop(each)
+            shown = self._shown(each, held)
+            if shown is not None:
+                self.feed.publish(EntryAdded(shown, self.index.leaf), length)
 
     # -- reading
 
@@ -185,7 +195,7 @@ class OpenLog:
             part = missing[start : start + _BODIES_AT_ONCE]
             lines = await self._runtime.store.bodies(self.ref, self.generation, part)
             for seq, line in zip(part, lines, strict=True):
-                entry = self._shown(seq, self.dialect.decode(line, seq), line)
+                entry = self._shown(seq, self.dialect.decode(line, seq))
                 cache.put(self._number, seq, entry, len(line))
                 found[seq] = entry
         return found
@@ -203,7 +213,7 @@ class OpenLog:
         page = await self._runtime.store.read(self.ref, self.generation, after, through=through)
         shown: list[Entry] = []
         for seq, line in enumerate(page.lines, page.first):
-            entry = self._shown(seq, self.dialect.decode(line, seq), line)
+            entry = self._shown(seq, self.dialect.decode(line, seq))
             if entry is not None:
                 shown.append(entry)
         return shown, page.last if page.lines else through
@@ -215,16 +225,18 @@ class OpenLog:
             for entry in shown:
                 yield entry
 
-    def _shown(self, seq: int, entry: Entry | None, line: bytes) -> Entry | None:
-        """Show a line of a batch that was never completed as an opaque entry."""
-        if entry is None or seq > self.index.head or self.index.kinds[seq] != Kind.ABORTED:
+    def _shown(self, seq: int, entry: Entry | None) -> Entry | None:
+        """Show a line of a batch that was never completed as an opaque entry, and no line that has no id."""
+        if entry is None or entry.id is None:
+            return None
+        if seq > self.index.head or self.index.kinds[seq] != Kind.ABORTED:
             return entry
         return OpaqueEntry(
             type=entry.type,
             id=entry.id,
             parent_id=entry.parent_id,
             timestamp=entry.timestamp,
-            raw=Raw(line),
+            raw=entry.raw if isinstance(entry, OpaqueEntry) else raw_json(entry),
             seq=seq,
             aside=entry.aside,
             batch=entry.batch,

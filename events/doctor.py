@@ -25,7 +25,7 @@ from .dialects.base import Dialect
 from .dialects.detect import Detected, detect, header_size
 from .disk import Disk, OsDisk
 from .entries import ENTRY_TYPES, EPOCH, Entry, Header, OpaqueEntry
-from .errors import NotASession, TreeringError, UnsupportedVersion, Where
+from .errors import LogError, UnsupportedVersion, Where
 from .ids import RECENT_MAX, Ids
 from .index import CYCLE, LogIndex
 from .kinds import Kind
@@ -165,7 +165,7 @@ def _examined(disk: Disk, fd: int, path: str) -> list[Finding]:
         return [Finding(path, None, None, "empty", "note", "the file is empty, which is a new session")]
     try:
         detected, block = _head(disk, fd, path, size)
-    except TreeringError as error:
+    except LogError as error:
         return [_headless(path, error)]
     patient = _Patient(path, detected, block)
     for start, line in _lines(disk, fd, detected.size, size):
@@ -173,9 +173,9 @@ def _examined(disk: Disk, fd: int, path: str) -> list[Finding]:
     return patient.findings()
 
 
-def _headless(path: str, error: TreeringError) -> Finding:
+def _headless(path: str, error: LogError) -> Finding:
     where = error.where or Where(path)
-    code = {NotASession: "no_header", UnsupportedVersion: "unsupported_version"}.get(type(error), "unreadable")
+    code = "unsupported_version" if isinstance(error, UnsupportedVersion) else "no_header"
     return Finding(path, where.line or 1, where.byte or 0, code, "error", error.message)
 
 
@@ -268,7 +268,9 @@ class _Patient:
             self._add_torn(start, len(line))
             return
         if not ended:
-            self._add(self._line, start, "no_newline", "note", "the last line has no newline; the next append writes it")
+            self._add(
+                self._line, start, "no_newline", "note", "the last line has no newline; the next append writes it"
+            )
         if entry is None:
             self._add(self._line, start, "not_json", "error", f"{len(line)} bytes that are no JSON object; skipped")
         else:
@@ -304,7 +306,9 @@ class _Patient:
             self._check_id(entry, entry.id, start, seq)
         if entry.timestamp != EPOCH:
             if entry.timestamp < self._time:
-                what = f"the time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
+                what = (
+                    f"the time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
+                )
                 self._add(self._line, start, "time_backwards", "note", what, entry.id)
             self._time = entry.timestamp
         if self._dialect.name == "native":
@@ -369,7 +373,9 @@ class _Patient:
                 what = f"the parent {parent_id!r} comes only in line {self._numbers[later]}: the path begins here"
                 self._add_at(seq, "parent_later", "error", what)
             else:
-                self._add_at(seq, "parent_missing", "error", f"the parent {parent_id!r} is missing: the path begins here")
+                self._add_at(
+                    seq, "parent_missing", "error", f"the parent {parent_id!r} is missing: the path begins here"
+                )
 
     def _look_at_batches(self) -> None:
         index, first = self._index, 0
@@ -382,7 +388,9 @@ class _Patient:
                 self._add_at(first, "batch_incomplete", "warning", what)
                 first = 0
         if index.seen > index.head:
-            what = f"the file ends in {_counted(index.seen - index.head, 'line')} of an incomplete atomic batch; withheld"
+            what = (
+                f"the file ends in {_counted(index.seen - index.head, 'line')} of an incomplete atomic batch; withheld"
+            )
             self._add_at(index.head + 1, "batch_incomplete", "warning", what)
 
     def _look_at_line_ends(self) -> None:

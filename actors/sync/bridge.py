@@ -131,6 +131,8 @@ class Bridge:
             anyio.run(self._serve, started, backend=self._backend, backend_options=self._backend_options)
         except BaseException as error:  # noqa: BLE001 -- the thread that waits gets it, whatever it is
             self._closed = True
-            (self._ended if started.done() else started).set_exception(error)
-        else:
-            self._ended.set_result(None)
+            if started.done():
+                self._ended.set_exception(error)
+                return
+            started.set_exception(error)
+        self._ended.set_result(None)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from ...events.content import ContentLike, ImagePart, TextPart
 from ...events.entries import Entry, Header, Message, Payload, Usage
@@ -23,8 +22,6 @@ from .subscriptions import SyncEntrySubscription, SyncSubscription
 
 V = TypeVar("V")
 C = TypeVar("C")
-
-_ENTRIES_AT_ONCE = 256
 
 
 class SyncSession:
@@ -319,19 +316,15 @@ class SyncSession:
         """See `Session.iter_entries`; what is appended meanwhile is left out."""
         through = self.cursor.seq
 
-        async def some() -> list[Entry]:
-            found: list[Entry] = []
-            iterator = self.twin.iter_entries(after, custom_type=custom_type)
-            async with aclosing(cast("AsyncGenerator[Entry]", iterator)) as entries:
-                async for entry in entries:
-                    if entry.seq > through or len(found) == _ENTRIES_AT_ONCE:
-                        break
-                    found.append(entry)
-            return found
+        async def page() -> tuple[list[Entry], int]:
+            return await (await self.twin.log()).page(after, through)
 
-        while found := self._bridge.wait(some):
-            yield from found
-            after = found[-1].seq
+        while after < through:
+            entries, after = self._bridge.wait(page)
+            for entry in entries:
+                payload = getattr(entry, entry.type, None)
+                if custom_type is None or getattr(payload, "custom_type", None) == custom_type:
+                    yield entry
 
     def context(self, leaf_id: str | None = None) -> Context:
         """See `Session.context`."""

@@ -249,22 +249,35 @@ class Store(Protocol):
         ...
 
 
-@runtime_checkable
-class LocalStore(Protocol):
-    """What a store on this machine can do without waiting, in the sense of the methods of `Store` without `_now`.
+class Peek(Protocol):
+    """A log that is looked at once, without waiting."""
 
-    A session that was let go answers reads of its index through these; a store without them makes such a read an error
-    that says to take the session up first.
-    """
-
-    def open_now(self, ref: Ref) -> Opening:
+    @property
+    def opening(self) -> Opening:
         """See `Store.open`."""
         ...
 
-    def load_now(self, ref: Ref, kind: BlobKind) -> Blob | None:
+    def load(self, kind: BlobKind) -> Blob | None:
         """See `Store.load`."""
         ...
 
-    def read_now(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+    def read(self, after: int) -> Page:
         """See `Store.read`."""
+        ...
+
+
+@runtime_checkable
+class LocalStore(Protocol):
+    """A store on this machine, which can be looked into without waiting.
+
+    Reads of the index of a session that was let go are answered through this; in a store without it, such a read is an
+    error that says to take the session up first.
+    """
+
+    def peek(self, ref: Ref) -> Peek:
+        """Look at a log at once.
+
+        Raises:
+            SessionNotFound: There is no such log.
+        """
         ...

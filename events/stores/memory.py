@@ -27,6 +27,7 @@ from ..errors import (
     SessionNotFound,
 )
 from .base import Append, Blob, BlobKind, Committed, Cursor, Fenced, Lease, LogInfo, Opening, Outcome, Page, Ref
+from .lines import check_lines
 
 PAGE = 1024 * 1024
 """How many bytes of lines a page holds, where it holds more than one."""
@@ -54,6 +55,39 @@ class _Log:
     @property
     def head(self) -> Cursor:
         return Cursor(self.generation, len(self.lines))
+
+
+def _page(log: _Log, after: int, through: int | None) -> Page:
+    end = len(log.lines)
+    last = end if through is None else min(through, end)
+    lines: list[bytes] = []
+    size = 0
+    for index in range(after, last):
+        line = log.lines[index]
+        size += len(line) + 1
+        if lines and size > PAGE:
+            break
+        lines.append(line)
+    return Page(after + 1, lines, after + len(lines) < end)
+
+
+class MemoryPeek:
+    """One look at a log in memory."""
+
+    def __init__(self, log: _Log) -> None:
+        assert log.header is not None
+        assert log.dialect is not None
+        self._log = log
+        self.opening = Opening(log.header, log.dialect, log.head)
+
+    def load(self, kind: BlobKind) -> Blob | None:
+        """Return what is kept beside the log; see `Store.load`."""
+        blob = self._log.beside.get(kind)
+        return None if blob is None or (kind == "leaf" and blob.head != self._log.head) else blob
+
+    def read(self, after: int) -> Page:
+        """Read the next page of lines; see `Store.read`."""
+        return _page(self._log, after, None)
 
 
 class Shelf:
@@ -147,7 +181,7 @@ class MemoryStore:
         if log is None:
             there = self._shelf.logs.get(append.lease.ref)
             return Fenced(_NOWHERE, append.lease.epoch) if there is None else Fenced(there.head, there.epoch)
-        _check_lines(append.lines)
+        check_lines(append.lines)
         if append.expected_head != log.head:
             return Fenced(log.head, log.epoch)
         if log.header is None:
@@ -177,7 +211,7 @@ class MemoryStore:
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         """Append to logs; see `Store.append`."""
         for each in appends:
-            _check_lines(each.lines)
+            check_lines(each.lines)
         outcomes = [self.try_append(each) for each in appends]
         await cancel_shielded_checkpoint()
         return outcomes
@@ -195,20 +229,13 @@ class MemoryStore:
         assert log.dialect is not None
         return Opening(log.header, log.dialect, log.head)
 
+    def peek(self, ref: Ref) -> MemoryPeek:
+        """Look at a log without waiting; see `LocalStore.peek`."""
+        return MemoryPeek(self._found(ref))
+
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page; see `Store.read`."""
-        log = self._same(ref, generation)
-        end = len(log.lines)
-        last = end if through is None else min(through, end)
-        lines: list[bytes] = []
-        size = 0
-        for index in range(after, last):
-            line = log.lines[index]
-            size += len(line) + 1
-            if lines and size > PAGE:
-                break
-            lines.append(line)
-        return Page(after + 1, lines, after + len(lines) < end)
+        return _page(self._same(ref, generation), after, through)
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """Read single lines; see `Store.bodies`.
@@ -280,7 +307,7 @@ class MemoryStore:
             InvalidInput: The header is none, or a line is not whole.
         """
         log = self._must_hold(lease)
-        _check_lines(lines)
+        check_lines(lines)
         self._begin(log, lease.ref, header, dialect)
         log.beside = {}
         self._extend(log, lines)
@@ -326,8 +353,3 @@ class MemoryStore:
         for log in self._shelf.logs.values():
             if log.lease is not None and log.lease[0] is self:
                 log.lease = None
-
-
-def _check_lines(lines: Sequence[bytes]) -> None:
-    if any(line.find(b"\n") != len(line) - 1 or line.isspace() for line in lines):
-        raise InvalidInput("what is appended has to be whole lines, each with its newline, and none blank")

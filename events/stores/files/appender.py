@@ -16,6 +16,7 @@ from anyio.lowlevel import cancel_shielded_checkpoint
 from ...disk import Disk
 from ...errors import AppendInDoubt, InvalidInput, LogReplaced
 from ..base import Append, Fenced, InDoubt, Lease, Outcome
+from ..lines import check_lines
 from . import writer
 from .handles import Handles
 from .log import NOWHERE, Log
@@ -76,9 +77,7 @@ class Appender:
         log = self._owned.get(lease.ref)
         if log is None or (log.lease is not lease and self._logs.held(lease) is None):
             return self._fenced(lease)
-        for line in append.lines:
-            if line.find(b"\n") != len(line) - 1 or (line[0] <= 32 and line.isspace()):
-                raise InvalidInput("what is appended has to be whole lines, each with its newline, and none blank")
+        check_lines(append.lines)
         if log.busy or not self._inline or log.doubt is not None:
             return None
         if append.expected_head != log.head:
@@ -122,6 +121,8 @@ class Appender:
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         """Append to logs; see `Store.append`."""
+        for each in appends:
+            check_lines(each.lines)
         outcomes = [self.try_append(each) for each in appends]
         late = [number for number, outcome in enumerate(outcomes) if outcome is None]
         if late:

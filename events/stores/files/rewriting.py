@@ -9,6 +9,7 @@ from contextlib import suppress
 from ...disk import Disk
 from ...errors import Conflict, InvalidInput
 from ..base import Cursor
+from ..lines import check_lines
 from .beside import LEAF_SUFFIX, open_temporary, write_all
 from .log import Log
 from .table import CHUNK
@@ -22,8 +23,9 @@ def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
         InvalidInput: The header or a line is not whole.
         OSError: It cannot be written; what is there is as it was.
     """
-    if not header.endswith(b"\n") or any(line.find(b"\n") != len(line) - 1 or line.isspace() for line in lines):
-        raise InvalidInput("what is put has to be whole lines, each with its newline, and none blank")
+    if not header.endswith(b"\n"):
+        raise InvalidInput("the header block that is put has to end with its newline")
+    check_lines(lines)
     _check(disk, log)
     folder = os.path.dirname(log.path)
     disk.make_directory(folder)

@@ -49,6 +49,7 @@ from .log import Log
 from .logs import Logs
 from .mounts import is_slow_device
 from .names import Names
+from .peek import FilePeek
 from .private_locks import locks_of
 from .rewriting import put
 from .syncer import Syncer
@@ -249,6 +250,11 @@ class FileStore:
         if log.header is None or log.dialect is None:
             raise self._logs.not_found(ref)
         return Opening(log.header, log.dialect, log.head)
+
+    def peek(self, ref: Ref) -> FilePeek:
+        """Look at a log without waiting; see `LocalStore.peek`."""
+        self._logs.check_open()
+        return FilePeek(self._disk, ref, self.path_of(ref))
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page; see `Store.read`."""

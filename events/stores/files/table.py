@@ -18,6 +18,7 @@ CHUNK = 1024 * 1024
 """How much of a file is read at a time."""
 
 _CLOSING = 64
+_SPACE = 32
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -45,23 +46,21 @@ class Table:
     def grow(self, disk: Disk, fd: int, stop: int) -> None:
         """Take in the lines that end between what was scanned and an offset."""
         self.close_end()
-        ends, offset = self.ends, self.scanned
-        end, blank = offset, True
+        ends, offset, blank = self.ends, self.scanned, True
         while offset < stop:
             chunk = disk.pread(fd, min(CHUNK, stop - offset), offset)
             if not chunk:
                 return  # it was shortened meanwhile, which is found out elsewhere
-            offset += len(chunk)
-            *whole, rest = chunk.split(b"\n")
-            for part in whole:
-                end += len(part) + 1
-                if not blank or (part and not part.isspace()):
-                    ends.append(end)
+            at = 0
+            while (newline := chunk.find(b"\n", at)) >= 0:
+                if not blank or chunk[at] > _SPACE or _has_text(chunk, at, newline):
+                    ends.append(offset + newline + 1)
+                at = newline + 1
                 blank = True
-            if whole:
-                self.scanned = end
-            end += len(rest)
-            blank = blank and (not rest or rest.isspace())
+            offset += len(chunk)
+            if at:
+                self.scanned = offset - len(chunk) + at
+            blank = blank and not _has_text(chunk, at, len(chunk))
 
     def take_end(self, disk: Disk, fd: int, size: int) -> None:
         """Count what stands after the last newline as a line, if it is whole."""
@@ -109,6 +108,11 @@ class Table:
             return None
         before, newline, line = data.rpartition(b"\n") if b"\n" in data else (b"", b"", data)
         return [line] if not newline or before.isspace() or not before else None
+
+
+def _has_text(chunk: bytes, start: int, stop: int) -> bool:
+    """Tell whether there is more than whitespace between two positions."""
+    return start < stop and (chunk[start] > _SPACE or not chunk[start:stop].isspace())
 
 
 def is_whole(disk: Disk, fd: int, start: int, stop: int) -> bool:

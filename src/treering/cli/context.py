@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from textwrap import indent
 
 import click
 
 from ..projections.context import Context, to_json
 from .opening import find_leaf, json_option, leaf_option, opened, session_file, warn
-from .output import clean, console, echo_json, run
-from .telling import part_text, short
-
-_STYLES = {"user": "bold cyan", "assistant": "bold green", "tool": "bold yellow"}
+from .output import clean, echo_json, echo_lines, run
+from .telling import colored, part_text, short
 
 
 @click.command()
@@ -39,19 +38,15 @@ async def _context(file: str, leaf: str | None, as_json: bool) -> None:
     if as_json:
         echo_json(to_json(found))
     else:
-        _show(found)
+        echo_lines(_lines(found))
 
 
-def _show(found: Context) -> None:
-    from rich.text import Text
-
-    out = console()
+def _lines(found: Context) -> Iterator[str]:
     model = f"{found.model.provider}/{found.model.model_id}" if found.model else "no model"
     head = f"session {found.session_id}, leaf {short(found.leaf_id)}, {model}, thinking {found.thinking_level}"
-    out.print(Text(clean(head), style="dim"))
+    yield click.style(clean(head), dim=True)
     for each in found.messages:
-        out.print()
-        name = Text(clean(each.role), style=_STYLES.get(each.role, "bold magenta"))
-        out.print(Text.assemble(name, "  ", (short(each.entry_id), "dim")))
-        for part in each.content:
-            out.print(Text(indent(clean(part_text(part)), "  ")))
+        yield ""
+        yield f"{colored(clean(each.role))}  {click.style(short(each.entry_id), dim=True)}"
+        for text in [part_text(part) for part in each.content] or [each.message.error or "(nothing)"]:
+            yield indent(clean(text), "  ")

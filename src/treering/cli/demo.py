@@ -1,7 +1,7 @@
 """`treering demo`: a short story of several agents, played against real files.
 
-The story is the same each time: time and ids are given to the host, and everything that is said waits for what it tells
-of.
+The story is the same each time: time, ids and the order of work are given to the host, the agents take turns, and what is
+said waits for what it tells of.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
+from typing import TypeVar, TypeVarTuple
 
 import anyio
 import click
 from anyio import to_thread
 from anyio.abc import TaskStatus
+from anyio.lowlevel import checkpoint
 
 from ..actors.host import SessionHost
+from ..actors.runtime import Limits
 from ..actors.session import Session
 from ..events.content import tool_use
 from ..events.doctor import examine
@@ -27,6 +30,9 @@ from .output import echo_lines, run
 from .story import SESSION, TORN, story_clock, story_ids
 from .telling import said, short, who
 from .tree import tree_lines
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 _DEADLINE_S = 60
 
@@ -72,17 +78,29 @@ async def play(folder: str) -> None:
         SessionExists: It was played there before.
     """
     with anyio.fail_after(_DEADLINE_S):
-        async with SessionHost(folder, clock=story_clock(0), new_id=story_ids(1)) as host:
+        async with _host(folder, 0) as host:
             plan = await _work_together(host)
             await _change_course(plan)
             await _compact(plan)
         acknowledged = await to_thread.run_sync(_kill_a_worker, folder)
-        async with SessionHost(folder, clock=story_clock(45), new_id=story_ids(3)) as host:
+        async with _host(folder, 45) as host:
             await _recover(host, folder, acknowledged)
             _title("5. What is left: the plan's tree")
             plan = await host.load("plan")
             echo_lines(await tree_lines(plan))
             click.echo()
+
+
+def _host(folder: str, minute: int) -> SessionHost:
+    """Make a host that does everything at once and in one order."""
+    limits = Limits(inline_for_s=_DEADLINE_S)
+    return SessionHost(
+        folder, clock=story_clock(minute), new_id=story_ids(minute), offload=_at_once, writes="inline", limits=limits
+    )
+
+
+async def _at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    return fn(*args)
 
 
 # -- the scenes
@@ -107,21 +125,29 @@ async def _work_together(host: SessionHost) -> Session:
 
 async def _plan(session: Session) -> None:
     await session.append_model_change("anthropic", "claude-x")
+    await checkpoint()
     await session.append_message("user", "The importer is slow. What do we do?")
+    await checkpoint()
     await session.append_message("assistant", "Two ways: a faster parser, or fewer passes.")
+    await checkpoint()
     question = await session.append_message("user", "Which one first?")
+    await checkpoint()
     await session.set_label(question, "crossroads")
 
 
 async def _code(session: Session) -> None:
     await session.append_message("user", "Measure the importer.")
+    await checkpoint()
     await session.append_message("assistant", ["I shall profile it.", tool_use("call_1", "profile", {"runs": 3})])
+    await checkpoint()
     await session.append_tool_execution("call_1", "profile", {"runs": 3}, "parse 20 %, passes 80 %", duration_ms=812.0)
+    await checkpoint()
     await session.append_message("assistant", "Four fifths of the time go into passes.")
 
 
 async def _review(session: Session) -> None:
     await session.append_message("user", "Look at the open changes.")
+    await checkpoint()
     await session.append_message("assistant", "One: the parser is rewritten in it. Nothing measured.")
 
 

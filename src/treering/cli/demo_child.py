@@ -18,7 +18,7 @@ _STEPS = ("Read the old importer.", "Wrote the first half of the new one.", "Ran
 
 
 async def _work(folder: str) -> None:
-    async with SessionHost(folder, clock=story_clock(30), new_id=story_ids(2)) as host:
+    async with SessionHost(folder, clock=story_clock(30), new_id=story_ids(30)) as host:
         session = await host.create(SESSION)
         for step in _STEPS:
             _say(await session.append_message("assistant", step))

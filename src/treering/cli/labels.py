@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from ..projections.labels import LabelledEntry
 from ..projections.labels import labels as labels_of
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import clean, console, echo_json, run
+from .output import clean, echo_json, run
 from .telling import said, short, who
+
+_WIDTH_OF_PIPES = 10_000
 
 
 @click.command()
@@ -45,6 +49,7 @@ async def _labels(file: str, leaf: str | None, as_json: bool) -> None:
 
 
 def _show(found: list[LabelledEntry], told: list[str]) -> None:
+    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -54,4 +59,5 @@ def _show(found: list[LabelledEntry], told: list[str]) -> None:
     table.add_column("what it says", no_wrap=True, overflow="ellipsis")
     for (entry_id, label), what in zip(found, told, strict=True):
         table.add_row(Text(clean(label), style="bold"), short(entry_id), Text(what))
-    console().print(table, soft_wrap=False)
+    width = None if sys.stdout.isatty() else _WIDTH_OF_PIPES
+    Console(width=width, highlight=False, markup=False, emoji=False).print(table)

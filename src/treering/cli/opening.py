@@ -6,28 +6,28 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Iterable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from ..actors.host import SessionHost
 from ..actors.session import Session
 from ..events.doctor import places
-from ..events.errors import EntryNotFound, NotFound
+from ..events.errors import EntryNotFound, NotFound, SessionNotFound
 from ..events.kinds import Kind
 from .output import clean
 
 if TYPE_CHECKING:
     from ..actors.open_log import OpenLog
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 session_file = click.argument("file", metavar="FILE", type=click.Path())
 """The session file that a command looks at."""
 
-leaf_option = click.option("--leaf", metavar="ID", help="Look from this entry, not from the last one; its first characters do.")
+leaf_option = click.option(
+    "--leaf", metavar="ID", help="Look from this entry instead of the leaf; its first characters do."
+)
 """Another leaf than the session's own."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
@@ -91,11 +91,11 @@ async def opened(file: str) -> AsyncIterator[Session]:
         OSError: It is not there, is no file, or cannot be read.
         TreeringError: It is no session that can be read.
     """
-    _require_file(file)
+    folder, path = _located(file)
     damage = Damage(file)
     with _logging(damage):
-        async with SessionHost(os.path.dirname(os.path.abspath(file))) as host:
-            session = await host.load(os.path.abspath(file), read_only=True)
+        async with SessionHost(folder) as host:
+            session = await host.load(path, read_only=True)
             damage.tell(await session.log())
             yield session
 
@@ -120,14 +120,18 @@ async def find_leaf(session: Session, given: str | None) -> int | None:
     return next(iter(found.values()))
 
 
-def _require_file(file: str) -> None:
-    mode = os.stat(file).st_mode
-    if stat.S_ISDIR(mode):
+def _located(file: str) -> tuple[str, str]:
+    """Return the folder and the path of a file that can be read; errors name it as it was given."""
+    found = os.stat(file)
+    if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "this is a directory: give the path of a session file", file)
-    if not stat.S_ISREG(mode):
+    if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "this is no regular file: give the path of a session file", file)
-    with open(file, "rb"):  # so that a lack of rights is told of the path as it was given
-        pass
+    if not found.st_size:
+        raise SessionNotFound(f"{file}: the file is empty, so there is nothing to show yet")
+    with open(file, "rb"):
+        path = os.path.abspath(file)
+        return os.path.dirname(path), path
 
 
 @contextmanager
@@ -135,7 +139,7 @@ def _logging(damage: Damage) -> Iterator[None]:
     """Have what the library logs told on stderr, and the program's own settings put back afterwards."""
     import structlog
 
-    def tell(_: Any, level: str, event: MutableMapping[str, Any]) -> Any:
+    def tell(_: object, level: str, event: MutableMapping[str, Any]) -> NoReturn:
         name = event.pop("event", "")
         if name == "line_damaged":
             damage.met(int(event.get("seq", 0)))

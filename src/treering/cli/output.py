@@ -9,7 +9,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple
 
 import anyio
 import click
@@ -17,14 +17,10 @@ import msgspec
 
 from ..events.errors import TreeringError
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _LINES_AT_ONCE = 1000
-_WIDTH_OF_PIPES = 10_000
 _LINE_OF_PIPES = 120
 _NARROWEST = 40
 _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -33,10 +29,10 @@ _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069
 class Commands(click.Group):
     """A group whose commands end in one sentence where they fail, and quietly where nobody reads on."""
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
         try:
-            result = super().invoke(ctx)
+            result: object = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
             _let_go_of_stdout()
@@ -104,14 +100,6 @@ def echo_lines(lines: Iterable[str]) -> None:
 def clean(text: str) -> str:
     """Make a text safe to show: what would steer the terminal, or cannot be encoded, becomes U+FFFD."""
     return _UNSHOWABLE.sub("\ufffd", text)
-
-
-def console() -> Console:
-    """Return rich's console for stdout; it never wraps what goes into a pipe."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else _WIDTH_OF_PIPES
-    return Console(width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def columns() -> int:

@@ -47,9 +47,10 @@ def who(entry: Entry) -> str:
     return clean(entry.type)
 
 
-def colored(name: str, text: str | None = None) -> str:
-    """Return a text, by default the name itself, in the color of who speaks."""
-    return click.style(text or name, fg=_COLORS.get(name), dim=name not in _COLORS)
+def colored(name: str) -> str:
+    """Return the name of who speaks in its color."""
+    color = _COLORS.get(name)
+    return click.style(name, fg=color) if color else click.style(name, dim=True)
 
 
 def said(entry: Entry, chars_max: int = PREVIEW_CHARS) -> str:
@@ -62,7 +63,8 @@ def line_of(entry: Entry) -> str:
     name = who(entry)
     time = f"{entry.timestamp:%Y-%m-%d %H:%M:%S}"
     aside = " (aside)" if entry.aside else ""
-    return f"{entry.seq:>5}  {time}  {short(entry.id)}  {colored(name)}{aside}: {said(entry)}"
+    what = said(entry)
+    return f"{entry.seq:>5}  {time}  {short(entry.id)}  {colored(name)}{aside}{': ' if what else ''}{what}"
 
 
 def part_text(part: Content) -> str:

@@ -71,11 +71,12 @@ def _lines(tree: Tree, told: dict[int, tuple[str, str]]) -> Iterator[str]:
     for node, gutter in gutters(tree.nodes, ascii_only=ascii_only):
         name, what = told.get(node.seq, (node.role or node.type, ""))
         mark = dot if node.on_path else " "
-        room = width - len(gutter) - len(mark) - len(short(node.id)) - len(name) - 5 - len(_tail(tree, node))
+        tail = _tail(tree, node)
+        plain = f"{gutter}{mark} {short(node.id)} {name}: {tail}"
         line = f"{gutter}{mark} {click.style(short(node.id), dim=True)} {colored(name)}"
         if what:
-            line += f": {_cut(what, max(room, _LEAST_SAID))}"
-        yield line + click.style(_tail(tree, node), bold=True)
+            line += f": {_cut(what, max(width - len(plain), _LEAST_SAID))}"
+        yield line + (click.style(tail, bold=True) if tail else "")
 
 
 def _tail(tree: Tree, node: TreeNode) -> str:

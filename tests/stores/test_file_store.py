@@ -1,0 +1,495 @@
+"""The file store: names, files, permissions, handles, listing, and what a reader leaves alone."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treering.events.disk import OsDisk
+from treering.events.errors import (
+    Conflict,
+    HostClosed,
+    InvalidInput,
+    InvalidSessionId,
+    LogReplaced,
+    NotASession,
+    SessionNotFound,
+    UnsupportedVersion,
+)
+from treering.events.stores.base import Append, Committed, Cursor, Lease
+from treering.events.stores.files import FileStore
+from treering.testing.disks import MemoryDisk, WrappedDisk
+from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+
+HEADER = NATIVE.encode_header(header_of("session"))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+async def store(root: Path) -> AsyncIterator[FileStore]:
+    made = FileStore(root)
+    yield made
+    await made.aclose()
+
+
+async def own(store: FileStore, ref: str = "a.jsonl") -> Writer:
+    [lease] = await store.acquire([ref], "me")
+    assert isinstance(lease, Lease)
+    return Writer(store, lease)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# -- names
+
+
+@pytest.mark.parametrize("ref", ["", "..", "../a.jsonl", "a/../../b.jsonl", "./a", "a//b", "a/", "/", "/a/../b", "a\0b"])
+async def test_refs_that_lead_elsewhere_are_refused(store: FileStore, ref: str) -> None:
+    with pytest.raises(InvalidSessionId):
+        store.path_of(ref)
+    with pytest.raises(InvalidSessionId):
+        await store.acquire([ref], "me")
+    with pytest.raises(InvalidSessionId):
+        await store.open(ref)
+
+
+async def test_a_file_has_one_ref_whatever_links_lead_to_it(store: FileStore, root: Path, tmp_path: Path) -> None:
+    await (await own(store, "work/a.jsonl")).append(line(1))
+    (tmp_path / "link").symlink_to(root / "work")
+    assert store.ref_of(tmp_path / "link" / "a.jsonl") == "work/a.jsonl"
+    assert store.ref_of(tmp_path / "b.jsonl") == str((tmp_path / "b.jsonl").resolve())
+    assert store.path_of("work/a.jsonl") == str(root.resolve() / "work" / "a.jsonl")
+
+
+async def test_a_log_may_be_outside_of_the_root(store: FileStore, tmp_path: Path) -> None:
+    ref = str(tmp_path / "elsewhere" / "a.jsonl")
+    writer = await own(store, ref)
+    await writer.append(*lines(1, 2))
+    assert await read_all(store, ref) == bare(lines(1, 2))
+    assert await store.page() == []
+
+
+# -- files
+
+
+async def test_files_and_folders_are_their_owners_alone(store: FileStore, root: Path) -> None:
+    writer = await own(store, "work/a.jsonl")
+    head = await writer.append(line(1))
+    await store.save(writer.lease, "index", head, b"index")
+    await store.save(writer.lease, "leaf", head, b"{}")
+    modes = {mode_of(path) for path in root.rglob("*") if path.is_file()}
+    folders = {mode_of(path) for path in (root, *root.rglob("*")) if path.is_dir()}
+    assert (modes, folders) == ({0o600}, {0o700})
+
+
+async def test_the_file_is_the_header_and_the_lines(store: FileStore, root: Path) -> None:
+    writer = await own(store)
+    await writer.append(*lines(1, 2))
+    await writer.append(line(3))
+    header = NATIVE.encode_header(header_of("id-of-a.jsonl"))
+    assert (root / "a.jsonl").read_bytes() == header + b"".join(lines(1, 3))
+
+
+async def test_an_empty_file_is_a_log_that_is_not_there_yet(store: FileStore, root: Path) -> None:
+    root.mkdir()
+    (root / "a.jsonl").touch()
+    with pytest.raises(SessionNotFound):
+        await store.open("a.jsonl")
+    writer = await own(store)
+    assert writer.lease.header is None
+    await writer.append(line(1))
+    assert await read_all(store, "a.jsonl") == bare([line(1)])
+
+
+async def test_the_first_append_needs_a_header_and_nothing_but_a_header(store: FileStore, root: Path) -> None:
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    for header in (None, b"", b"{}\n", HEADER + line(1), HEADER[:-1]):
+        with pytest.raises(InvalidInput):
+            store.try_append(Append(lease, lease.head, (line(1),), header=header))
+    assert not (root / "a.jsonl").exists()
+
+
+@pytest.mark.parametrize("bad", [b"", b"\n", b" \t\r\n", b'{"a":1}', b'{"a":1}\n{"b":2}\n', b'\n{"a":1}'])
+async def test_only_whole_lines_are_appended(store: FileStore, root: Path, bad: bytes) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    before = (root / "a.jsonl").read_bytes()
+    with pytest.raises(InvalidInput):
+        store.try_append(writer.request(line(2), bad))
+    with pytest.raises(InvalidInput):
+        await store.append([writer.request(line(2), bad)])
+    assert (root / "a.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"hello\n", b"{}\n", b'{"type":"message"}\n', b"\x00" * 100, b"[1]\n"])
+async def test_what_is_no_session_is_left_as_it_is(store: FileStore, root: Path, content: bytes) -> None:
+    root.mkdir()
+    (root / "a.jsonl").write_bytes(content)
+    await (await own(store, "b.jsonl")).append(line(1))
+    with pytest.raises(NotASession):
+        await store.acquire(["c.jsonl", "a.jsonl"], "me")
+    with pytest.raises(NotASession):
+        await store.open("a.jsonl")
+    assert (root / "a.jsonl").read_bytes() == content
+    assert isinstance((await store.acquire(["c.jsonl"], "me"))[0], Lease), "the neighbours' locks were given back"
+
+
+async def test_a_newer_version_is_left_as_it_is(store: FileStore, root: Path) -> None:
+    root.mkdir()
+    content = b'{"type":"session","version":99,"id":"s","timestamp":"2026-01-01T00:00:00Z"}\n{"half'
+    (root / "a.jsonl").write_bytes(content)
+    with pytest.raises(UnsupportedVersion):
+        await store.acquire(["a.jsonl"], "me")
+    assert {path.name for path in root.iterdir()} == {"a.jsonl", ".treering"}
+    assert (root / "a.jsonl").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xef\xbb\xbf" + HEADER + line(1) + line(2),
+        (HEADER + line(1) + line(2)).replace(b"\n", b"\r\n"),
+        b"\n  \n" + HEADER + b"\n\t\n" + line(1) + b"\n" * 5 + line(2) + b" \n\n",
+        HEADER + b" \r\n" + line(1).replace(b"\n", b"\r\n") + b"\r\n" + line(2),
+        HEADER + line(1) + line(2)[:-1],
+    ],
+    ids=["bom", "crlf", "blank", "mixed", "open end"],
+)
+async def test_odd_files_are_read_and_appended_to(store: FileStore, root: Path, content: bytes) -> None:
+    root.mkdir()
+    (root / "a.jsonl").write_bytes(content)
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
+    assert (root / "a.jsonl").read_bytes() == content
+    writer = await own(store)
+    assert writer.head.seq == 2
+    await writer.append(line(3))
+    generation = writer.head.generation
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 3))
+    for seq in (1, 2, 3):
+        assert await store.bodies("a.jsonl", generation, [seq]) == bare([line(seq)])
+    assert await store.bodies("a.jsonl", generation, [3, 1, 2]) == bare([line(3), line(1), line(2)])
+
+
+async def test_damaged_lines_and_second_headers_keep_their_ordinals(store: FileStore, root: Path) -> None:
+    root.mkdir()
+    odd = [b"{broken\n", HEADER, b"\xff\xfe\n", line(4)]
+    (root / "a.jsonl").write_bytes(HEADER + b"".join(odd))
+    assert await read_all(store, "a.jsonl") == bare(odd)
+
+
+@pytest.mark.feature("G-77")
+async def test_ten_thousand_appends_open_the_file_once(root: Path) -> None:
+    disk = CountingDisk()
+    store = FileStore(root, disk=disk, timer=lambda: 0.0)
+    writer = await own(store)
+    await writer.append(line(1))
+    written = line(2)
+    for _ in range(10_000):
+        outcome = store.try_append(Append(writer.lease, writer.head, (written,)))
+        assert isinstance(outcome, Committed)
+        writer.head = outcome.head
+    assert disk.opened == 1
+    await store.aclose()
+
+
+class CountingDisk(WrappedDisk):
+    """Counts how often logs are opened to be written, and how many bytes of them are read."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.opened = 0
+        self.read = 0
+        self._logs: set[int] = set()
+
+    def open(self, path: str, flags: int) -> int:
+        fd = super().open(path, flags)
+        self._logs.discard(fd)
+        if path.endswith(".jsonl"):
+            self._logs.add(fd)
+            self.opened += bool(flags & os.O_RDWR)
+        return fd
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        data = super().pread(fd, length, offset)
+        if fd in self._logs:
+            self.read += len(data)
+        return data
+
+
+async def test_handles_are_bounded_and_evicting_loses_nothing(root: Path) -> None:
+    store = FileStore(root, handles_max=16)
+    writers = [await own(store, f"{number:03}.jsonl") for number in range(500)]
+    before = len(os.listdir("/dev/fd"))
+    for turn in range(1, 5):
+        for writer in writers:
+            await writer.append(line(turn))
+        assert store.handles_open == 16
+    assert len(os.listdir("/dev/fd")) <= before + 16
+    for writer in writers:
+        assert await read_all(store, writer.lease.ref) == bare(lines(1, 4))
+    await store.release([writer.lease for writer in writers])
+    await store.aclose()
+    assert store.handles_open == 0
+
+
+@pytest.mark.parametrize("options", [{"writes": "thread"}, {"writes": "inline"}, {"durability": "file"}], ids=str)
+async def test_whatever_way_they_are_written_lines_are_there(root: Path, options: dict[str, Any]) -> None:
+    store = FileStore(root, **options)
+    writers = [await own(store, f"{number}.jsonl") for number in range(40)]
+    for turn in (1, 4):
+        requests = [writer.request(*lines(turn, turn + 2)) for writer in writers]
+        for writer, outcome in zip(writers, await store.append(requests), strict=True):
+            writer.commit(outcome, 3)
+    for writer in writers:
+        assert await read_all(store, writer.lease.ref) == bare(lines(1, 6))
+    await store.aclose()
+
+
+async def test_a_slow_write_sends_the_next_ones_to_a_thread(root: Path) -> None:
+    now = iter(range(1000))
+    store = FileStore(root, timer=lambda: float(next(now)), slow_write_s=0.5, slow_for_s=3.5)
+    writer = await own(store)
+    writer.commit(store.try_append(writer.request(line(1))), 1)
+    assert store.try_append(writer.request(line(2))) is None
+    assert store.try_append(writer.request(line(2))) is None
+    await writer.append(line(2))
+    writer.commit(store.try_append(writer.request(line(3))), 1)
+    await store.aclose()
+
+
+async def test_unknown_options_are_refused(root: Path) -> None:
+    for options in ({"durability": "group"}, {"writes": "x"}, {"handles_max": 0}):
+        with pytest.raises(InvalidInput):
+            FileStore(root, **options)  # type: ignore[arg-type]
+
+
+# -- reading
+
+
+async def test_a_reader_changes_nothing(store: FileStore, root: Path) -> None:
+    root.mkdir()
+    (root / "a.jsonl").write_bytes(HEADER + line(1) + line(2) + b'{"torn":')
+    old = b'{"type":"session","id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+    (root / "old.jsonl").write_bytes(old + b'{"type":"message","timestamp":"2026-01-01T00:00:00.000Z","message":{}}')
+    before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.iterdir()}
+    for ref, count in (("a.jsonl", 2), ("old.jsonl", 1)):
+        opening = await store.open(ref)
+        assert opening.head.seq == count
+        assert len(await read_all(store, ref)) == count
+        assert len(await store.bodies(ref, opening.head.generation, [count])) == 1
+        assert await store.load(ref, "index") is None
+        assert await store.load(ref, "leaf") is None
+    assert (await store.open("old.jsonl")).dialect.old
+    assert {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in root.iterdir()} == before
+
+
+@pytest.mark.feature("X-22")
+async def test_a_reader_follows_and_never_sees_a_torn_line(store: FileStore, root: Path) -> None:
+    root.mkdir()
+    whole = line(2)
+    log = root / "a.jsonl"
+    log.write_bytes(HEADER + line(1))
+    opening = await store.open("a.jsonl")
+    seen: set[int] = set()
+    with log.open("ab", buffering=0) as other:
+        for at in range(len(whole)):
+            other.write(whole[at : at + 1])
+            page = await store.read("a.jsonl", opening.head.generation, 1)
+            assert page.lines in ([], [whole[:-1]])
+            seen.add(len(page.lines))
+    assert seen == {0, 1}
+    assert (await store.open("a.jsonl")).head == Cursor(opening.head.generation, 2)
+
+
+async def test_a_line_without_newline_that_goes_on_is_read_again(store: FileStore, root: Path) -> None:
+    root.mkdir()
+    log = root / "a.jsonl"
+    log.write_bytes(HEADER + b'{"a":1}')
+    head = (await store.open("a.jsonl")).head
+    assert head.seq == 1
+    log.write_bytes(HEADER + b'{"a":1}{"b":2}\n{"c":3}\n')
+    assert (await store.read("a.jsonl", head.generation, 0)).lines == [b'{"a":1}{"b":2}', b'{"c":3}']
+
+
+async def test_a_hundred_megabytes_are_a_line(store: FileStore) -> None:
+    writer = await own(store)
+    long = line(2, "x" * 100_000_000)
+    head = await writer.append(line(1), long, line(3))
+    assert (await store.read("a.jsonl", head.generation, 1)).lines == [long[:-1]]
+    await store.release([writer.lease])
+    again = await own(store)
+    assert again.head == head
+    assert await store.bodies("a.jsonl", head.generation, [3, 2]) == bare([line(3), long])
+
+
+async def test_lines_that_are_not_there_are_refused(store: FileStore) -> None:
+    head = await (await own(store)).append(*lines(1, 3))
+    for seqs in ([0], [4], [1, -1]):
+        with pytest.raises(InvalidInput):
+            await store.bodies("a.jsonl", head.generation, seqs)
+
+
+async def test_what_is_remembered_of_readers_logs_is_bounded(root: Path) -> None:
+    store = FileStore(root, readers_max=4, handles_max=2)
+    for number in range(20):
+        writer = await own(store, f"{number}.jsonl")
+        await writer.append(line(1))
+        await store.release([writer.lease])
+    for _ in range(2):
+        for number in range(20):
+            assert await read_all(store, f"{number}.jsonl") == bare([line(1)])
+    assert store.handles_open <= 2
+    await store.aclose()
+
+
+# -- listing
+
+
+async def test_the_listing_goes_through_folders_in_the_order_of_refs(store: FileStore, root: Path) -> None:
+    refs = ["a.jsonl", "a/b.jsonl", "a-b.jsonl", "a/b/c.jsonl", "b/a.jsonl", "--work--/x.jsonl", "z.jsonl"]
+    for ref in refs:
+        await (await own(store, ref)).append(line(1))
+    (root / "notes.txt").write_text("no log")
+    (root / "a" / "loop").symlink_to(root)
+    (root / "a" / "nowhere.jsonl").symlink_to(root / "gone")
+    found = [info.ref for info in await store.page() if "loop" not in info.ref]
+    assert found == sorted(refs)
+    for prefix in ("a", "a/", "a/b/", "b", "c"):
+        listed = [info.ref for info in await store.page(prefix) if "loop" not in info.ref]
+        assert listed == sorted(ref for ref in refs if ref.startswith(prefix))
+    paged: list[str] = []
+    while page := await store.page("a", after=paged[-1] if paged else "", limit=1):
+        paged.append(page[0].ref)
+    assert [ref for ref in paged if "loop" not in ref] == sorted(ref for ref in refs if ref.startswith("a"))
+
+
+async def test_the_listing_reads_only_the_folders_it_needs(root: Path) -> None:
+    disk = ListingDisk()
+    store = FileStore(root, disk=disk)
+    for number in range(10):
+        await (await own(store, f"{number}/a.jsonl")).append(line(1))
+    disk.listed.clear()
+    assert [info.ref for info in await store.page("3/")] == ["3/a.jsonl"]
+    assert [Path(folder).name for folder in disk.listed] == ["sessions", "3"]
+    disk.listed.clear()
+    assert [info.ref for info in await store.page(after="5/a.jsonl", limit=2)] == ["6/a.jsonl", "7/a.jsonl"]
+    assert [Path(folder).name for folder in disk.listed] == ["sessions", "5", "6", "7"]
+    await store.aclose()
+
+
+class ListingDisk(WrappedDisk):
+    """Notes which folders are listed."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.listed: list[str] = []
+
+    def list_directory(self, path: str) -> Any:
+        self.listed.append(path)
+        return super().list_directory(path)
+
+
+# -- whole logs
+
+
+async def test_removing_keeps_fragments_and_old_versions(store: FileStore, root: Path) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    await store.save(writer.lease, "leaf", writer.head, b"{}")
+    kept = {"a.jsonl.torn-1-00000000", "a.jsonl.bak"}
+    for name in kept:
+        (root / name).touch()
+    await store.remove(writer.lease)
+    assert {path.name for path in root.iterdir()} == {*kept, ".treering"}
+    with pytest.raises(Conflict):
+        await store.remove(writer.lease)
+
+
+async def test_putting_refuses_to_lose_another_programs_line(store: FileStore, root: Path) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    with (root / "a.jsonl").open("ab") as other:
+        other.write(line(2))
+    with pytest.raises(Conflict):
+        await store.put(writer.lease, NATIVE, HEADER, [line(1)])
+    assert len(await read_all(store, "a.jsonl")) == 2
+    assert {path.name for path in root.iterdir()} == {"a.jsonl", ".treering"}
+
+
+async def test_each_rewriting_is_another_history(store: FileStore) -> None:
+    writer = await own(store)
+    generations = {(await writer.append(line(1))).generation}
+    for _ in range(5):
+        generations.add((await store.put(writer.lease, NATIVE, HEADER, [line(1)])).generation)
+    assert len(generations) == 6
+    await store.release([writer.lease])
+    assert (await own(store)).head.generation in generations
+
+
+# -- the end
+
+
+async def test_a_closed_store_serves_nothing(store: FileStore) -> None:
+    writer = await own(store)
+    head = await writer.append(line(1))
+    await store.aclose()
+    await store.aclose()
+    request = Append(writer.lease, head, (line(2),))
+    with pytest.raises(HostClosed):
+        store.try_append(request)
+    with pytest.raises(HostClosed):
+        await store.append([request])
+    with pytest.raises(HostClosed):
+        await store.acquire(["a.jsonl"], "me")
+    with pytest.raises(HostClosed):
+        await store.read("a.jsonl", head.generation, 0)
+
+
+async def test_a_disk_of_ones_own_has_locks_of_its_own() -> None:
+    disk = MemoryDisk()
+    first, second = FileStore("/root", disk=disk), FileStore("/root", disk=WrappedDisk(disk))
+    writer = await own(first)
+    await writer.append(line(1))
+    [refused] = await second.acquire(["a.jsonl"], "you")
+    assert not isinstance(refused, Lease)
+    await first.release([writer.lease])
+    again = await own(second)
+    assert again.lease.epoch > writer.lease.epoch
+    await again.append(line(2))
+    assert await read_all(first, "a.jsonl") == bare(lines(1, 2))
+    await first.aclose()
+    await second.aclose()
+
+
+async def test_a_log_that_was_replaced_is_another_one_to_its_readers(store: FileStore, root: Path) -> None:
+    root.mkdir()
+    log = root / "a.jsonl"
+    log.write_bytes(HEADER + b"".join(lines(1, 3)))
+    head = (await store.open("a.jsonl")).head
+    for content in (HEADER + line(1), HEADER + b"".join(lines(1, 2))):
+        log.write_bytes(content)
+        with pytest.raises(LogReplaced):
+            await store.read("a.jsonl", head.generation, 0)
+        now = (await store.open("a.jsonl")).head
+        assert now.generation != head.generation
+        head = now
+        log.write_bytes(HEADER)
+        with pytest.raises(LogReplaced):
+            await store.bodies("a.jsonl", head.generation, [1])
+    log.unlink()
+    with pytest.raises((SessionNotFound, LogReplaced)):
+        await store.read("a.jsonl", head.generation, 0)
+    with pytest.raises(SessionNotFound):
+        await store.open("a.jsonl")

@@ -1,0 +1,282 @@
+"""Who owns a log: other processes, other stores, dead holders, children, links and folders in folders."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from treering.events.disk import OsDisk
+from treering.events.errors import HostClosed, SessionLocked
+from treering.events.stores.base import Append, Committed, Lease
+from treering.events.stores.files import FileStore
+from treering.events.stores.files.locks import FileLocks, Held, Locks
+from treering.testing.stores.case import Writer, bare, line, lines, read_all
+
+HOLDER = """
+import anyio, sys
+from treering.events.stores.files import FileStore
+async def main():
+    store = FileStore(sys.argv[1])
+    [lease] = await store.acquire([sys.argv[2]], "holder")
+    print("held" if hasattr(lease, "epoch") else f"refused by {lease.pid} on {lease.host}", flush=True)
+    sys.stdin.readline()
+    await store.release([lease])
+    print("released", flush=True)
+    sys.stdin.readline()
+anyio.run(main)
+"""
+
+
+class Holder:
+    """Another process that owns a log."""
+
+    def __init__(self, root: Path, ref: str) -> None:
+        command = [sys.executable, "-c", HOLDER, str(root), ref]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.said = self.hear()
+
+    def hear(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def go_on(self) -> str:
+        assert self.process.stdin is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.hear()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+async def store(root: Path) -> AsyncIterator[FileStore]:
+    made = FileStore(root)
+    yield made
+    await made.aclose()
+
+
+async def ask(store: FileStore, ref: str = "a.jsonl") -> Lease | SessionLocked:
+    [answer] = await store.acquire([ref], "me")
+    return answer
+
+
+async def own(store: FileStore, ref: str = "a.jsonl") -> Writer:
+    lease = await ask(store, ref)
+    assert isinstance(lease, Lease)
+    return Writer(store, lease)
+
+
+@pytest.mark.feature("U-5")
+async def test_another_process_keeps_us_out_until_it_is_dead(store: FileStore, root: Path) -> None:
+    holder = Holder(root, "a.jsonl")
+    try:
+        assert holder.said == "held"
+        refused = await ask(store)
+        assert isinstance(refused, SessionLocked)
+        assert refused.pid == holder.process.pid
+        assert refused.host == os.uname().nodename
+        assert str(holder.process.pid) in str(refused)
+        holder.process.send_signal(signal.SIGKILL)
+        holder.process.wait()
+        await (await own(store)).append(line(1))
+    finally:
+        holder.end()
+
+
+async def test_another_process_lets_go(store: FileStore, root: Path) -> None:
+    holder = Holder(root, "a.jsonl")
+    try:
+        assert isinstance(await ask(store), SessionLocked)
+        assert holder.go_on() == "released"
+        await own(store)
+    finally:
+        holder.end()
+
+
+async def test_we_keep_another_process_out(store: FileStore, root: Path) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    os.close(os.open(root / "a.jsonl", os.O_RDWR))  # classic locks go when any descriptor of the file is closed
+    for shard in (root / ".treering" / "locks").iterdir():
+        os.close(os.open(shard, os.O_RDWR))
+    holder = Holder(root, "a.jsonl")
+    holder.end()
+    assert holder.said == f"refused by {os.getpid()} on {os.uname().nodename}"
+
+
+async def test_the_same_store_refuses_a_second_owner(store: FileStore) -> None:
+    await own(store)
+    refused = await ask(store)
+    assert isinstance(refused, SessionLocked)
+    assert refused.pid == os.getpid()
+
+
+async def test_a_program_that_was_started_holds_nothing(store: FileStore, root: Path) -> None:
+    await own(store)
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        await store.aclose()
+        other = FileStore(root)
+        await own(other)
+        await other.aclose()
+    finally:
+        child.communicate(b"\n")
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+async def test_a_forked_child_holds_nothing_and_takes_nothing(store: FileStore, root: Path) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    request = Append(writer.lease, writer.head, (line(2),))
+    ready, go = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        refused = b"no"
+        try:
+            store.try_append(request)
+        except HostClosed:
+            refused = b"ok"
+        os.write(ready[1], refused)
+        os.read(go[0], 1)
+        os._exit(0)
+    try:
+        assert os.read(ready[0], 2) == b"ok"
+        other = FileStore(root)
+        assert isinstance(await ask(other), SessionLocked), "the child closed its copies, and our lock still stands"
+        await store.aclose()
+        await own(other)
+        await other.aclose()
+    finally:
+        os.write(go[1], b".")
+        os.waitpid(child, 0)
+        for fd in (*ready, *go):
+            os.close(fd)
+
+
+async def test_links_lead_to_the_same_owner(store: FileStore, root: Path, tmp_path: Path) -> None:
+    await (await own(store, "work/a.jsonl")).append(line(1))
+    (tmp_path / "folder").symlink_to(root / "work")
+    (root / "b.jsonl").symlink_to(root / "work" / "a.jsonl")
+    others = [
+        (FileStore(root), "work/a.jsonl"),
+        (FileStore(root), "b.jsonl"),
+        (FileStore(tmp_path / "folder"), "a.jsonl"),
+        (FileStore(root / "work"), "a.jsonl"),
+        (FileStore(tmp_path), "sessions/work/a.jsonl"),
+        (FileStore(tmp_path / "elsewhere"), str(root / "work" / "a.jsonl")),
+        (FileStore(tmp_path / "elsewhere"), str(tmp_path / "folder" / "a.jsonl")),
+    ]
+    for other, ref in others:
+        assert isinstance(await ask(other, ref), SessionLocked), (other.root, ref)
+        await other.aclose()
+
+
+@pytest.mark.parametrize("first_is_outer", [True, False])
+async def test_roots_in_roots_exclude_each_other(tmp_path: Path, first_is_outer: bool) -> None:
+    outer, inner = FileStore(tmp_path), FileStore(tmp_path / "inner")
+    names = [(outer, "inner/a.jsonl"), (inner, "a.jsonl")]
+    (first, first_ref), (second, second_ref) = names if first_is_outer else reversed(names)
+    await own(first, first_ref)
+    assert isinstance(await ask(second, second_ref), SessionLocked)
+    await own(second, second_ref.replace("a.", "b."))
+    assert isinstance(await ask(first, first_ref.replace("a.", "b.")), SessionLocked)
+    await outer.aclose()
+    await inner.aclose()
+
+
+async def test_of_two_who_make_a_log_one_does(store: FileStore, root: Path) -> None:
+    other = FileStore(root)
+    first = await own(store)
+    assert isinstance(await ask(other), SessionLocked)
+    await first.append(line(1))
+    assert isinstance(await ask(other), SessionLocked)
+    await store.release([first.lease])
+    second = await own(other)
+    await second.append(line(2))
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
+    await other.aclose()
+
+
+async def test_lock_files_that_are_deleted_are_made_again(store: FileStore, root: Path) -> None:
+    held = await own(store)
+    locks = root / ".treering" / "locks"
+    for shard in locks.iterdir():
+        shard.unlink()
+    locks.rmdir()
+    await own(store, "b.jsonl")
+    assert isinstance(await ask(store), SessionLocked), "this store knows what it owns"
+    other = FileStore(root)
+    assert isinstance(await ask(other, "b.jsonl"), SessionLocked)
+    await store.release([held.lease])
+    await own(other)
+    await other.aclose()
+
+
+def test_lock_files_are_closed_when_nothing_is_held(tmp_path: Path) -> None:
+    for kind in (Locks, FileLocks):
+        locks = kind(OsDisk(), str(tmp_path))
+        before = len(os.listdir("/dev/fd"))
+        held = [locks.take(f"{tmp_path}/{number}.jsonl") for number in range(500)]
+        assert len(os.listdir("/dev/fd")) > before
+        for each in held:
+            assert isinstance(each, Held)
+            locks.give_back(each)
+        assert len(os.listdir("/dev/fd")) == before
+        locks.close()
+
+
+@pytest.mark.parametrize("kind", [Locks, FileLocks])
+def test_both_kinds_of_locks_exclude_and_count(tmp_path: Path, kind: type[Locks]) -> None:
+    first, second = kind(OsDisk(), str(tmp_path)), kind(OsDisk(), str(tmp_path))
+    path = str(tmp_path / "a.jsonl")
+    epochs: list[int] = []
+    for turn in range(6):
+        one, two = (first, second) if turn % 2 else (second, first)
+        held = one.take(path)
+        assert isinstance(held, Held)
+        epochs.append(held.epoch)
+        for each in (one, two):
+            refused = each.take(path)
+            assert isinstance(refused, SessionLocked)
+            assert refused.pid == os.getpid()
+        one.give_back(held)
+        one.give_back(held)
+    assert epochs == sorted(set(epochs))
+    first.close()
+    second.close()
+
+
+async def test_a_folder_that_may_not_be_locked_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".treering").write_text("a file where a folder should be")
+    store = FileStore(tmp_path)
+    with pytest.raises(OSError, match="treering"):
+        await ask(store)
+    await store.aclose()
+
+
+async def test_ownership_outlives_what_is_done_to_the_file(store: FileStore, root: Path) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    (root / "a.jsonl").unlink()
+    other = FileStore(root)
+    assert isinstance(await ask(other), SessionLocked)
+    head = await store.resolve(writer.lease)
+    assert (head.generation, head.seq) == ("", 0)
+    writer.head, writer._exists = head, False
+    outcome = store.try_append(writer.request(line(1)))
+    assert isinstance(outcome, Committed)
+    assert isinstance(await ask(other), SessionLocked)
+    await other.aclose()
