@@ -16,12 +16,11 @@ from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from msgspec import Struct, UnsetType
 
-from ..events.entries import Entry, OpaqueEntry
+from ..events.entries import Entry
 from ..events.errors import (
     AppendFailed,
     DialectCannot,
     EntryNotFound,
-    InvalidEntry,
     LeafMoved,
     LogReplaced,
     SessionNotFound,
@@ -297,6 +296,8 @@ class SessionActor:
             mail.answer(decided.entries)
             return None
         decided.mail = mail
+        for entry in decided.entries:
+            draft.add(entry)
         return decided
 
     def _decide(self, draft: Draft, command: Append, entries: Entries) -> _Decided:
@@ -311,16 +312,9 @@ class SessionActor:
             )
         decided = _Decided([], [])
         for entry in made:
-            line = dialect.encode(entry)
-            read = dialect.decode(line[:-1], entry.seq)
-            if read is None or isinstance(read, OpaqueEntry):
-                raise InvalidEntry(
-                    f"this {entry.type} entry would not be read back: {read.reason if read else 'no JSON'}"
-                )
+            line, read = dialect.write(entry)
             decided.entries.append(read)
             decided.lines.append(line)
-        for entry in made:
-            draft.add(entry)
         return decided
 
     # -- writing

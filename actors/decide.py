@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 from uuid import UUID, uuid5
 
 from msgspec import UNSET, UnsetType
@@ -40,10 +40,19 @@ from .commands import Append
 Entries: TypeAlias = Mapping[int, Entry | None]
 """Entries by ordinal; None where the line is damaged."""
 
+Made: TypeAlias = Sequence[KnownEntry]
+"""The entries that the same command has made so far."""
+
 NO_ENTRIES: Entries = {}
 
 _COMMAND_NAMESPACE = UUID("7b1f6a52-52a5-5a0e-9d2c-3d3c6c9f0b61")
 _EDITABLE_ROLES = frozenset({"user", "assistant", "tool"})
+
+
+class _Check(Protocol):
+    def __call__(
+        self, draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made, /
+    ) -> Payload: ...
 
 
 class Draft:
@@ -104,6 +113,8 @@ def command_entry_id(session_id: str, command_id: str, position: int) -> str:
 
 def wanted(draft: Draft, command: Append) -> Sequence[int]:
     """Name the ordinals of committed entries that deciding this command needs to look into."""
+    if command.command_id is None and not any(type(payload) in _LOOKING for payload in command.payloads):
+        return ()
     if command.command_id is not None:
         found = _earlier(draft, command, command.command_id)
         if found:
@@ -154,31 +165,35 @@ def decide(
             return _repeated(command, earlier, entries), False
     _check_expectations(draft, command)
     parent_id = _parent_id(draft, command)
-    time = max(now, draft.last_time)
+    time = now if now > draft.last_time else draft.last_time
     session_id = draft.index.header.id
     count = len(command.payloads)
     made: list[KnownEntry] = []
-    ids: set[str] = set()
     for position, payload in enumerate(command.payloads):
-        checked = _checked(draft, command, payload, entries, ids)
+        check = _CHECKS.get(type(payload))
+        checked = payload if check is None else check(draft, command, payload, entries, made)
         if command.command_id is not None:
             entry_id = command_entry_id(session_id, command.command_id, position)
         else:
-            entry_id = dialect.new_id(new_id(), draft.taken if count == 1 else lambda id: draft.taken(id) or id in ids)
-        ids.add(entry_id)
+            entry_id = dialect.new_id(new_id(), draft.taken)
+        kind = entry_class(checked)
+        fields: dict[str, Any] = {kind.type: checked}
+        if count > 1:
+            fields["batch"] = Batch(session_id, made[0].id if made else entry_id, position, count)
         made.append(
-            entry_class(checked)(
-                **{entry_class(checked).type: checked},  # type: ignore[arg-type]  # the class names its one payload
+            kind(
                 id=entry_id,
                 parent_id=parent_id,
                 timestamp=time,
                 seq=draft.head + 1 + position,
                 aside=command.aside,
                 command_id=command.command_id,
-                batch=Batch(session_id, made[0].id if made else entry_id, position, count) if count > 1 else None,
+                **fields,
             )
         )
         parent_id = entry_id
+    if count > 1 and len({entry.id for entry in made}) < count:
+        raise InvalidEntry("the id source gave the same id twice: it must give a fresh id each time")
     return made, True
 
 
@@ -240,23 +255,27 @@ def _same_payload(stored: Payload, asked: Payload) -> bool:
     return stored == asked
 
 
-def _checked(draft: Draft, command: Append, payload: Payload, entries: Entries, batch_ids: set[str]) -> Payload:
-    """Hold a payload against the rules of its type and return it, completed where the state completes it."""
-    if isinstance(payload, Label):
-        if payload.target_id not in batch_ids and not draft.taken(payload.target_id):
-            raise EntryNotFound(payload.target_id)
-    elif isinstance(payload, Compaction):
-        _check_compaction(draft, command, payload, entries)
-    elif isinstance(payload, ContextEdit):
-        _check_edit(draft, command, payload, entries)
-    elif isinstance(payload, BranchSummary) and not payload.from_id:
-        return replace(payload, from_id=draft.leaf_id or "root")
-    elif isinstance(payload, ToolExecution) and payload.message_id is not None and not draft.taken(payload.message_id):
+def _check_label(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+    assert isinstance(payload, Label)
+    if not draft.taken(payload.target_id) and all(entry.id != payload.target_id for entry in made):
+        raise EntryNotFound(payload.target_id)
+    return payload
+
+
+def _check_execution(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+    assert isinstance(payload, ToolExecution)
+    if payload.message_id is not None and not draft.taken(payload.message_id):
         raise EntryNotFound(payload.message_id)
     return payload
 
 
-def _check_compaction(draft: Draft, command: Append, payload: Compaction, entries: Entries) -> None:
+def _complete_summary(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+    assert isinstance(payload, BranchSummary)
+    return payload if payload.from_id else replace(payload, from_id=draft.leaf_id or "root")
+
+
+def _check_compaction(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+    assert isinstance(payload, Compaction)
     base = _parent_seq(draft, command)
     first = base + 1
     first_id = payload.first_kept_entry_id
@@ -271,6 +290,7 @@ def _check_compaction(draft: Draft, command: Append, payload: Compaction, entrie
     reason = unsafe_reason(path, sum(seq < first for seq in seqs))
     if reason is not None:
         raise UnsafeCut(f"{reason}: ask `find_safe_cut` for an entry to keep from")
+    return payload
 
 
 def _compacted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
@@ -286,7 +306,8 @@ def _compacted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
     return found
 
 
-def _check_edit(draft: Draft, command: Append, payload: ContextEdit, entries: Entries) -> None:
+def _check_edit(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+    assert isinstance(payload, ContextEdit)
     target = draft.find(payload.target_id)
     if not target:
         raise EntryNotFound(payload.target_id)
@@ -301,3 +322,16 @@ def _check_edit(draft: Draft, command: Append, payload: ContextEdit, entries: En
             f"entry {payload.target_id!r} shows nothing that can be edited: give a user's, an assistant's, a tool's or "
             "an extension's message"
         )
+    return payload
+
+
+_CHECKS: Mapping[type[Payload], _Check] = {
+    Label: _check_label,
+    Compaction: _check_compaction,
+    ContextEdit: _check_edit,
+    BranchSummary: _complete_summary,
+    ToolExecution: _check_execution,
+}
+"""How a payload is held against the rules of its type, and completed where the state completes it."""
+
+_LOOKING = frozenset({Compaction, ContextEdit})

@@ -6,11 +6,11 @@ time, chance and disk in its hands.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
-from uuid import uuid4
 
 from msgspec import Struct
 
@@ -36,8 +36,10 @@ def system_clock() -> datetime:
 
 
 def random_id() -> str:
-    """Return a fresh uuid4."""
-    return str(uuid4())
+    """Return a fresh uuid4, a good deal faster than the standard library makes one (RFC 9562, section 5.4)."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 class Limits(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,9 @@ Each part carries its payload under the name of its type, which is also how it s
 The classes are frozen and hold free JSON as raw bytes that are decoded anew for every caller, so a part can be shared
 between views without anyone being able to change it. `text`, `image`, `tool_use`, `tool_result` and `thinking` build
 parts in one call. Nothing here knows of entries, files or providers.
+
+Such values cannot refer to themselves, so the garbage collector is told to leave them alone: a host that keeps a
+million of them does not stop to walk through them.
 """
 
 from __future__ import annotations
@@ -81,14 +84,14 @@ def _require_object(raw: Raw, name: str) -> None:
         raise ValueError(f"Expected `object` at `{name}`")
 
 
-class Text(Struct, frozen=True, omit_defaults=True):
+class Text(Struct, frozen=True, gc=False, omit_defaults=True):
     """The payload of a text part; `signature` is what a provider wants back verbatim with the text."""
 
     content: str
     signature: str | None = None
 
 
-class ImageSource(Struct, frozen=True, omit_defaults=True):
+class ImageSource(Struct, frozen=True, gc=False, omit_defaults=True):
     """Where an image's bytes are: inline as base64 text, or at a URL.
 
     `data` is the base64 text or the URL, kept as it was given. `media_type` is a MIME type.
@@ -99,13 +102,13 @@ class ImageSource(Struct, frozen=True, omit_defaults=True):
     data: str
 
 
-class Image(Struct, frozen=True):
+class Image(Struct, frozen=True, gc=False):
     """The payload of an image part."""
 
     source: ImageSource
 
 
-class ToolUse(Struct, frozen=True, omit_defaults=True):
+class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True):
     """The payload of a tool call: its id, the tool's name, its input (a JSON object).
 
     `signature` is what a provider wants back verbatim with the call.
@@ -125,7 +128,7 @@ class ToolUse(Struct, frozen=True, omit_defaults=True):
         return json_object(self.raw_input)
 
 
-class Thinking(Struct, frozen=True, omit_defaults=True):
+class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
     """The payload of a thinking part; `signature` is what the provider wants back verbatim."""
 
     content: str
@@ -133,19 +136,19 @@ class Thinking(Struct, frozen=True, omit_defaults=True):
     redacted: bool = False
 
 
-class TextPart(Struct, frozen=True, forbid_unknown_fields=True, tag="text"):
+class TextPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="text"):
     """A piece of text."""
 
     text: Text
 
 
-class ImagePart(Struct, frozen=True, forbid_unknown_fields=True, tag="image"):
+class ImagePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="image"):
     """An image."""
 
     image: Image
 
 
-class ToolResult(Struct, frozen=True, omit_defaults=True):
+class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
     """The payload of a tool's answer to the call `tool_use_id`: a string, or text and image parts."""
 
     tool_use_id: str
@@ -160,19 +163,19 @@ class ToolResult(Struct, frozen=True, omit_defaults=True):
         return "\n".join(part.text.content for part in self.content if isinstance(part, TextPart))
 
 
-class ToolUsePart(Struct, frozen=True, forbid_unknown_fields=True, tag="tool_use"):
+class ToolUsePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="tool_use"):
     """A call of a tool by the model."""
 
     tool_use: ToolUse
 
 
-class ToolResultPart(Struct, frozen=True, forbid_unknown_fields=True, tag="tool_result"):
+class ToolResultPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="tool_result"):
     """The answer to a tool call."""
 
     tool_result: ToolResult
 
 
-class ThinkingPart(Struct, frozen=True, forbid_unknown_fields=True, tag="thinking"):
+class ThinkingPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
     """What the model thought before it answered."""
 
     thinking: Thinking

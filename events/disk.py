@@ -32,63 +32,63 @@ class FileStat(Struct, frozen=True, gc=False):
 class Disk(Protocol):
     """The calls to the file system that treering makes. Paths are absolute; every call may raise `OSError`."""
 
-    def open(self, path: str, flags: int) -> int:
+    def open(self, path: str, flags: int, /) -> int:
         """Open a file with the flags of `os.open`; created files get `FILE_MODE`."""
         ...
 
-    def close(self, fd: int) -> None:
+    def close(self, fd: int, /) -> None:
         """Close a descriptor."""
         ...
 
-    def write(self, fd: int, data: bytes) -> int:
+    def write(self, fd: int, data: bytes, /) -> int:
         """Write at the descriptor's position (its end, where opened to append); return how many bytes were taken."""
         ...
 
-    def pread(self, fd: int, length: int, offset: int) -> bytes:
+    def pread(self, fd: int, length: int, offset: int, /) -> bytes:
         """Read up to `length` bytes at an offset; fewer only at the end of the file."""
         ...
 
-    def position(self, fd: int) -> int:
+    def position(self, fd: int, /) -> int:
         """Return the descriptor's position: after an appending write, where that write ended."""
         ...
 
-    def truncate(self, fd: int, size: int) -> None:
+    def truncate(self, fd: int, size: int, /) -> None:
         """Cut a file."""
         ...
 
-    def datasync(self, fd: int) -> None:
+    def datasync(self, fd: int, /) -> None:
         """Make a file's bytes and size survive a power cut."""
         ...
 
-    def sync_directory(self, path: str) -> None:
+    def sync_directory(self, path: str, /) -> None:
         """Make the names in a directory survive a power cut."""
         ...
 
-    def stat(self, path: str) -> FileStat:
+    def stat(self, path: str, /) -> FileStat:
         """Look at a file by name."""
         ...
 
-    def fstat(self, fd: int) -> FileStat:
+    def fstat(self, fd: int, /) -> FileStat:
         """Look at an open file."""
         ...
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: str, target: str, /) -> None:
         """Give a file another name, replacing what has it."""
         ...
 
-    def unlink(self, path: str) -> None:
+    def unlink(self, path: str, /) -> None:
         """Take a name away."""
         ...
 
-    def make_directory(self, path: str) -> None:
+    def make_directory(self, path: str, /) -> None:
         """Make a directory, its parents included, with `DIRECTORY_MODE`; no error where it is there."""
         ...
 
-    def list_directory(self, path: str) -> Sequence[str]:
+    def list_directory(self, path: str, /) -> Sequence[str]:
         """Return the names in a directory, sorted."""
         ...
 
-    def real_path(self, path: str) -> str:
+    def real_path(self, path: str, /) -> str:
         """Return the path with all links followed."""
         ...
 
@@ -106,7 +106,10 @@ class OsDisk:
     truncate = staticmethod(os.ftruncate)
     rename = staticmethod(os.replace)
     unlink = staticmethod(os.unlink)
-    real_path = staticmethod(os.path.realpath)
+
+    def real_path(self, path: str) -> str:
+        """Return the path with all links followed."""
+        return os.path.realpath(path)
 
     def open(self, path: str, flags: int) -> int:
         """Open a file with the flags of `os.open`."""

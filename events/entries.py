@@ -37,7 +37,7 @@ ROLES = frozenset(
 """The roles that `append_message` takes."""
 
 
-class Header(Struct, frozen=True, omit_defaults=True, kw_only=True):
+class Header(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
     """The first line of a log: what is known of the session as a whole.
 
     `version` is the dialect's own. `parent_session` names the session that this one was forked from, as the dialect
@@ -60,7 +60,7 @@ class Header(Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.timestamp
 
 
-class Batch(Struct, frozen=True):
+class Batch(Struct, frozen=True, gc=False):
     """The mark of one line of an atomic batch: which session wrote it, which of how many lines it is (from 0)."""
 
     session: str
@@ -69,7 +69,7 @@ class Batch(Struct, frozen=True):
     n: int
 
 
-class Usage(Struct, frozen=True, omit_defaults=True):
+class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
     """What a model's provider counted, in tokens, and what it cost in the provider's currency."""
 
     input_tokens: int = 0
@@ -101,7 +101,7 @@ class Usage(Struct, frozen=True, omit_defaults=True):
         )
 
 
-class BashExecution(Struct, frozen=True, omit_defaults=True):
+class BashExecution(Struct, frozen=True, gc=False, omit_defaults=True):
     """A command that a person ran beside the model; `exclude_from_context` keeps it from the model."""
 
     command: str
@@ -113,7 +113,7 @@ class BashExecution(Struct, frozen=True, omit_defaults=True):
     exclude_from_context: bool = False
 
 
-class Message(Struct, frozen=True, omit_defaults=True):
+class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     """A message of the conversation.
 
     `usage` and `stop_reason` come with an assistant's answer, `tool_name` with a tool's, `bash` with the role
@@ -149,27 +149,27 @@ class Message(Struct, frozen=True, omit_defaults=True):
         return any(part.__struct_config__.tag == "tool_use" for part in self.content)
 
 
-class ModelChange(Struct, frozen=True):
+class ModelChange(Struct, frozen=True, gc=False):
     """From here on the path, another model answers."""
 
     provider: NonEmpty
     model_id: NonEmpty
 
 
-class ThinkingLevel(Struct, frozen=True):
+class ThinkingLevel(Struct, frozen=True, gc=False):
     """From here on the path, the model thinks at another level: "off", "low", "high" or the provider's own word."""
 
     thinking_level: str
 
 
-class Label(Struct, frozen=True, omit_defaults=True):
+class Label(Struct, frozen=True, gc=False, omit_defaults=True):
     """A bookmark on the entry `target_id`; an empty or absent label takes it away."""
 
     target_id: NonEmpty
     label: str | None = None
 
 
-class SessionInfo(Struct, frozen=True, omit_defaults=True):
+class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     """What people say of the session as a whole; a field that is given replaces the earlier one.
 
     `name` is the title that a person set ("" takes it away). `summary` stands for a summary that the program keeps
@@ -189,7 +189,7 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
         return {} if self.raw_metadata is None else json_object(self.raw_metadata)
 
 
-class Compaction(Struct, frozen=True, omit_defaults=True):
+class Compaction(Struct, frozen=True, gc=False, omit_defaults=True):
     """Everything on the path before `first_kept_entry_id` is from here on represented by `summary`.
 
     Without a `first_kept_entry_id` nothing before the compaction is kept. `tokens_before` is the size of the context
@@ -211,7 +211,7 @@ class Compaction(Struct, frozen=True, omit_defaults=True):
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
-class BranchSummary(Struct, frozen=True, omit_defaults=True):
+class BranchSummary(Struct, frozen=True, gc=False, omit_defaults=True):
     """What happened on the branch that ended at `from_id`, told to the branch that goes on here."""
 
     summary: str
@@ -226,7 +226,7 @@ class BranchSummary(Struct, frozen=True, omit_defaults=True):
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
-class Custom(Struct, frozen=True, omit_defaults=True):
+class Custom(Struct, frozen=True, gc=False, omit_defaults=True):
     """An extension's own data, never shown to a model; `custom_type` says whose."""
 
     custom_type: NonEmpty
@@ -238,7 +238,7 @@ class Custom(Struct, frozen=True, omit_defaults=True):
         return None if self.raw_data is None else json_value(self.raw_data)
 
 
-class CustomMessage(Struct, frozen=True, omit_defaults=True):
+class CustomMessage(Struct, frozen=True, gc=False, omit_defaults=True):
     """An extension's message that the model does see; `display` and `details` are for the user interface alone."""
 
     custom_type: NonEmpty
@@ -252,7 +252,7 @@ class CustomMessage(Struct, frozen=True, omit_defaults=True):
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
-class ToolExecution(Struct, frozen=True, omit_defaults=True):
+class ToolExecution(Struct, frozen=True, gc=False, omit_defaults=True):
     """The record of one run of a tool: what was asked, what came of it, how long it took.
 
     The result that the model sees is a message of its own; this entry never reaches a context.
@@ -274,7 +274,7 @@ class ToolExecution(Struct, frozen=True, omit_defaults=True):
         return json_value(self.raw_arguments)
 
 
-class UsageRecord(Struct, frozen=True, omit_defaults=True):
+class UsageRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     """Usage that no message carries: of a summary, a warmed cache, a whole turn; `kind` says of what.
 
     A turn's record carries the number of its messages in `messages` and what the program noted in `metadata`.
@@ -294,7 +294,7 @@ class UsageRecord(Struct, frozen=True, omit_defaults=True):
         return {} if self.raw_metadata is None else json_object(self.raw_metadata)
 
 
-class ContextEdit(Struct, frozen=True, omit_defaults=True):
+class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True):
     """From here on the path, the entry `target_id` stands in contexts with other content, or not at all.
 
     `replacement` is the new content; without it the target is left out.
@@ -304,7 +304,7 @@ class ContextEdit(Struct, frozen=True, omit_defaults=True):
     replacement: tuple[Content, ...] | None = None
 
 
-class EntryBase(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+class EntryBase(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
     """What every entry has.
 
     Attributes:
@@ -327,91 +327,91 @@ class EntryBase(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=T
     batch: Batch | None = None
 
 
-class MessageEntry(EntryBase, frozen=True, kw_only=True, tag="message"):
+class MessageEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="message"):
     """A message."""
 
     type: ClassVar[str] = "message"
     message: Message
 
 
-class ModelChangeEntry(EntryBase, frozen=True, kw_only=True, tag="model_change"):
+class ModelChangeEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="model_change"):
     """A change of the model."""
 
     type: ClassVar[str] = "model_change"
     model_change: ModelChange
 
 
-class ThinkingLevelEntry(EntryBase, frozen=True, kw_only=True, tag="thinking_level"):
+class ThinkingLevelEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="thinking_level"):
     """A change of the thinking level."""
 
     type: ClassVar[str] = "thinking_level"
     thinking_level: ThinkingLevel
 
 
-class LabelEntry(EntryBase, frozen=True, kw_only=True, tag="label"):
+class LabelEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="label"):
     """A bookmark set or taken away."""
 
     type: ClassVar[str] = "label"
     label: Label
 
 
-class SessionInfoEntry(EntryBase, frozen=True, kw_only=True, tag="session_info"):
+class SessionInfoEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="session_info"):
     """A change of what is said of the session."""
 
     type: ClassVar[str] = "session_info"
     session_info: SessionInfo
 
 
-class CompactionEntry(EntryBase, frozen=True, kw_only=True, tag="compaction"):
+class CompactionEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="compaction"):
     """A compaction."""
 
     type: ClassVar[str] = "compaction"
     compaction: Compaction
 
 
-class BranchSummaryEntry(EntryBase, frozen=True, kw_only=True, tag="branch_summary"):
+class BranchSummaryEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="branch_summary"):
     """The summary of an abandoned branch."""
 
     type: ClassVar[str] = "branch_summary"
     branch_summary: BranchSummary
 
 
-class CustomEntry(EntryBase, frozen=True, kw_only=True, tag="custom"):
+class CustomEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="custom"):
     """An extension's data."""
 
     type: ClassVar[str] = "custom"
     custom: Custom
 
 
-class CustomMessageEntry(EntryBase, frozen=True, kw_only=True, tag="custom_message"):
+class CustomMessageEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="custom_message"):
     """An extension's message to the model."""
 
     type: ClassVar[str] = "custom_message"
     custom_message: CustomMessage
 
 
-class ToolExecutionEntry(EntryBase, frozen=True, kw_only=True, tag="tool_execution"):
+class ToolExecutionEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="tool_execution"):
     """The record of a tool's run."""
 
     type: ClassVar[str] = "tool_execution"
     tool_execution: ToolExecution
 
 
-class UsageEntry(EntryBase, frozen=True, kw_only=True, tag="usage"):
+class UsageEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="usage"):
     """Usage that no message carries."""
 
     type: ClassVar[str] = "usage"
     usage: UsageRecord
 
 
-class ContextEditEntry(EntryBase, frozen=True, kw_only=True, tag="context_edit"):
+class ContextEditEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="context_edit"):
     """An edit of what contexts show of an earlier entry."""
 
     type: ClassVar[str] = "context_edit"
     context_edit: ContextEdit
 
 
-class OpaqueEntry(Struct, frozen=True, kw_only=True):
+class OpaqueEntry(Struct, frozen=True, gc=False, kw_only=True):
     """A line that a newer or another program wrote: a valid parent that contributes nothing.
 
     `type` is what the line calls itself, `raw` the whole line. `id` is None where the line has none; such a line

@@ -42,6 +42,7 @@ MISSING = -1
 CYCLE = -2
 """The parent of an entry that is its own ancestor."""
 
+_BOUNDARIES = frozenset({Kind.COMPACTION, Kind.RESET})
 _SNAPSHOT_VERSION = 1
 
 
@@ -157,6 +158,8 @@ class LogIndex:
     @property
     def leaf_id(self) -> str | None:
         """The id of the leaf, or None in an empty session."""
+        if self.leaf == self.head:
+            return self._last_id or None
         return self.ids[self.leaf] if self.leaf else None
 
     def find(self, entry_id: str) -> int:
@@ -253,14 +256,14 @@ class LogIndex:
         if entry is None or not entry.id:
             self._add_nameless(entry)
             return
-        parent = self._parent_of(entry, seq)
-        above = max(parent, 0)
+        parent = seq - 1 if entry.parent_id and entry.parent_id == self._last_id else self._parent_of(entry, seq)
+        above = parent if parent > 0 else 0  # noqa: FURB136 - max() costs a call on the hot path
         kind = Kind.ABORTED if aborted else self._kind_of(entry)
         self.ids.append(entry.id)
         self.parents.append(parent)
         self.depths.append(self.depths[above] + 1 if above else 0)
         self.kinds.append(kind)
-        self.boundaries.append(seq if kind in (Kind.COMPACTION, Kind.RESET) else self.boundaries[above])
+        self.boundaries.append(seq if kind in _BOUNDARIES else self.boundaries[above])
         self.models.append(seq if not aborted and names_model(entry) else self.models[above])
         self.levels.append(seq if kind == Kind.THINKING_LEVEL else self.levels[above])
         self.edits.append(seq if kind == Kind.CONTEXT_EDIT else self.edits[above])
@@ -269,7 +272,8 @@ class LogIndex:
         if not entry.aside:
             self.leaf = self.tip = seq
         self._last_id = entry.id
-        self.last_time = max(self.last_time, entry.timestamp)
+        if entry.timestamp > self.last_time:
+            self.last_time = entry.timestamp
         if not aborted:
             self._note(entry, kind, seq)
 
@@ -287,8 +291,6 @@ class LogIndex:
         parent_id = entry.parent_id
         if parent_id is None:
             return ROOT
-        if parent_id == self._last_id and parent_id:
-            return seq - 1
         parent = self.ids.find(parent_id)
         if parent:
             return parent

@@ -48,6 +48,10 @@ class Dialect(Protocol):
         """
         ...
 
+    def write(self, entry: KnownEntry) -> tuple[bytes, Entry]:
+        """Return the entry's line, and the entry as it will be read back; it raises what `encode` raises."""
+        ...
+
     def decode(self, line: bytes, seq: int) -> Entry | None:
         """Return the entry of a line, an `OpaqueEntry` where its type or shape is unknown, None where it is damaged.
 

@@ -139,6 +139,14 @@ class CamelDialect:
 
     # -- reading
 
+    def write(self, entry: KnownEntry) -> tuple[bytes, Entry]:
+        """Return the entry's line and the entry as it will be read back; see `Dialect.write`."""
+        line = self.encode(entry)
+        read = self.decode(line[:-1], entry.seq)
+        if read is None or isinstance(read, OpaqueEntry):
+            raise InvalidEntry(f"a {self.name} file has no way to hold this {entry.type} entry: use a native session")
+        return line, read
+
     def decode(self, line: bytes, seq: int) -> Entry | None:
         """Return the entry of a line; see `Dialect.decode`."""
         if not line.isascii():

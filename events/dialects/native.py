@@ -98,17 +98,21 @@ class NativeDialect:
 
     def encode(self, entry: KnownEntry) -> bytes:
         """Return the entry's line, newline included; see `Dialect.encode`."""
+        return self.write(entry)[0]
+
+    def write(self, entry: KnownEntry) -> tuple[bytes, KnownEntry]:
+        """Return the entry's line and the entry as it will be read back; see `Dialect.write`."""
         entry = _checked(entry)
         try:
             line = _encoder.encode(entry)
-            _decode_known(line)
+            read = _decode_known(line)
         except msgspec.ValidationError as error:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {error}") from error
         if b"\n" in line:  # raw JSON that came with line breaks
             line = msgspec.json.format(line, indent=-1)
-        return line + b"\n"
+        return line + b"\n", read
 
     def decode(self, line: bytes, seq: int) -> Entry | None:
         """Return the entry of a line; see `Dialect.decode`."""

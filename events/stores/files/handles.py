@@ -46,13 +46,7 @@ class Handles:
             return log.fd
         fd = self._disk.open(log.path, os.O_RDWR | os.O_APPEND if log.lease is not None else os.O_RDONLY)
         try:
-            found = self._disk.fstat(fd)
-            same = log.is_same(found) and (
-                not log.parted_ns
-                or found.modified_ns == log.parted_ns
-                or found.size != log.size
-                or log.has_same_head(fd, found)
-            )
+            same = log.is_left(fd, self._disk.fstat(fd))
         except BaseException:
             self._disk.close(fd)
             raise
@@ -93,9 +87,9 @@ class Handles:
         fd, log.fd = log.fd, -1
         self._count -= 1
         try:
-            log.parted_ns = self._disk.fstat(fd).modified_ns
+            log.left_ns = self._disk.fstat(fd).modified_ns
         except OSError:
-            log.parted_ns = 0
+            log.left_ns = 0
         try:
             self._disk.close(fd)
         except OSError as error:

@@ -48,7 +48,7 @@ class Log:
         device, inode, size: The file as it was left.
         fd: The descriptor that the pool opened for it, or -1.
         used: The descriptor was used lately.
-        parted_ns: When the file was modified last, as of the moment when the pool closed its descriptor.
+        left_ns: When the file was modified last, as of the moment when its descriptor was closed.
         lease, held: The right to append, while it is owned here.
         epoch: The epoch of the latest ownership that is known.
         busy: A worker thread is at it.
@@ -76,7 +76,7 @@ class Log:
         "idle",
         "inode",
         "lease",
-        "parted_ns",
+        "left_ns",
         "path",
         "ref",
         "size",
@@ -92,7 +92,7 @@ class Log:
         self.path = path
         self.fd = -1
         self.used = False
-        self.parted_ns = 0
+        self.left_ns = 0
         self.lease: Lease | None = None
         self.held: Held | None = None
         self.epoch = 0
@@ -266,8 +266,15 @@ class Log:
         """Tell whether this is still the file whose lines are known; it may have grown."""
         return found.inode == self.inode and found.device == self.device and found.size >= self.table.scanned
 
-    def has_same_head(self, fd: int, found: FileStat) -> bool:
-        """Tell whether a file that was closed for a while, and touched since, still has the header that is known."""
+    def is_left(self, fd: int, found: FileStat) -> bool:
+        """Tell whether a file that nobody had open is still the one that was left.
+
+        Its inode may have been used again. So if it was modified meanwhile and yet has the same size, its header decides.
+        """
+        if not self.is_same(found):
+            return False
+        if not self.left_ns or found.modified_ns == self.left_ns or found.size != self.size:
+            return True
         try:
             return header_crc(read_head(self._disk, fd, self.path, found.size)[1]) == self._crc
         except LogError:

@@ -90,14 +90,19 @@ def append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: boo
         if found is None or not log.is_same(found):
             return _fence(log)
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
-            if not log.is_same(found := disk.fstat(fd)):
+            found = disk.fstat(fd)
+            if not (log.is_same(found) if log.fd >= 0 else log.is_left(fd, found)):
                 return _fence(log)
             log.refresh(fd, found)
             if log.head == request.expected_head and found.size > log.table.scanned:
                 log.settle(fd)
             if log.head != request.expected_head:
                 return Fenced(log.head, log.epoch)
-            return append_at(disk, log, fd, request, sync=sync)
+            outcome = append_at(disk, log, fd, request, sync=sync)
+            if log.fd < 0:
+                with suppress(OSError):
+                    log.left_ns = disk.fstat(fd).modified_ns
+            return outcome
     except OSError as error:
         return Failed(log.head, failure(log, error))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
 from typing import TypeVar, TypeVarTuple
@@ -63,7 +63,7 @@ def demo(folder: str | None) -> None:
 
 
 @contextmanager
-def _place(folder: str | None) -> Iterator[str]:
+def _place(folder: str | None) -> Generator[str, None, None]:
     if folder:
         yield os.path.abspath(folder)
     else:

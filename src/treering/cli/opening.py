@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, MutableMapping
+from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, MutableMapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -48,8 +48,8 @@ class Damage:
     def tell(self, log: OpenLog) -> None:
         """Tell of what is damaged so far; from here on, of each line as it is met."""
         index = log.index
-        seqs = {seq for seq in range(1, index.head + 1) if index.kinds[seq] == Kind.DAMAGED} if index.damaged else set()
-        self._tell(seqs)
+        if index.damaged:
+            self._tell({seq for seq in range(1, index.head + 1) if index.kinds[seq] == Kind.DAMAGED})
         self._tell_tail(log)
         self._told = index.head
 
@@ -60,9 +60,8 @@ class Damage:
             self._tell({seq})
 
     def _tell(self, seqs: set[int]) -> None:
-        if seqs:
-            for where in places(self._file, seqs).values():
-                warn(f"{where}: this line is no JSON object and was skipped")
+        for where in places(self._file, seqs).values():
+            warn(f"{where}: this line is no JSON object and was skipped")
 
     def _tell_tail(self, log: OpenLog) -> None:
         with open(self._file, "rb") as file:
@@ -84,7 +83,7 @@ def warn(message: str) -> None:
 
 
 @asynccontextmanager
-async def opened(file: str) -> AsyncIterator[Session]:
+async def opened(file: str) -> AsyncGenerator[Session, None]:
     """Open a session file read-only, and tell of its damage.
 
     Raises:
@@ -135,7 +134,7 @@ def _located(file: str) -> tuple[str, str]:
 
 
 @contextmanager
-def _logging(damage: Damage) -> Iterator[None]:
+def _logging(damage: Damage) -> Generator[None, None, None]:
     """Have what the library logs told on stderr, and the program's own settings put back afterwards."""
     import structlog
 

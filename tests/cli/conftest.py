@@ -1,0 +1,101 @@
+"""What the tests of the command line share: a small session, files of chosen lines, and the command itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from click.testing import CliRunner, Result
+
+from treering.cli import main
+
+Lines: TypeAlias = list[dict[str, Any]]
+Treering: TypeAlias = Callable[..., Result]
+Spawn: TypeAlias = Callable[..., "subprocess.Popen[bytes]"]
+Say: TypeAlias = Callable[..., dict[str, Any]]
+Write: TypeAlias = Callable[..., Path]
+
+HEADER = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
+
+
+def entry(kind: str, entry_id: str, parent_id: str | None, payload: object, seq: int) -> dict[str, Any]:
+    """Make an entry's line as a dictionary."""
+    time = f"2026-01-01T10:00:{seq % 60:02}Z"
+    return {"type": kind, "id": entry_id, "parent_id": parent_id, "timestamp": time, "seq": seq, kind: payload}
+
+
+def said(entry_id: str, parent_id: str | None, text: str, seq: int, role: str = "user") -> dict[str, Any]:
+    """Make a message's line as a dictionary."""
+    content = [{"type": "text", "text": {"content": text}}]
+    return entry("message", entry_id, parent_id, {"role": role, "content": content}, seq)
+
+
+@pytest.fixture
+def say() -> Say:
+    """Make a message's line as a dictionary."""
+    return said
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """Write a session file: a header, and lines that are given as dictionaries or as bytes."""
+
+    def to_file(*lines: dict[str, Any] | bytes, name: str = "s-1.jsonl", header: dict[str, Any] = HEADER) -> Path:
+        path = tmp_path / name
+        encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n" for line in (header, *lines)]
+        path.write_bytes(b"".join(encoded))
+        return path
+
+    return to_file
+
+
+@pytest.fixture
+def branched(write: Write) -> Path:
+    """A session of two branches, with labels, a model, and a tool call.
+
+    The path goes over q, a, m and l; the entry x hangs below q as well.
+    """
+    call = {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"path": "a.py"}}}
+    return write(
+        said("q", None, "Which way?", 1),
+        entry("message", "x", "q", {"role": "assistant", "content": [call]}, 2),
+        said("a", "q", "This way.", 3, "assistant"),
+        entry("model_change", "m", "a", {"provider": "acme", "model_id": "m-1"}, 4),
+        entry("label", "l", "m", {"target_id": "q", "label": "crossroads"}, 5),
+    )
+
+
+@pytest.fixture
+def treering(monkeypatch: pytest.MonkeyPatch) -> Treering:
+    """Run the command within this process, without colors."""
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def invoke(*args: str | Path, **options: Any) -> Result:
+        result = CliRunner().invoke(main, [str(arg) for arg in args], **options)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def spawn() -> Spawn:
+    """Start the command as a process of its own."""
+
+    def start(*args: str | Path, **environment: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "treering.cli", *map(str, args)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **environment},
+        )
+
+    return start

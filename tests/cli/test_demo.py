@@ -1,0 +1,87 @@
+"""The story that `treering demo` plays: what it tells, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import anyio
+import pytest
+from click.testing import Result
+
+import treering as tr
+from treering.events.doctor import examine
+
+Treering = Callable[..., Result]
+
+
+def test_the_story_and_its_end(treering: Treering, tmp_path: Path) -> None:
+    folder = tmp_path / "story"
+    result = treering("demo", "--dir", folder)
+    assert (result.exit_code, result.stderr) == (0, "")
+    for told in (
+        "live: plan 5  label:",
+        "code.jsonl has 5 entries",
+        "a model was shown 6 messages before, 3 after",
+        "3 entries were acknowledged, then came SIGKILL",
+        "torn_tail",
+        "none of the acknowledged are lost",
+        "doctor: 0 findings",
+        "branch_summary: The parser was tried first",
+        "Merged three passes into one: twice as fast.  [done]",
+        "<- leaf",
+    ):
+        assert told in result.stdout
+    names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
+    assert [name for name in names if name.endswith(".jsonl")] == [
+        "code.jsonl",
+        "plan.jsonl",
+        "review.jsonl",
+        "worker.jsonl",
+    ]
+    (fragment,) = [name for name in names if ".torn-" in name]
+    assert (folder / fragment).read_bytes() == b'{"type":"message","id":"0f'
+    assert examine(folder) == []
+    anyio.run(_check, folder)
+
+
+async def _check(folder: Path) -> None:
+    async with tr.SessionHost(folder) as host:
+        plan = await host.load("plan", read_only=True)
+        worker = await host.load("worker", read_only=True)
+        tree = plan.tree()
+        assert len(tree.roots) == 1
+        assert [node.label for node in tree.nodes if node.label] == ["crossroads", "wrong turn", "done"]
+        assert len(plan.children(plan.find_by_label("crossroads")[0])) == 2
+        assert [each.role for each in (await plan.context()).messages] == ["compactionSummary", "user", "assistant"]
+        assert worker.message_count == 4
+        assert len(worker.path()) == 4
+
+
+def test_it_is_the_same_each_time_and_cleans_up(
+    treering: Treering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    first, second = treering("demo"), treering("demo")
+    assert first.exit_code == second.exit_code == 0
+    assert first.stdout == second.stdout
+    assert os.listdir(tmp_path) == []
+
+
+def test_it_is_not_played_over_itself(treering: Treering, tmp_path: Path) -> None:
+    treering("demo", "--dir", tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}
+    result = treering("demo", "--dir", tmp_path)
+    assert result.exit_code == 1
+    assert "there is a session 'plan' already" in result.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")} == before
+
+
+def test_the_other_commands_read_what_it_leaves(treering: Treering, tmp_path: Path) -> None:
+    treering("demo", "--dir", tmp_path)
+    for name in ("plan", "code", "review", "worker"):
+        nodes = json.loads(treering("tree", tmp_path / f"{name}.jsonl", "--json").stdout)
+        entries = treering("entries", tmp_path / f"{name}.jsonl", "--json").stdout.splitlines()
+        assert sorted(node["id"] for node in nodes) == sorted(json.loads(line)["id"] for line in entries)

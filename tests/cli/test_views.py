@@ -1,0 +1,237 @@
+"""The commands that show a session: the JSON that they print, and what people see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from treering.cli.drawing import GUTTERS_MAX, gutters
+from treering.projections.tree import TreeNode
+
+Treering = Callable[..., Result]
+Write = Callable[..., Path]
+Say = Callable[..., dict[str, Any]]
+
+
+def text(content: str) -> dict[str, object]:
+    return {"type": "text", "text": {"content": content}}
+
+
+# -- context
+
+
+def test_context_as_json(treering: Treering, branched: Path) -> None:
+    result = treering("context", branched, "--json")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    assert json.loads(result.stdout) == {
+        "session_id": "s-1",
+        "leaf_id": "l",
+        "model": {"provider": "acme", "model_id": "m-1"},
+        "thinking_level": "off",
+        "messages": [
+            {"entry_id": "q", "role": "user", "content": [text("Which way?")]},
+            {"entry_id": "a", "role": "assistant", "content": [text("This way.")]},
+        ],
+    }
+
+
+def test_context_of_another_leaf(treering: Treering, branched: Path) -> None:
+    shown = json.loads(treering("context", branched, "--json", "--leaf", "x").stdout)
+    assert (shown["leaf_id"], shown["model"]) == ("x", None)
+    call = {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"path": "a.py"}}}
+    assert [each["content"] for each in shown["messages"]] == [[text("Which way?")], [call]]
+
+
+def test_context_for_people(treering: Treering, branched: Path) -> None:
+    lines = treering("context", branched).stdout.splitlines()
+    assert lines[0] == "session s-1, leaf l, acme/m-1, thinking off"
+    assert lines[1:] == ["", "user  q", "  Which way?", "", "assistant  a", "  This way."]
+
+
+def test_what_went_wrong_on_the_path_is_a_warning(treering: Treering, write: Write, say: Say) -> None:
+    result = treering("context", write(say("a", "gone", "Hello", 1)), "--json")
+    assert result.exit_code == 0
+    assert [each["entry_id"] for each in json.loads(result.stdout)["messages"]] == ["a"]
+    assert "the parent of entry 'a' (seq 1) is not in the log before it" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+# -- tree
+
+
+def test_tree_as_json(treering: Treering, branched: Path) -> None:
+    def node(entry_id: str, parent: str | None, kind: str, depth: int, children: list[str], *, on: bool) -> object:
+        label = "crossroads" if entry_id == "q" else None
+        return {
+            "id": entry_id,
+            "parent_id": parent,
+            "type": kind,
+            "depth": depth,
+            "label": label,
+            "children": children,
+            "on_path": on,
+        }
+
+    result = treering("tree", branched, "--json")
+    assert result.stderr == ""
+    assert json.loads(result.stdout) == [
+        node("q", None, "message", 0, ["x", "a"], on=True),
+        node("x", "q", "message", 1, [], on=False),
+        node("a", "q", "message", 1, ["m"], on=True),
+        node("m", "a", "model_change", 2, ["l"], on=True),
+        node("l", "m", "label", 3, [], on=True),
+    ]
+
+
+def test_tree_seen_from_another_leaf(treering: Treering, branched: Path) -> None:
+    nodes = json.loads(treering("tree", branched, "--json", "--leaf", "x").stdout)
+    assert [node["id"] for node in nodes if node["on_path"]] == ["q", "x"]
+    assert "<- leaf" in treering("tree", branched, "--leaf", "x").stdout.splitlines()[1]
+
+
+def test_tree_for_people(treering: Treering, branched: Path) -> None:
+    assert treering("tree", branched).stdout.splitlines() == [
+        "• q user: Which way?  [crossroads]",
+        '├─   x assistant: calls read({"path": "a.py"})',
+        "└─ • a assistant: This way.",
+        "   • m model_change: acme/m-1",
+        "   • l label: q crossroads  <- leaf",
+    ]
+
+
+def test_several_roots_are_branches_of_nothing(treering: Treering, write: Write, say: Say) -> None:
+    path = write(say("a", None, "One", 1), say("b", "a", "below", 2), say("c", None, "Two", 3))
+    lines = treering("tree", path).stdout.splitlines()
+    assert [line[:5] for line in lines] == ["├─   ", "│    ", "└─ • "]
+
+
+def chain(length: int, *, side: bool) -> list[TreeNode]:
+    """Make a chain; with `side`, a leaf hangs beside each of its entries, drawn after all that is below that entry."""
+    spine, twigs = list[TreeNode](), list[TreeNode]()
+    for depth in range(length):
+        below = (f"e{depth + 1}", f"s{depth + 1}") if side else (f"e{depth + 1}",)
+        children = below if depth + 1 < length else ()
+        spine.append(TreeNode(f"e{depth}", depth + 1, None, 0, "message", depth, None, children, True, "user"))
+        if side and depth:
+            twigs.append(TreeNode(f"s{depth}", length + depth, None, 0, "custom", depth, None, (), False, None))
+    return [*spine, *reversed(twigs)]
+
+
+def test_a_deep_chain_stays_in_one_column() -> None:
+    drawn = list(gutters(chain(100_000, side=False)))
+    assert len(drawn) == 100_000
+    assert {gutter for _, gutter in drawn} == {""}
+
+
+def test_branches_upon_branches_do_not_run_out_of_the_window() -> None:
+    drawn = list(gutters(chain(20_000, side=True)))
+    assert len(drawn) == 2 * 20_000 - 1
+    assert max(len(gutter) for _, gutter in drawn) < 3 * GUTTERS_MAX + 20
+    assert drawn[1][1] == "├─ "
+    assert drawn[-1][1] == "└─ "
+
+
+def test_a_deep_session_is_drawn(treering: Treering, write: Write, say: Say) -> None:
+    count = 100_000
+    lines = (say(f"e{n}", f"e{n - 1}" if n else None, "x", n + 1) for n in range(count))
+    path = write(*lines)
+    drawn = treering("tree", path).stdout.splitlines()
+    assert len(drawn) == count
+    assert drawn[0] == "• e0 user: x"
+    assert drawn[-1] == f"• e{count - 1} user: x  <- leaf"
+    nodes = json.loads(treering("tree", path, "--json").stdout)
+    assert nodes[-1]["depth"] == count - 1
+
+
+# -- labels
+
+
+def test_labels_as_json(treering: Treering, branched: Path) -> None:
+    result = treering("labels", branched, "--json")
+    assert json.loads(result.stdout) == [{"entry_id": "q", "label": "crossroads"}]
+
+
+def test_labels_for_people(treering: Treering, branched: Path) -> None:
+    heading, row = treering("labels", branched).stdout.splitlines()
+    assert heading.split("  ")[0] == "label"
+    assert row.split() == ["crossroads", "q", "user:", "Which", "way?"]
+
+
+def test_no_labels_are_no_output(treering: Treering, write: Write, say: Say) -> None:
+    path = write(say("a", None, "Hello", 1))
+    assert treering("labels", path).output == ""
+    assert json.loads(treering("labels", path, "--json").stdout) == []
+
+
+# -- entries
+
+
+def test_entries_as_json(treering: Treering, branched: Path) -> None:
+    result = treering("entries", branched, "--json")
+    stored = [json.loads(line) for line in branched.read_text().splitlines()[1:]]
+    assert [json.loads(line) for line in result.stdout.splitlines()] == stored
+
+
+def test_entries_of_a_path(treering: Treering, branched: Path) -> None:
+    found = treering("entries", branched, "--json", "--leaf", "m").stdout.splitlines()
+    assert [json.loads(line)["id"] for line in found] == ["q", "a", "m"]
+
+
+def test_entries_for_people(treering: Treering, branched: Path) -> None:
+    lines = treering("entries", branched).stdout.splitlines()
+    assert len(lines) == 5
+    assert lines[2] == "    3  2026-01-01 10:00:03  a  assistant: This way."
+
+
+def test_entries_of_a_pi_file_are_native(treering: Treering, write: Write) -> None:
+    envelope = {"timestamp": "2026-01-01T10:00:01.000Z"}
+    path = write(
+        {
+            "type": "message",
+            "id": "0000000a",
+            "parentId": None,
+            **envelope,
+            "message": {"role": "user", "content": "Hi"},
+        },
+        {"type": "glow", "id": "0000000b", "parentId": "0000000a", **envelope, "brightness": 7},
+        header={**HEADER, "version": 3},
+    )
+    first, second = map(json.loads, treering("entries", path, "--json").stdout.splitlines())
+    assert (first["parent_id"], first["seq"], first["message"]["content"]) == (None, 1, [text("Hi")])
+    assert (second["type"], second["id"], second["parent_id"], second["seq"]) == ("glow", "0000000b", "0000000a", 2)
+    assert (second["brightness"], second["opaque"]) == (7, "unknown type")
+
+
+def test_half_a_surrogate_pair_is_printed(treering: Treering, write: Write, say: Say) -> None:
+    path = write(say("a", None, "half \ud83d of it", 1), say("b", "a", "whole \U0001f600", 2))
+    assert len(treering("entries", path, "--json").stdout.splitlines()) == 2
+    assert "whole \U0001f600" in treering("tree", path).stdout
+
+
+# -- which leaf
+
+
+@pytest.mark.parametrize("command", ["context", "tree", "labels", "entries"])
+def test_an_unknown_leaf_is_an_error(treering: Treering, branched: Path, command: str) -> None:
+    result = treering(command, branched, "--leaf", "nobody")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == "treering: entry 'nobody' not found: give the id of an entry of this session\n"
+
+
+def test_a_leaf_may_be_named_by_how_it_begins(treering: Treering, write: Write, say: Say) -> None:
+    path = write(say("abc-1", None, "One", 1), say("abd-2", "abc-1", "Two", 2), say("abd", "abd-2", "Three", 3))
+    assert json.loads(treering("context", path, "--json", "--leaf", "abc").stdout)["leaf_id"] == "abc-1"
+    assert json.loads(treering("context", path, "--json", "--leaf", "abd").stdout)["leaf_id"] == "abd"
+    result = treering("context", path, "--leaf", "ab")
+    assert result.exit_code == 1
+    assert "3 entries begin with 'ab'" in result.stderr
+
+
+HEADER = {"type": "session", "id": "s-1", "timestamp": "2026-01-01T10:00:00Z"}

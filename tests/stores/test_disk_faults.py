@@ -1,0 +1,397 @@
+"""A disk that refuses: what was acknowledged stays, what was not is not half there, and all is well when the disk is."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treering.events.disk import OsDisk
+from treering.events.errors import AppendFailed, AppendInDoubt
+from treering.events.stores.base import Append, Committed, Failed, Fenced, InDoubt, Lease
+from treering.events.stores.files import FileStore
+from treering.testing.disks import WrappedDisk
+from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+
+HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
+PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+
+
+class FailingDisk(WrappedDisk):
+    """The real disk, but what is planned happens to the calls on logs.
+
+    `room` is how many more bytes logs may take. `fail` says how often a call raises EIO, after how many that go well.
+    `first` is done before the next call of a name.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.room: int | None = None
+        self.most = 1 << 30
+        self.fail: dict[str, tuple[int, int]] = {}
+        self.first: dict[str, Callable[[], None]] = {}
+        self._paths: dict[int, str] = {}
+
+    def _called(self, name: str, path: str) -> None:
+        if not path.endswith(".jsonl"):
+            return
+        if (hook := self.first.pop(name, None)) is not None:
+            hook()
+        after, times = self.fail.get(name, (0, 0))
+        if after:
+            self.fail[name] = (after - 1, times)
+        elif times:
+            self.fail[name] = (0, times - 1)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def open(self, path: str, flags: int) -> int:
+        self._called("open", path)
+        fd = super().open(path, flags)
+        self._paths[fd] = path
+        return fd
+
+    def write(self, fd: int, data: bytes) -> int:
+        path = self._paths[fd]
+        self._called("write", path)
+        if not path.endswith(".jsonl"):
+            return super().write(fd, data)
+        data = data[: self.most]
+        if self.room is not None:
+            if not self.room:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            data = data[: self.room]
+            self.room -= len(data)
+        return super().write(fd, data)
+
+    def truncate(self, fd: int, size: int) -> None:
+        self._called("truncate", self._paths[fd])
+        super().truncate(fd, size)
+
+    def datasync(self, fd: int) -> None:
+        self._called("datasync", self._paths[fd])
+        super().datasync(fd)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def disk() -> FailingDisk:
+    return FailingDisk()
+
+
+@pytest.fixture(params=["inline", "thread", "file"])
+async def store(request: pytest.FixtureRequest, root: Path, disk: FailingDisk) -> AsyncIterator[FileStore]:
+    options: dict[str, Any] = {"durability": "file"} if request.param == "file" else {"writes": request.param}
+    made = FileStore(root, disk=disk, **options)
+    yield made
+    await made.aclose()
+
+
+async def own(store: FileStore) -> Writer:
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    return Writer(store, lease)
+
+
+async def attempt(writer: Writer, *written: bytes, atomic: bool = False) -> object:
+    [outcome] = await writer.store.append([writer.request(*written, atomic=atomic)])
+    return outcome
+
+
+@pytest.mark.feature("U-2")
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0, 1.5, 2.99])
+async def test_no_space_in_the_midst_of_a_write_and_then_a_retry(
+    store: FileStore, root: Path, disk: FailingDisk, part: float
+) -> None:
+    writer = await own(store)
+    await writer.append(*lines(1, 2))
+    written = lines(3, 5)
+    disk.room = int(part * len(written[0]))
+    outcome = await attempt(writer, *written)
+    whole = int(part)
+    assert isinstance(outcome, Failed)
+    assert isinstance(outcome.error, AppendFailed)
+    assert isinstance(outcome.error.__cause__, OSError)
+    assert "free some space" in str(outcome.error)
+    assert str(root) in str(outcome.error)
+    assert outcome.head.seq == 2 + whole
+    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 2 + whole))
+    assert await store.resolve(writer.lease) == outcome.head
+    disk.room = None
+    writer.head = outcome.head
+    await writer.append(*written[whole:])
+    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 5))
+
+
+@pytest.mark.parametrize("part", [0.5, 1.5, 2.99])
+async def test_an_atomic_batch_that_does_not_fit_leaves_nothing(
+    store: FileStore, root: Path, disk: FailingDisk, part: float
+) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.room = int(part * len(line(2)))
+    outcome = await attempt(writer, *lines(2, 4), atomic=True)
+    assert isinstance(outcome, Failed)
+    assert outcome.head == writer.head
+    assert (root / "a.jsonl").read_bytes() == HEADER + line(1)
+    disk.room = None
+    await writer.append(*lines(2, 4), atomic=True)
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
+
+
+@pytest.mark.feature("U-6")
+async def test_while_there_is_no_space_every_append_says_so_and_none_afterwards(
+    store: FileStore, root: Path, disk: FailingDisk
+) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    for room in (0, 10, 0, 50, 0):
+        disk.room = room
+        outcome = await attempt(writer, line(2))
+        assert isinstance(outcome, Failed)
+        assert outcome.head == writer.head
+    disk.room = None
+    await writer.append(line(2))
+    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 2))
+
+
+async def test_a_log_that_cannot_be_made_is_not_there(store: FileStore, root: Path, disk: FailingDisk) -> None:
+    writer = await own(store)
+    for room in (0, 10, len(HEADER) + 5):
+        disk.room = room
+        outcome = await attempt(writer, line(1))
+        assert isinstance(outcome, Failed)
+        assert outcome.head == writer.head
+        assert not (root / "a.jsonl").exists()
+    disk.room = None
+    disk.fail["open"] = (0, 1)
+    assert isinstance(await attempt(writer, line(1)), Failed)
+    await writer.append(line(1))
+    assert await read_all(store, "a.jsonl") == bare([line(1)])
+
+
+async def test_writes_that_take_a_part_are_gone_on_with(store: FileStore, disk: FailingDisk) -> None:
+    disk.most = 7
+    writer = await own(store)
+    await writer.append(*lines(1, 3))
+    await writer.append(*lines(4, 5))
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
+
+
+async def test_an_error_without_a_byte_written_changes_nothing(store: FileStore, disk: FailingDisk) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.fail["write"] = (0, 1)
+    outcome = await attempt(writer, line(2))
+    assert isinstance(outcome, Failed)
+    assert "see to the disk" in str(outcome.error)
+    await writer.append(line(2))
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+async def test_what_cannot_be_taken_back_is_in_doubt_until_somebody_looks(
+    store: FileStore, root: Path, disk: FailingDisk, atomic: bool
+) -> None:
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.room = len(line(2)) // 2
+    disk.fail["truncate"] = (0, 1)
+    outcome = await attempt(writer, line(2), atomic=atomic)
+    assert isinstance(outcome, InDoubt)
+    assert isinstance(outcome.error, AppendInDoubt)
+    disk.room = None
+    assert isinstance(await attempt(writer, line(2)), InDoubt), "it has to be resolved first"
+    assert (await store.resolve(writer.lease)) == writer.head
+    await writer.append(line(2))
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
+    assert len(list(root.glob("*.torn-*"))) == 1
+
+
+async def test_among_programs_a_short_write_is_isolated(root: Path, disk: FailingDisk) -> None:
+    root.mkdir()
+    (root / "a.jsonl").write_bytes(PI_HEADER + line(1))
+    store = FileStore(root, disk=disk)
+    writer = await own(store)
+    half = len(line(2)) + 10
+    disk.room = half + 1
+    outcome = await attempt(writer, *lines(2, 4), atomic=True)
+    assert isinstance(outcome, Failed)
+    assert outcome.head.seq == 2
+    assert (root / "a.jsonl").read_bytes() == PI_HEADER + line(1) + line(2) + line(3)[:11]
+    disk.room = None
+    writer.head = await store.resolve(writer.lease)
+    assert writer.head.seq == 3, "the fragment is a line of its own now"
+    await writer.append(line(4))
+    assert (root / "a.jsonl").read_bytes() == PI_HEADER + line(1) + line(2) + line(3)[:11] + b"\n" + line(4)
+    await store.aclose()
+
+
+async def test_a_fragment_that_found_no_room_for_its_newline_is_isolated_later(root: Path, disk: FailingDisk) -> None:
+    root.mkdir()
+    (root / "a.jsonl").write_bytes(PI_HEADER + line(1))
+    store = FileStore(root, disk=disk)
+    writer = await own(store)
+    disk.room = 10
+    assert isinstance(await attempt(writer, line(2)), Failed)
+    disk.room = None
+    outcome = await attempt(writer, line(2))
+    assert isinstance(outcome, Fenced)
+    assert outcome.head.seq == 2
+    writer.head = outcome.head
+    await writer.append(line(2))
+    assert await read_all(store, "a.jsonl") == [line(1)[:-1], line(2)[:10], line(2)[:-1]]
+    await store.aclose()
+
+
+# -- flushes
+
+
+@pytest.mark.feature("X-28")
+@pytest.mark.parametrize("nth", [0, 1, 3])
+async def test_a_flush_that_fails_is_in_doubt_and_is_not_retried_blindly(
+    root: Path, disk: FailingDisk, nth: int
+) -> None:
+    store = FileStore(root, disk=disk, durability="file")
+    writer = await own(store)
+    disk.fail["datasync"] = (nth, 1)
+    for number in range(1, nth + 1):
+        await writer.append(line(number))
+    outcome = await attempt(writer, line(nth + 1))
+    assert isinstance(outcome, InDoubt)
+    assert isinstance(outcome.error.__cause__, OSError)
+    assert isinstance(await attempt(writer, line(nth + 1)), InDoubt)
+    rewritten: list[bytes] = []
+    disk.first["truncate"] = lambda: rewritten.append((root / "a.jsonl").read_bytes())
+    head = await store.resolve(writer.lease)
+    assert head.seq == nth + 1
+    assert len(rewritten) == 1, "a later flush may succeed without the bytes: they are written anew"
+    writer.head, writer._exists = head, True
+    await writer.append(line(nth + 2))
+    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, nth + 2))
+    await store.aclose()
+
+
+async def test_a_flush_that_goes_on_failing_stays_in_doubt_until_the_disk_is_well(
+    root: Path, disk: FailingDisk
+) -> None:
+    store = FileStore(root, disk=disk, durability="file")
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.fail["datasync"] = (0, 3)
+    assert isinstance(await attempt(writer, line(2)), InDoubt)
+    for _ in range(2):
+        with pytest.raises(AppendInDoubt):
+            await store.resolve(writer.lease)
+        assert isinstance(await attempt(writer, line(2)), InDoubt)
+    writer.head = await store.resolve(writer.lease)
+    assert writer.head.seq == 2
+    await writer.append(line(3))
+    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 3))
+    await store.aclose()
+
+
+async def test_readers_see_nothing_that_is_in_doubt(root: Path, disk: FailingDisk) -> None:
+    store = FileStore(root, disk=disk, durability="file")
+    writer = await own(store)
+    head = await writer.append(line(1))
+    disk.fail["datasync"] = (0, 1)
+    assert isinstance(await attempt(writer, line(2)), InDoubt)
+    assert (await store.open("a.jsonl")).head == head
+    assert await read_all(store, "a.jsonl") == bare([line(1)])
+    await store.resolve(writer.lease)
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
+    await store.aclose()
+
+
+async def test_new_files_and_their_folders_are_flushed(root: Path) -> None:
+    disk = FlushingDisk()
+    store = FileStore(root, disk=disk, durability="file")
+    [lease] = await store.acquire(["x/y/a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    await Writer(store, lease).append(line(1))
+    assert [os.path.relpath(path, root) for path in disk.flushed] == ["x/y/a.jsonl", "x/y", "x", "."]
+    await store.aclose()
+
+
+class FlushingDisk(FailingDisk):
+    """Notes what is flushed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.flushed: list[str] = []
+
+    def datasync(self, fd: int) -> None:
+        self.flushed.append(self._paths[fd])
+        super().datasync(fd)
+
+    def sync_directory(self, path: str) -> None:
+        self.flushed.append(path)
+        super().sync_directory(path)
+
+
+# -- beside the log
+
+
+async def test_a_snapshot_that_cannot_be_written_is_no_error_and_a_leaf_record_is(root: Path) -> None:
+    disk = FullBesideDisk()
+    store = FileStore(root, disk=disk)
+    writer = await own(store)
+    head = await writer.append(line(1))
+    await store.save(writer.lease, "leaf", head, b"old")
+    disk.full = True
+    await store.save(writer.lease, "index", head, b"index")
+    with pytest.raises(AppendFailed):
+        await store.save(writer.lease, "leaf", head, b"new")
+    assert await store.load("a.jsonl", "index") is None
+    found = await store.load("a.jsonl", "leaf")
+    assert found is not None
+    assert found.data == b"old"
+    assert {path.name for path in root.iterdir()} == {"a.jsonl", "a.jsonl.leaf", ".treering"}
+    await store.aclose()
+
+
+class FullBesideDisk(FailingDisk):
+    """Has no room for files beside logs."""
+
+    full = False
+
+    def write(self, fd: int, data: bytes) -> int:
+        if self.full and not self._paths[fd].endswith(".jsonl"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(fd, data)
+
+
+async def test_putting_that_fails_leaves_the_old_log(store: FileStore, root: Path, disk: FailingDisk) -> None:
+    writer = await own(store)
+    head = await writer.append(*lines(1, 3))
+    before = (root / "a.jsonl").read_bytes()
+    full = FullBesideDisk()
+    full.full = True
+    store._disk = full
+    with pytest.raises(OSError, match="No space"):
+        await store.put(writer.lease, NATIVE, HEADER, [line(9)])
+    store._disk = disk
+    assert (root / "a.jsonl").read_bytes() == before
+    assert {path.name for path in root.iterdir()} == {"a.jsonl", ".treering"}
+    outcome = await attempt(writer, line(4))
+    assert isinstance(outcome, Committed)
+    assert outcome.head.generation == head.generation
+
+
+async def test_a_request_that_came_too_late_for_a_doubt_is_told_so(root: Path, disk: FailingDisk) -> None:
+    store = FileStore(root, disk=disk, durability="file")
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.fail["datasync"] = (0, 1)
+    requests = [Append(writer.lease, writer.head, (line(2),)) for _ in range(2)]
+    outcomes = [(await store.append([request]))[0] for request in requests]
+    assert [type(outcome) for outcome in outcomes] == [InDoubt, InDoubt]
+    await store.aclose()

@@ -1,0 +1,267 @@
+"""Programs that take no lock: what they append, replace, shorten or delete is found out before it can be harmed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treering.events.disk import OsDisk
+from treering.events.errors import AppendFailed
+from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease, Outcome
+from treering.events.stores.files import FileStore
+from treering.testing.disks import WrappedDisk
+from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+
+HEADER = NATIVE.encode_header(header_of("session"))
+PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+
+
+class BusyDisk(WrappedDisk):
+    """Lets another program act right after the look before a write."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.between: Callable[[], None] | None = None
+        self.fds: set[int] = set()
+
+    def open(self, path: str, flags: int) -> int:
+        fd = super().open(path, flags)
+        self.fds.discard(fd)
+        if path.endswith(".jsonl"):
+            self.fds.add(fd)
+        return fd
+
+    def write(self, fd: int, data: bytes) -> int:
+        if fd in self.fds and self.between is not None:
+            act, self.between = self.between, None
+            act()
+        return super().write(fd, data)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def log(root: Path) -> Path:
+    return root / "a.jsonl"
+
+
+@pytest.fixture
+def disk() -> BusyDisk:
+    return BusyDisk()
+
+
+@pytest.fixture(params=["inline", "thread"])
+async def store(request: pytest.FixtureRequest, root: Path, disk: BusyDisk) -> AsyncIterator[FileStore]:
+    made = FileStore(root, disk=disk, writes=request.param)
+    yield made
+    await made.aclose()
+
+
+async def own(store: FileStore) -> Writer:
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    return Writer(store, lease)
+
+
+async def attempt(writer: Writer, *written: bytes) -> Outcome:
+    [outcome] = await writer.store.append([writer.request(*written)])
+    return outcome
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+@pytest.mark.parametrize("header", [HEADER, PI_HEADER], ids=["native", "pi"])
+async def test_lines_that_were_appended_come_first(store: FileStore, log: Path, header: bytes) -> None:
+    log.write_bytes(header + line(1))
+    writer = await own(store)
+    append(log, line(2) + b"\n" + line(3))
+    outcome = await attempt(writer, line(4))
+    assert isinstance(outcome, Fenced)
+    assert (outcome.head.generation, outcome.head.seq) == (writer.head.generation, 3)
+    assert log.read_bytes() == header + line(1) + line(2) + b"\n" + line(3)
+    writer.head = outcome.head
+    await writer.append(line(4))
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
+
+
+async def test_reading_an_owned_log_takes_in_what_was_appended(store: FileStore, log: Path) -> None:
+    log.write_bytes(PI_HEADER + line(1))
+    writer = await own(store)
+    append(log, line(2) + b'{"half":')
+    page = await store.read("a.jsonl", writer.head.generation, 0)
+    assert page.lines == bare(lines(1, 2))
+    append(log, b"1}\n")
+    assert (await store.read("a.jsonl", writer.head.generation, 2)).lines == [b'{"half":1}']
+    assert (await store.resolve(writer.lease)).seq == 3
+
+
+@pytest.mark.parametrize("fragment", [b'{"half', b'{"whole":1}', b"  "])
+async def test_a_tail_that_was_appended_among_programs_is_isolated(
+    store: FileStore, log: Path, fragment: bytes
+) -> None:
+    log.write_bytes(PI_HEADER + line(1))
+    writer = await own(store)
+    append(log, fragment)
+    outcome = await attempt(writer, line(2))
+    if fragment.strip():
+        assert isinstance(outcome, Fenced)
+        assert outcome.head.seq == 2
+        writer.head = outcome.head
+        await writer.append(line(2))
+    else:
+        assert isinstance(outcome, Committed)
+    assert log.read_bytes() == PI_HEADER + line(1) + fragment + b"\n" + line(2)
+
+
+async def test_a_tail_that_was_appended_to_a_native_log_moves_away(store: FileStore, root: Path, log: Path) -> None:
+    log.write_bytes(HEADER + line(1))
+    writer = await own(store)
+    append(log, b'{"half')
+    await writer.append(line(2))
+    assert log.read_bytes() == HEADER + line(1) + line(2)
+    assert [path.read_bytes() for path in root.glob("*.torn-*")] == [b'{"half']
+
+
+async def test_a_line_that_slips_in_before_the_write_is_found(store: FileStore, log: Path, disk: BusyDisk) -> None:
+    log.write_bytes(PI_HEADER + line(1))
+    writer = await own(store)
+    disk.between = lambda: append(log, line(2))
+    outcome = await attempt(writer, *lines(3, 4))
+    assert isinstance(outcome, Committed)
+    assert outcome.head.seq == 4
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 4))
+    writer.head = outcome.head
+    await writer.append(line(5))
+    assert await read_all(store, "a.jsonl") == bare(lines(1, 5))
+
+
+async def test_half_a_line_that_slips_in_leaves_a_doubt(store: FileStore, log: Path, disk: BusyDisk) -> None:
+    log.write_bytes(PI_HEADER + line(1))
+    writer = await own(store)
+    disk.between = lambda: append(log, b'{"half":')
+    outcome = await attempt(writer, *lines(2, 3))
+    assert isinstance(outcome, InDoubt)
+    writer.head = await store.resolve(writer.lease)
+    assert writer.head.seq == 3
+    await writer.append(line(2))
+    assert log.read_bytes() == PI_HEADER + line(1) + b'{"half":' + line(2) + line(3) + line(2)
+
+
+def replace(log: Path) -> None:
+    other = log.with_name("other")
+    other.write_bytes(HEADER + b"".join(lines(11, 12)))
+    os.replace(other, log)
+
+
+def rewrite(log: Path) -> None:
+    log.write_bytes(HEADER + b"".join(lines(11, 12)))
+
+
+def shorten(log: Path) -> None:
+    os.truncate(log, len(HEADER + line(1)))
+
+
+@pytest.mark.parametrize(("change", "left"), [(replace, 2), (rewrite, 2), (shorten, 1)])
+async def test_another_log_in_its_place_is_another_history(
+    store: FileStore, log: Path, change: Callable[[Path], None], left: int
+) -> None:
+    log.write_bytes(HEADER + b"".join(lines(1, 4)))
+    writer = await own(store)
+    await writer.append(line(5))
+    before = writer.head
+    change(log)
+    content = log.read_bytes()
+    outcome = await attempt(writer, line(6))
+    assert isinstance(outcome, Fenced)
+    assert outcome.head.seq == left
+    assert outcome.head.generation not in (before.generation, "")
+    assert log.read_bytes() == content
+    assert await store.resolve(writer.lease) == outcome.head
+    other = FileStore(store.root)
+    assert (await other.open("a.jsonl")).head == outcome.head, "the count of histories is kept"
+    await other.aclose()
+    writer.head = outcome.head
+    await writer.append(line(6))
+    assert log.read_bytes() == content + line(6)
+    await store.release([writer.lease])
+    assert (await own(store)).head.generation == outcome.head.generation
+
+
+async def test_a_log_that_was_deleted_can_be_made_anew(store: FileStore, log: Path) -> None:
+    writer = await own(store)
+    before = await writer.append(line(1))
+    log.unlink()
+    outcome = await attempt(writer, line(2))
+    assert isinstance(outcome, Fenced)
+    assert (outcome.head.generation, outcome.head.seq) == ("", 0)
+    writer.head, writer._exists = outcome.head, False
+    after = await writer.append(line(1))
+    assert after.generation != before.generation
+
+
+async def test_what_is_no_session_in_its_place_is_left_alone(store: FileStore, log: Path) -> None:
+    log.write_bytes(HEADER + line(1))
+    writer = await own(store)
+    log.write_bytes(b"hello\n" * 1000)
+    for _ in range(2):
+        outcome = await attempt(writer, line(2))
+        assert isinstance(outcome, Failed | Fenced)
+        if isinstance(outcome, Failed):
+            assert isinstance(outcome.error, AppendFailed)
+    assert log.read_bytes() == b"hello\n" * 1000
+
+
+async def test_a_log_that_appears_while_we_make_it_is_not_overwritten(store: FileStore, log: Path) -> None:
+    writer = await own(store)
+    log.write_bytes(HEADER + line(1))
+    outcome = await attempt(writer, line(2))
+    assert isinstance(outcome, Fenced)
+    assert outcome.head.seq == 1
+    assert log.read_bytes() == HEADER + line(1)
+
+
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+async def test_a_new_file_with_the_old_inode_and_size_is_another_log(root: Path, log: Path, writes: Any) -> None:
+    store = FileStore(root, handles_max=1, writes=writes)
+    (root / "b.jsonl").write_bytes(HEADER + line(1))
+    log.write_bytes(HEADER + line(1))
+    writer = await own(store)
+    await writer.append(line(2))
+    await read_all(store, "b.jsonl")  # takes the only handle
+    content = log.read_bytes().replace(HEADER, NATIVE.encode_header(header_of("another")))
+    log.write_bytes(content)
+    outcome = await attempt(writer, line(3))
+    assert isinstance(outcome, Fenced)
+    assert outcome.head.generation != writer.head.generation
+    assert log.read_bytes() == content
+    await store.aclose()
+
+
+async def test_an_old_snapshot_does_not_hide_that_a_log_was_shortened(root: Path, log: Path) -> None:
+    store = FileStore(root)
+    writer = await own(store)
+    await writer.append(*lines(1, 5))
+    await store.save(writer.lease, "index", writer.head, b"index")
+    await store.release([writer.lease])
+    await store.aclose()
+    before: Any = writer.head
+    data = log.read_bytes()
+    log.write_bytes(data[: -2 * len(line(5))] + line(9) + line(9))
+    again = FileStore(root)
+    head = (await again.open("a.jsonl")).head
+    assert head.seq == 5
+    assert head.generation != before.generation
+    assert await again.load("a.jsonl", "index") is None
+    await again.aclose()

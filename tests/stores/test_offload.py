@@ -1,0 +1,164 @@
+"""Work in threads: carried out to its end whatever becomes of the caller, and shared between callers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+import anyio
+import pytest
+
+from treering.events.offload import ThreadOffload, carried_out
+from treering.events.stores.files.syncer import Syncer
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+async def test_results_and_errors_come_back() -> None:
+    offload = ThreadOffload()
+    assert await offload(divmod, 7, 2) == (3, 1)
+    assert await carried_out(offload, divmod, 7, 2) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        await carried_out(offload, divmod, 7, 0)
+
+
+def test_one_offload_serves_several_loops() -> None:
+    offload = ThreadOffload(threads_max=1)
+
+    async def work() -> int:
+        return await offload(sum, [1, 2])
+
+    assert [anyio.run(work, backend=backend) for backend in ("asyncio", "trio", "asyncio")] == [3, 3, 3]
+
+
+async def test_a_scope_that_is_cancelled_waits_for_the_end() -> None:
+    started, go, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        go.wait(30)
+        done.set()
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(carried_out, ThreadOffload(), work)
+            while not started.is_set():
+                await anyio.lowlevel.checkpoint()
+            scope.cancel()
+            go.set()
+    assert done.is_set()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_task_that_is_cancelled_waits_for_the_end() -> None:
+    started, go, done = threading.Event(), threading.Event(), threading.Event()
+
+    def work() -> None:
+        started.set()
+        go.wait(30)
+        done.set()
+
+    task = asyncio.create_task(carried_out(ThreadOffload(), work))
+    while not started.is_set():
+        await asyncio.sleep(0)
+    for _ in range(3):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert done.is_set()
+
+
+@pytest.mark.parametrize(("callers", "each", "width"), [(1, 1, 1), (1, 100, 4), (100, 1, 4), (30, 7, 1), (5, 5, 32)])
+async def test_every_job_is_done_once_and_few_run_at_a_time(callers: int, each: int, width: int) -> None:
+    done: list[int] = []
+    running, most = 0, 0
+
+    class Counting:
+        """Counts rounds that run at a time."""
+
+        def __init__(self) -> None:
+            self.threads = ThreadOffload()
+
+        async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            try:
+                return await self.threads(fn, *args)
+            finally:
+                running -= 1
+
+    syncer = Syncer(Counting(), width)
+
+    async def call(first: int) -> None:
+        jobs = [lambda number=number: done.append(number) for number in range(first, first + each)]
+        await syncer.run(jobs)
+        assert set(range(first, first + each)) <= set(done)
+
+    async with anyio.create_task_group() as tasks:
+        for caller in range(callers):
+            tasks.start_soon(call, caller * each)
+    assert sorted(done) == list(range(callers * each))
+    assert most <= width
+
+
+async def test_jobs_of_callers_who_left_are_done() -> None:
+    done: list[int] = []
+    syncer = Syncer(ThreadOffload(), 2)
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as tasks:
+            for number in range(50):
+                tasks.start_soon(syncer.run, [lambda number=number: done.append(number)])
+            await anyio.lowlevel.checkpoint()
+            scope.cancel()
+    await syncer.run([lambda: done.append(50)])
+    assert 50 in done
+    assert len(done) == len(set(done))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_jobs_of_tasks_that_were_cancelled_are_done() -> None:
+    done: list[int] = []
+    go = threading.Event()
+    syncer = Syncer(ThreadOffload(), 2)
+
+    def job(number: int) -> Callable[[], None]:
+        return lambda: (go.wait(30), done.append(number), None)[-1]
+
+    calls = [asyncio.create_task(syncer.run([job(10 * caller + at) for at in range(5)])) for caller in range(6)]
+    await asyncio.sleep(0)
+    for call in calls:
+        call.cancel()
+    await asyncio.sleep(0)
+    go.set()
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results)
+    assert sorted(done) == sorted(10 * caller + at for caller in range(6) for at in range(5))
+
+
+async def test_an_offload_that_breaks_tells_all_its_callers() -> None:
+    class Broken:
+        """Carries out nothing."""
+
+        async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+            await anyio.lowlevel.checkpoint()
+            raise RuntimeError("no threads left")
+
+    syncer = Syncer(Broken(), 1)
+    failed: list[int] = []
+
+    async def call(number: int) -> None:
+        with pytest.raises(RuntimeError):
+            await syncer.run([lambda: None, lambda: None])
+        failed.append(number)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(5):
+            tasks.start_soon(call, number)
+    assert sorted(failed) == list(range(5))

@@ -1,0 +1,246 @@
+"""What stands beside a log: used when it is of this log, ignored when it is torn, foreign or stale, and never an error."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from treering.events.disk import OsDisk
+from treering.events.errors import LeafMoved
+from treering.events.stores.base import Blob, Cursor, Lease
+from treering.events.stores.files import FileStore
+from treering.testing.disks import WrappedDisk
+from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+
+HEADER = NATIVE.encode_header(header_of("session"))
+COUNT = 2000
+
+
+class ReadingDisk(WrappedDisk):
+    """Counts the bytes that are read of logs."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.read = 0
+        self._logs: set[int] = set()
+
+    def open(self, path: str, flags: int) -> int:
+        fd = super().open(path, flags)
+        self._logs.discard(fd)
+        if path.endswith(".jsonl"):
+            self._logs.add(fd)
+        return fd
+
+    def pread(self, fd: int, length: int, offset: int) -> bytes:
+        data = super().pread(fd, length, offset)
+        self.read += len(data) if fd in self._logs else 0
+        return data
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def log(root: Path) -> Path:
+    path = root / "a.jsonl"
+    path.write_bytes(HEADER + b"".join(lines(1, COUNT, "x" * 500)))
+    return path
+
+
+async def own(store: FileStore) -> Writer:
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    return Writer(store, lease)
+
+
+async def saved(root: Path) -> Cursor:
+    """Own the log, keep its snapshot, and let it go."""
+    store = FileStore(root)
+    writer = await own(store)
+    await store.save(writer.lease, "index", writer.head, b"the index")
+    await store.save(writer.lease, "leaf", writer.head, b"the leaf")
+    await store.aclose()
+    return writer.head
+
+
+async def test_opening_with_a_snapshot_reads_next_to_nothing(root: Path, log: Path) -> None:
+    head = await saved(root)
+    disk = ReadingDisk()
+    store = FileStore(root, disk=disk)
+    assert (await store.open("a.jsonl")).head == head
+    assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
+    assert disk.read < 64 * 1024
+    assert await store.bodies("a.jsonl", head.generation, [COUNT, 1]) == bare(
+        [line(COUNT, "x" * 500), line(1, "x" * 500)]
+    )
+    assert (await own(store)).head == head
+    assert disk.read < 128 * 1024
+    await store.aclose()
+
+
+async def test_a_log_that_grew_has_its_tail_read(root: Path, log: Path) -> None:
+    head = await saved(root)
+    with log.open("ab") as other:
+        other.write(b"\n" + b"".join(lines(COUNT + 1, COUNT + 3)) + b'{"torn')
+    disk = ReadingDisk()
+    store = FileStore(root, disk=disk)
+    opening = await store.open("a.jsonl")
+    assert opening.head == Cursor(head.generation, COUNT + 3)
+    assert await store.load("a.jsonl", "index") == Blob(head, b"the index")
+    assert await store.load("a.jsonl", "leaf") is None
+    assert disk.read < 64 * 1024
+    assert await read_all(store, "a.jsonl", COUNT) == bare(lines(COUNT + 1, COUNT + 3))
+    await store.aclose()
+
+
+def tear(log: Path) -> None:
+    os.truncate(index_of(log), 100)
+
+
+def tear_the_index(log: Path) -> None:
+    os.truncate(index_of(log), index_of(log).stat().st_size - 1)
+
+
+def damage_the_table(log: Path) -> None:
+    data = bytearray(index_of(log).read_bytes())
+    data[500] ^= 1
+    index_of(log).write_bytes(data)
+
+
+def damage_the_index(log: Path) -> None:
+    data = bytearray(index_of(log).read_bytes())
+    data[-1] ^= 1
+    index_of(log).write_bytes(data)
+
+
+def empty(log: Path) -> None:
+    index_of(log).write_bytes(b"")
+
+
+def foreign(log: Path) -> None:
+    index_of(log).write_bytes(b"something else entirely" * 100)
+
+
+def folder(log: Path) -> None:
+    index_of(log).unlink()
+    index_of(log).mkdir()
+
+
+def copied(log: Path) -> None:
+    shutil.copy(log, log.with_name("copy"))
+    log.with_name("copy").replace(log)
+
+
+def edited(log: Path) -> None:
+    data = log.read_bytes().replace(b"xxxx", b"yyyy")
+    log.write_bytes(data)
+
+
+def edited_at_its_end_and_grown(log: Path) -> None:
+    data = log.read_bytes()
+    log.write_bytes(data[:-100] + data[-100:].replace(b"x", b"y") + line(9))
+
+
+def edited_at_its_start_and_grown(log: Path) -> None:
+    data = log.read_bytes()
+    log.write_bytes(data[:1000] + data[1000:1400].replace(b"x", b"y") + data[1400:] + line(9))
+
+
+def other_header(log: Path) -> None:
+    log.write_bytes(log.read_bytes().replace(b'"session"', b'"sessiom"').replace(b'"sessiom"', b'"session"', 1) + line(9))
+
+
+def shortened(log: Path) -> None:
+    data = log.read_bytes()
+    log.write_bytes(data[: data.rindex(b"\n", 0, -1) + 1])
+
+
+def index_of(log: Path) -> Path:
+    return log.with_name("a.jsonl.index")
+
+
+DAMAGES = [tear, tear_the_index, damage_the_table, damage_the_index, empty, foreign, folder]
+CHANGES = [copied, edited, edited_at_its_end_and_grown, edited_at_its_start_and_grown, other_header, shortened]
+
+
+@pytest.mark.parametrize("spoil", DAMAGES + CHANGES)
+async def test_a_snapshot_of_something_else_is_ignored(root: Path, log: Path, spoil: Callable[[Path], None]) -> None:
+    await saved(root)
+    spoil(log)
+    expected = log.read_bytes().split(b"\n")[1:-1]
+    store = FileStore(root)
+    assert await store.load("a.jsonl", "index") is None
+    assert await read_all(store, "a.jsonl") == expected
+    writer = await own(store)
+    assert writer.head.seq == len(expected)
+    assert await store.load("a.jsonl", "index") is None
+    await writer.append(line(1))
+    assert await read_all(store, "a.jsonl") == [*expected, line(1)[:-1]]
+    if spoil is not folder:
+        await store.save(writer.lease, "index", writer.head, b"anew")
+        assert await store.load("a.jsonl", "index") == Blob(writer.head, b"anew")
+    await store.aclose()
+
+
+@pytest.mark.parametrize("spoil", CHANGES)
+async def test_a_log_that_was_changed_unseen_is_another_history(
+    root: Path, log: Path, spoil: Callable[[Path], None]
+) -> None:
+    before = await saved(root)
+    spoil(log)
+    store = FileStore(root)
+    reader = (await store.open("a.jsonl")).head
+    if spoil is not edited:  # in its middle, at the same size: nobody can tell from the ends
+        assert reader.generation != before.generation
+    assert (await own(store)).head == reader
+    await store.aclose()
+    again = FileStore(root)
+    assert (await again.open("a.jsonl")).head == reader
+    await again.aclose()
+
+
+async def test_a_leaf_record_is_readable_and_survives_a_copy(root: Path, log: Path, tmp_path: Path) -> None:
+    head = await saved(root)
+    record = (root / "a.jsonl.leaf").read_bytes()
+    assert record.startswith(b'{"seq":%d,' % COUNT)
+    assert record.endswith(b"}\nthe leaf")
+    shutil.copytree(root, tmp_path / "copy")
+    store = FileStore(tmp_path / "copy")
+    blob = await store.load("a.jsonl", "leaf")
+    assert blob is not None
+    assert (blob.head.seq, blob.data) == (head.seq, b"the leaf")
+    await store.aclose()
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"{}\n", b'{"seq":2000}\nx', b"\xff\n", b"[]\n1"])
+async def test_a_spoilt_leaf_record_is_none(root: Path, log: Path, content: bytes) -> None:
+    await saved(root)
+    (root / "a.jsonl.leaf").write_bytes(content)
+    store = FileStore(root)
+    assert await store.load("a.jsonl", "leaf") is None
+    await store.aclose()
+
+
+async def test_a_leaf_record_of_another_head_is_refused(root: Path, log: Path) -> None:
+    store = FileStore(root)
+    writer = await own(store)
+    before = writer.head
+    await writer.append(line(1))
+    for head in (before, Cursor("another", writer.head.seq), Cursor(before.generation, writer.head.seq + 1)):
+        with pytest.raises(LeafMoved):
+            await store.save(writer.lease, "leaf", head, b"{}")
+    assert not (root / "a.jsonl.leaf").exists()
+    await store.aclose()
+
+
+async def test_nothing_temporary_is_left(root: Path, log: Path) -> None:
+    await saved(root)
+    assert {path.name for path in root.iterdir()} == {"a.jsonl", "a.jsonl.index", "a.jsonl.leaf", ".treering"}
