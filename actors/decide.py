@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 from uuid import UUID, uuid5
 
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from ..events.dialects.base import Dialect
@@ -84,11 +84,11 @@ class Draft:
         """Tell whether an id is used already."""
         return self.find(entry_id) != 0
 
-    def add(self, entry: KnownEntry) -> None:
+    def add(self, entry: Entry) -> None:
         """Take in an entry that is about to be written."""
         self.head = entry.seq
         self._parents[entry.seq] = self.find(entry.parent_id) if entry.parent_id else 0
-        self._ids[entry.id] = entry.seq
+        self._ids[entry.id or ""] = entry.seq
         self.last_time = entry.timestamp
         if not entry.aside:
             self.leaf, self.leaf_id = entry.seq, entry.id
@@ -218,7 +218,7 @@ def _parent_id(draft: Draft, command: Append) -> str | None:
 
 
 def _parent_seq(draft: Draft, command: Append) -> int:
-    if command.below is UNSET or isinstance(command.below, UnsetType):
+    if isinstance(command.below, UnsetType):
         return draft.leaf
     return draft.find(command.below) if command.below is not None else 0
 

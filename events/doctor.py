@@ -304,7 +304,7 @@ class _Patient:
             self._check_opaque(entry, start)
         if entry.id:
             self._check_id(entry, entry.id, start, seq)
-        if entry.timestamp != EPOCH:
+        if entry.timestamp != EPOCH and entry.type != "session":
             if entry.timestamp < self._time:
                 what = (
                     f"the time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"

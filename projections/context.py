@@ -212,15 +212,14 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
 def message_of(entry: Entry) -> Message | None:
     """Return what an entry says to a model, or None where it says nothing.
 
-    A compaction says something only where it begins the context, so it has no message here.
+    A compaction says something only where it begins the context, so it has no message here. A command that is excluded
+    from the context is in it, as it is in pi's: it is left out where messages are rendered for a provider.
     """
     if isinstance(entry, MessageEntry):
         message = entry.message
-        if message.bash is None or message.role != "bashExecution":
+        if message.bash is None or message.role != "bashExecution" or message.content:
             return message
-        if message.bash.exclude_from_context:
-            return None
-        return message if message.content else replace(message, content=(text(bash_text(message.bash)),))
+        return replace(message, content=(text(bash_text(message.bash)),))
     if isinstance(entry, CustomMessageEntry):
         custom = entry.custom_message
         return Message("custom", custom.content, custom_type=custom.custom_type, display=custom.display)

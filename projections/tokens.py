@@ -38,7 +38,7 @@ def entry_tokens(entry: Entry, tokenizer: Tokenizer | None = None) -> int:
     """Return how many tokens an entry takes in a context; 0 for one that says nothing to a model."""
     tokenizer = tokenizer or ByteEstimator()
     message = None if isinstance(entry, OpaqueEntry) else message_of(entry)
-    if message is None:
+    if message is None or (message.bash is not None and message.bash.exclude_from_context):
         return 0
     frame = MESSAGE_TOKENS if isinstance(entry, MessageEntry) or message.content else 0
     return frame + sum(_part_tokens(part, tokenizer) for part in message.content)

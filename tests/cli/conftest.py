@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,8 +27,9 @@ HEADER = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01
 
 def entry(kind: str, entry_id: str, parent_id: str | None, payload: object, seq: int) -> dict[str, Any]:
     """Make an entry's line as a dictionary."""
-    time = f"2026-01-01T10:00:{seq % 60:02}Z"
-    return {"type": kind, "id": entry_id, "parent_id": parent_id, "timestamp": time, "seq": seq, kind: payload}
+    time = datetime(2026, 1, 1, 10, tzinfo=UTC) + timedelta(seconds=seq)
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": kind, "id": entry_id, "parent_id": parent_id, "timestamp": stamp, "seq": seq, kind: payload}
 
 
 def said(entry_id: str, parent_id: str | None, text: str, seq: int, role: str = "user") -> dict[str, Any]:
@@ -76,8 +78,8 @@ def treering(monkeypatch: pytest.MonkeyPatch) -> Treering:
     """Run the command within this process, without colors."""
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
-    def invoke(*args: str | Path, **options: Any) -> Result:
-        result = CliRunner().invoke(main, [str(arg) for arg in args], **options)
+    def invoke(*args: str | Path, env: Mapping[str, str | None] | None = None, color: bool = False) -> Result:
+        result = CliRunner().invoke(main, [str(arg) for arg in args], env=env, color=color)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result

@@ -20,6 +20,9 @@ Treering = Callable[..., Result]
 Write = Callable[..., Path]
 Say = Callable[..., dict[str, Any]]
 
+SIZE = 84
+"""How many bytes the header of a written file takes."""
+
 PI_HEADER = {"type": "session", "version": 3, "id": "p-1", "timestamp": "2026-01-01T10:00:00.000Z", "cwd": "/w"}
 
 
@@ -241,7 +244,7 @@ def test_it_reads_through_the_disk_that_it_is_given(write: Write, say: Say) -> N
     fd = disk.open("/s.jsonl", os.O_CREAT | os.O_WRONLY)
     disk.write(fd, write(say("a", "gone", "x", 1)).read_bytes())
     disk.close(fd)
-    assert [str(each.where) for each in examine("/s.jsonl", disk=disk)] == ["/s.jsonl:2:77"]
+    assert [str(each.where) for each in examine("/s.jsonl", disk=disk)] == [f"/s.jsonl:2:{SIZE}"]
 
 
 def test_long_lines_across_reads(write: Write, say: Say) -> None:
@@ -291,12 +294,12 @@ def test_places_of_lines(write: Write, say: Say) -> None:
 def test_the_command_reports(treering: Treering, write: Write, say: Say) -> None:
     path = write(say("a", "gone", "x", 1), b'{"torn')
     size = path.stat().st_size
+    fate = "the file ends in 6 bytes of an unfinished line, which is moved into a file of its own when the session is "
     result = treering("doctor", path.parent)
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
-        f"{path}:2:77: error: the parent 'gone' is missing: the path begins here",
-        f"{path}:3:{size - 6}: error: the file ends in 6 bytes of an unfinished line, which is moved into a file of its "
-        "own when the session is next written",
+        f"{path}:2:{SIZE}: error: the parent 'gone' is missing: the path begins here",
+        f"{path}:3:{size - 6}: error: {fate}next written",
     ]
     assert result.stderr == "1 session, 2 findings\n"
 
@@ -309,7 +312,7 @@ def test_the_command_reports_as_json(treering: Treering, write: Write, say: Say)
         {
             "path": str(path),
             "line": 2,
-            "byte": 77,
+            "byte": SIZE,
             "code": "parent_missing",
             "severity": "error",
             "message": "the parent 'gone' is missing: the path begins here",

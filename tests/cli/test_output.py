@@ -29,7 +29,7 @@ ON_A_FILE = [*VIEWS, "follow"]
 
 @pytest.mark.parametrize("command", ON_A_FILE)
 def test_errors_are_one_sentence(treering: Treering, tmp_path: Path, command: str) -> None:
-    (tmp_path / "no.jsonl").write_text("{}\n")
+    (tmp_path / "no.jsonl").write_text("hello\n")
     (tmp_path / "new.jsonl").write_text('{"type":"session","id":"x","version":99,"timestamp":"2026-01-01T10:00:00Z"}\n')
     (tmp_path / "empty.jsonl").write_text("")
     cases = {

@@ -38,6 +38,7 @@ from treering.events.entries import (
 )
 from treering.events.errors import CorruptTree
 from treering.events.index import LogIndex
+from treering.events.providers.rendering import rendered
 from treering.projections.context import (
     Context,
     ModelRef,
@@ -49,6 +50,7 @@ from treering.projections.context import (
     plan,
     to_json,
 )
+from treering.projections.tokens import entry_tokens
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = Header(id="s", version=1, timestamp=START)
@@ -580,8 +582,18 @@ def test_the_last_edit_of_an_entry_counts() -> None:
 def test_a_command_that_a_person_ran_is_told_to_the_model(bash: BashExecution, told: str) -> None:
     log = Log()
     log.add(Message("bashExecution", bash=bash))
-    log.add(Message("bashExecution", bash=BashExecution("pass", "SECRET", exclude_from_context=True)))
     assert log.shown() == [("bashExecution", told)]
+
+
+def test_a_command_that_is_excluded_is_in_the_context_and_not_told_to_the_model() -> None:
+    log = Log()
+    log.add(Message("bashExecution", bash=BashExecution("pass", "SECRET", exclude_from_context=True)))
+    (held,) = log.context().messages
+    assert held.role == "bashExecution"
+    assert rendered(held.message) is None
+    entry = log.entries[1]
+    assert entry is not None
+    assert entry_tokens(entry) == 0
 
 
 def test_a_missing_parent_begins_the_path_with_a_warning() -> None:

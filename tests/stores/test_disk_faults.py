@@ -1,5 +1,7 @@
 """A disk that refuses: what was acknowledged stays, what was not is not half there, and all is well when the disk is."""
 
+# ruff: noqa: ASYNC240  # a test may wait for files and processes
+
 from __future__ import annotations
 
 import errno

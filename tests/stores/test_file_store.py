@@ -1,10 +1,12 @@
 """The file store: names, files, permissions, handles, listing, and what a reader leaves alone."""
 
+# ruff: noqa: ASYNC240  # a test may wait for files and processes
+
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +56,9 @@ def mode_of(path: Path) -> int:
 # -- names
 
 
-@pytest.mark.parametrize("ref", ["", "..", "../a.jsonl", "a/../../b.jsonl", "./a", "a//b", "a/", "/", "/a/../b", "a\0b"])
+@pytest.mark.parametrize(
+    "ref", ["", "..", "../a.jsonl", "a/../../b.jsonl", "./a", "a//b", "a/", "/", "/a/../b", "a\0b"]
+)
 async def test_refs_that_lead_elsewhere_are_refused(store: FileStore, ref: str) -> None:
     with pytest.raises(InvalidSessionId):
         store.path_of(ref)
@@ -83,6 +87,7 @@ async def test_a_log_may_be_outside_of_the_root(store: FileStore, tmp_path: Path
 # -- files
 
 
+@pytest.mark.feature("U-22")
 async def test_files_and_folders_are_their_owners_alone(store: FileStore, root: Path) -> None:
     writer = await own(store, "work/a.jsonl")
     head = await writer.append(line(1))
@@ -272,7 +277,7 @@ async def test_a_slow_write_sends_the_next_ones_to_a_thread(root: Path) -> None:
 async def test_unknown_options_are_refused(root: Path) -> None:
     for options in ({"durability": "group"}, {"writes": "x"}, {"handles_max": 0}):
         with pytest.raises(InvalidInput):
-            FileStore(root, **options)  # type: ignore[arg-type]
+            FileStore(root, **options)
 
 
 # -- reading
@@ -396,7 +401,7 @@ class ListingDisk(WrappedDisk):
         super().__init__(OsDisk())
         self.listed: list[str] = []
 
-    def list_directory(self, path: str) -> Any:
+    def list_directory(self, path: str) -> Sequence[str]:
         self.listed.append(path)
         return super().list_directory(path)
 

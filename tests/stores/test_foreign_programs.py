@@ -1,5 +1,7 @@
 """Programs that take no lock: what they append, replace, shorten or delete is found out before it can be harmed."""
 
+# ruff: noqa: ASYNC240  # a test may wait for files and processes
+
 from __future__ import annotations
 
 import os
@@ -12,7 +14,7 @@ import pytest
 from treering.events.disk import OsDisk
 from treering.events.errors import AppendFailed
 from treering.events.stores.base import Committed, Failed, Fenced, InDoubt, Lease, Outcome
-from treering.events.stores.files import FileStore
+from treering.events.stores.files import FileStore, Writes
 from treering.testing.disks import WrappedDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
@@ -233,7 +235,7 @@ async def test_a_log_that_appears_while_we_make_it_is_not_overwritten(store: Fil
 
 
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_a_new_file_with_the_old_inode_and_size_is_another_log(root: Path, log: Path, writes: Any) -> None:
+async def test_a_new_file_with_the_old_inode_and_size_is_another_log(root: Path, log: Path, writes: Writes) -> None:
     store = FileStore(root, handles_max=1, writes=writes)
     (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + line(1))

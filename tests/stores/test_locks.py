@@ -1,5 +1,7 @@
 """Who owns a log: other processes, other stores, dead holders, children, links and folders in folders."""
 
+# ruff: noqa: ASYNC220, ASYNC222  # a test may wait for files and processes
+
 from __future__ import annotations
 
 import os

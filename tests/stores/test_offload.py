@@ -1,5 +1,7 @@
 """Work in threads: carried out to its end whatever becomes of the caller, and shared between callers."""
 
+# ruff: noqa: ASYNC110  # a test may wait for files and processes
+
 from __future__ import annotations
 
 import asyncio
@@ -129,7 +131,11 @@ async def test_jobs_of_tasks_that_were_cancelled_are_done() -> None:
     syncer = Syncer(ThreadOffload(), 2)
 
     def job(number: int) -> Callable[[], None]:
-        return lambda: (go.wait(30), done.append(number), None)[-1]
+        def work() -> None:
+            go.wait(30)
+            done.append(number)
+
+        return work
 
     calls = [asyncio.create_task(syncer.run([job(10 * caller + at) for at in range(5)])) for caller in range(6)]
     await asyncio.sleep(0)

@@ -1,5 +1,7 @@
 """What stands beside a log: used when it is of this log, ignored when it is torn, foreign or stale, and never an error."""
 
+# ruff: noqa: ASYNC240  # a test may wait for files and processes
+
 from __future__ import annotations
 
 import os
@@ -155,7 +157,9 @@ def edited_at_its_start_and_grown(log: Path) -> None:
 
 
 def other_header(log: Path) -> None:
-    log.write_bytes(log.read_bytes().replace(b'"session"', b'"sessiom"').replace(b'"sessiom"', b'"session"', 1) + line(9))
+    log.write_bytes(
+        log.read_bytes().replace(b'"session"', b'"sessiom"').replace(b'"sessiom"', b'"session"', 1) + line(9)
+    )
 
 
 def shortened(log: Path) -> None:

@@ -106,7 +106,9 @@ async def test_blanks_at_the_end_are_no_fragment(store: FileStore, root: Path) -
 
 
 async def test_a_fragment_among_programs_is_isolated_and_stays(store: FileStore, root: Path) -> None:
-    entry = b'{"type":"custom","id":"00000001","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","customType":"t"}\n'
+    entry = (
+        b'{"type":"custom","id":"00000001","parentId":null,"timestamp":"2026-01-01T00:00:00.000Z","customType":"t"}\n'
+    )
     (root / "a.jsonl").write_bytes(PI_HEADER + entry + b'{"type":"cus')
     assert (await store.open("a.jsonl")).head.seq == 1
     writer = await own(store)

@@ -220,11 +220,11 @@ class Log:
         for line in lines:
             table.ends.append(table.ends[-1] + len(line))
         table.scanned = table.ends[-1]
-        self.header, self.dialect = header, dialect
         self.device, self.inode, self.size = found.device, found.inode, found.size
         self.slow = is_slow_device(found.device)
         self._crc = header_crc(block)
         self._name(fd, table)
+        self.header, self.dialect = header, dialect
         self._remember()
 
     # -- what was done to it since

@@ -46,8 +46,12 @@ def append_at(disk: Disk, log: Log, fd: int, request: Append, *, sync: bool) -> 
             nothing = OSError(errno.EIO, "the disk takes nothing", log.path)
             return _undo(disk, log, fd, request, landed, nothing, sync=sync)
         landed += more
-    if disk.position(fd) != before + size:
-        return _landed_elsewhere(disk, log, fd, data, sync=sync)
+    try:
+        end = disk.position(fd)
+    except OSError as error:
+        return _doubt(log, error, "nobody can tell where it landed")
+    if end != before + size:
+        return _landed_elsewhere(disk, log, fd, data, end, sync=sync)
     if sync:
         try:
             disk.datasync(fd)
@@ -144,20 +148,20 @@ def _unsynced(log: Log, before: int, error: OSError) -> InDoubt:
 # -- a write that went wrong
 
 
-def _landed_elsewhere(disk: Disk, log: Log, fd: int, data: bytes, *, sync: bool) -> Outcome:
+def _landed_elsewhere(disk: Disk, log: Log, fd: int, data: bytes, end: int, *, sync: bool) -> Outcome:
     """Another program appended in the moment before the write: find out what the file holds now."""
-    end = disk.position(fd)
-    before = log.size
-    try:
-        at = end - len(data)
-        whole = at > 0 and disk.pread(fd, len(data) + 1, at - 1) == b"\n" + data
-        if sync:
+    before, at = log.size, end - len(data)
+    if sync:
+        try:
             disk.datasync(fd)
+        except OSError as error:
+            return _unsynced(log, before, error)
+    try:
+        if at <= 0 or disk.pread(fd, len(data) + 1, at - 1) != b"\n" + data:
+            return _doubt(log, None, "another program's unfinished line came before what was appended")
+        log.refresh(fd, disk.fstat(fd))
     except OSError as error:
-        return _unsynced(log, before, error)
-    if not whole:
-        return _doubt(log, None, "another program's unfinished line came before what was appended")
-    log.refresh(fd, disk.fstat(fd))
+        return _doubt(log, error, "it landed behind another program's lines, which cannot be read")
     return Committed(log.head)
 
 
@@ -183,7 +187,10 @@ def _undo(disk: Disk, log: Log, fd: int, request: Append, landed: int, error: OS
             disk.datasync(fd)
         except OSError as second:
             return _unsynced(log, before, second)
-    log.refresh(fd, disk.fstat(fd))
+    try:
+        log.refresh(fd, disk.fstat(fd))
+    except OSError as second:
+        return _doubt(log, second, f"what a failed write left ({error.strerror or error}) cannot be read")
     reached = Cursor(log.head.generation, request.expected_head.seq + whole)
     if log.size > log.table.scanned:
         with suppress(OSError):  # where there is no room even for a newline, the next append writes it
@@ -224,7 +231,10 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
                     disk.sync_directory(directory)
             except OSError as error:
                 return _unsynced(log, 0, error)
-        log.created(fd, detected.header, request.dialect or detected.dialect, request.header, request.lines)
+        try:
+            log.created(fd, detected.header, request.dialect or detected.dialect, request.header, request.lines)
+        except OSError as error:
+            return _doubt(log, error, "the file was written and cannot be read")
         if keep:
             log.fd = fd
             kept = True
@@ -270,9 +280,11 @@ def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, made: bool) 
         except OSError as second:
             return _doubt(log, second, f"a file that could not be written ({error.strerror}) could not be taken back")
         return Failed(NOWHERE, failure(log, error))
-    if disk.position(fd) != len(data):
-        return _doubt(log, None, "another program made the file at the same time")
-    return None
+    try:
+        alone = disk.position(fd) == len(data)
+    except OSError as error:
+        return _doubt(log, error, "nobody can tell where it landed")
+    return None if alone else _doubt(log, None, "another program made the file at the same time")
 
 
 # -- after a doubt

@@ -1,0 +1,215 @@
+"""Commands go through a bounded mailbox to the one writer of their session, and readers do not."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from treering import Limits, MessageEntry, Session, SessionHost
+from treering.events.disk import OsDisk
+from treering.events.stores.base import Append, Outcome, Page, Ref
+from treering.events.stores.memory import MemoryStore
+from treering.testing.disks import FaultyDisk, Stall
+
+LOOPS = {"asyncio", "uvloop", "trio"}
+
+
+class SlowStore(MemoryStore):
+    """Keeps appends waiting until it is told otherwise, and notes what comes in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = anyio.Event()
+        self.appends: list[tuple[Ref, int]] = []
+        self.running: defaultdict[Ref, int] = defaultdict(int)
+        self.running_max = 0
+
+    def try_append(self, append: Append) -> Any:
+        return None if not self.gate.is_set() else super().try_append(append)
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        (append,) = appends
+        ref = append.lease.ref
+        self.running[ref] += 1
+        self.running_max = max(self.running_max, self.running[ref])
+        self.appends.append((ref, len(append.lines)))
+        await self.gate.wait()
+        self.running[ref] -= 1
+        return await super().append(appends)
+
+
+async def texts(session: Session) -> list[str]:
+    return [str(entry.custom.data) async for entry in session.iter_entries() if entry.type == "custom"]  # type: ignore[union-attr]
+
+
+# -- the loops
+
+
+@pytest.mark.feature("X-1")
+async def test_a_typed_command_goes_through_a_bounded_mailbox(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+    name, options = anyio_backend
+    if name == "asyncio":
+        assert ("uvloop" in type(asyncio.get_running_loop()).__module__) is options["use_uvloop"]
+    else:
+        assert anyio.get_current_task().name  # trio's tasks are found through anyio alone
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
+    store = SlowStore()
+    async with SessionHost(store=store, limits=Limits(mailbox_max=2)) as host, anyio.create_task_group() as tasks:
+        session = await host.create()
+        tasks.start_soon(session.append_custom_entry, "note", 0)
+        await anyio.wait_all_tasks_blocked()
+        for number in range(1, 6):
+            tasks.start_soon(session.append_custom_entry, "note", number)
+        await anyio.wait_all_tasks_blocked()
+        assert host.statistics().sessions[0].mailbox_depth == 2
+        assert store.appends == [(session.ref, 1)]
+        store.gate.set()
+        tasks.start_soon(session.reset_leaf)
+        await anyio.wait_all_tasks_blocked()
+        assert sorted(await texts(session)) == [str(number) for number in range(6)]
+        assert session.leaf_id is None
+        assert store.running_max == 1
+
+
+@pytest.mark.feature("X-1")
+def test_every_async_test_runs_on_the_three_loops(request: pytest.FixtureRequest) -> None:
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    chosen: set[str] = set()
+    for item in request.session.items:
+        if not isinstance(item, pytest.Function) or not inspect.iscoroutinefunction(inspect.unwrap(item.function)):
+            continue
+        case = getattr(item, "callspec", None)
+        assert case is not None, f"{item.nodeid} runs on one loop"
+        test = item.nodeid.partition("[")[0]
+        backend = case.params["anyio_backend"]
+        found[test].add("uvloop" if isinstance(backend, tuple) and backend[1].get("use_uvloop") else backend[0])
+        if any(mark.name == "parametrize" and "anyio_backend" in mark.args[0] for mark in item.iter_markers()):
+            chosen.add(test)  # what looks at one loop's own ways
+    if request.config.option.keyword or any("::" in arg for arg in request.config.args):
+        pytest.skip("some tests were left out")
+    assert {test: loops for test, loops in found.items() if loops != LOOPS and test not in chosen} == {}
+
+
+# -- back-pressure
+
+
+def stalled(disk: FaultyDisk) -> Stall:
+    return disk.stall("write", path="*.jsonl", times=None)
+
+
+@pytest.mark.feature("X-2")
+@pytest.mark.parametrize("durability", ["os", "file"])
+async def test_senders_wait_while_the_disk_stalls_and_none_is_dropped(tmp_path: Path, durability: Any) -> None:
+    disk = FaultyDisk(OsDisk())
+    limits = Limits(mailbox_max=4)
+    answered: list[str] = []
+    async with SessionHost(tmp_path, disk=disk, writes="thread", durability=durability, limits=limits) as host:
+        session = await host.create()
+        other = await host.create()
+
+        async def send(number: int) -> None:
+            answered.append(await session.append_custom_entry("note", number))
+
+        first = await session.append_custom_entry("note", 0)
+        stall = disk.stall("write", path=f"*{session.id}*", times=None)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(send, 1)
+                await anyio.to_thread.run_sync(stall.wait)
+                for number in range(2, 22):
+                    tasks.start_soon(send, number)
+                await anyio.wait_all_tasks_blocked()
+
+                waiting = {each.session_id: each.mailbox_depth for each in host.statistics().sessions}
+                assert waiting == {session.id: 4}
+                assert answered == []
+                assert session.path() == [first]
+                with anyio.fail_after(30):  # what stalls one session is nothing to another
+                    await other.append_custom_entry("note", "elsewhere")
+                with anyio.CancelScope() as scope:  # a sender that cannot wait is not taken
+                    tasks.start_soon(anyio.lowlevel.checkpoint)
+                    scope.cancel()
+                    await send(99)
+                assert scope.cancelled_caught
+                await anyio.wait_all_tasks_blocked()
+                assert answered == []
+                stall.lift()
+        finally:
+            stall.lift()
+
+        assert sorted(int(each) for each in await texts(session)) == list(range(22))
+        assert sorted(answered) == sorted(session.path()[1:])
+        assert host.statistics().appends == 23
+        assert host.statistics().sessions[0].mailbox_depth == 0
+    assert len(Path(str(tmp_path / session.ref)).read_bytes().splitlines()) == 23
+
+
+# -- readers
+
+
+class WatchedStore(MemoryStore):
+    """Holds reads and appends back until they are let go, and counts those that run at one time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = False
+        self.let_go = anyio.Event()
+        self.reading = self.reading_max = 0
+        self.writing = self.writing_max = 0
+
+    def try_append(self, append: Append) -> Any:
+        return None
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        self.writing += 1
+        self.writing_max = max(self.writing_max, self.writing)
+        if self.held:
+            await self.let_go.wait()
+        outcomes = [super(WatchedStore, self).try_append(each) for each in appends]
+        self.writing -= 1
+        return outcomes
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        self.reading += 1
+        self.reading_max = max(self.reading_max, self.reading)
+        if self.held:
+            await self.let_go.wait()
+        page = await super().read(ref, generation, after, through=through)
+        self.reading -= 1
+        return page
+
+
+@pytest.mark.feature("G-74")
+async def test_reads_run_in_parallel_and_a_write_is_exclusive() -> None:
+    store = WatchedStore()
+    seen: list[list[str | None]] = []
+    async with SessionHost(store=store) as host:
+        session = await host.create()
+        first = await session.append_message("user", "one")
+        store.held = True
+
+        async def look() -> None:
+            seen.append([entry.id for entry in await session.entries()])
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(session.append_message, "user", str(number))
+                tasks.start_soon(look)
+            await anyio.wait_all_tasks_blocked()
+            assert (store.reading, store.writing) == (5, 1)  # neither waits for the other
+            assert session.path() == [first]
+            assert (await session.context()).messages[0].entry_id == first
+            store.let_go.set()
+
+        assert seen == [[first]] * 5
+        assert store.writing_max == 1
+        assert len(session.path()) == 6
+        assert all(isinstance(entry, MessageEntry) for entry in await session.entries())

@@ -1,0 +1,130 @@
+"""What the tests of sessions share: a root, a host whose clock ticks once a call, and looks into the files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treering import CorruptTree, Session, SessionHost
+
+BEGINNING = datetime(2026, 1, 1, 10, tzinfo=UTC)
+
+
+class TickingClock:
+    """A second passes with each look at it, unless it is set."""
+
+    def __init__(self) -> None:
+        self.now = BEGINNING
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+def clock() -> TickingClock:
+    return TickingClock()
+
+
+@pytest.fixture
+async def host(root: Path, clock: TickingClock) -> AsyncIterator[SessionHost]:
+    async with SessionHost(root, clock=clock) as host:
+        yield host
+
+
+@pytest.fixture
+async def session(host: SessionHost) -> Session:
+    return await host.create("main")
+
+
+@pytest.fixture
+def content() -> Callable[[Session], bytes]:
+    """Read the bytes of a session's file."""
+
+    def read(session: Session) -> bytes:
+        assert session.file_path is not None
+        return Path(session.file_path).read_bytes()
+
+    return read
+
+
+@pytest.fixture
+def written(content: Callable[[Session], bytes]) -> Callable[[Session], list[dict[str, Any]]]:
+    """Read the lines of a session's file after the header, as plain JSON."""
+
+    def read(session: Session) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in content(session).splitlines()[1:]]
+
+    return read
+
+
+@pytest.fixture
+def header() -> Callable[[Session], dict[str, Any]]:
+    """Read the first line of a session's file, as plain JSON."""
+
+    def read(session: Session) -> dict[str, Any]:
+        assert session.file_path is not None
+        found: dict[str, Any] = json.loads(Path(session.file_path).read_bytes().splitlines()[0])
+        return found
+
+    return read
+
+
+@pytest.fixture
+def all_of() -> Callable[[Session], Awaitable[dict[str, Any]]]:
+    """Ask a session for everything that it knows."""
+
+    async def contexts(session: Session, ids: list[str]) -> dict[str, object]:
+        found: dict[str, object] = {}
+        for entry_id in ids:
+            try:
+                found[entry_id] = await session.context(entry_id)
+            except CorruptTree as error:
+                found[entry_id] = str(error)
+        return found
+
+    async def ask(session: Session) -> dict[str, Any]:
+        entries = await session.entries()
+        ids = [entry.id for entry in entries if entry.id]
+        return {
+            "header": session.header,
+            "entries": entries,
+            "leaf": session.leaf_id,
+            "path": session.path(),
+            "tree": session.tree(),
+            "labels": session.labels(),
+            "label": {entry_id: session.label(entry_id) for entry_id in ids},
+            "name": session.name,
+            "message_count": session.message_count,
+            "cursor": session.cursor,
+            "children": {entry_id: session.children(entry_id) for entry_id in ids},
+            "roots": session.children(None),
+            "context": await contexts(session, ids),
+            "now": await session.context(),
+        }
+
+    return ask
+
+
+@pytest.fixture
+def file_of(root: Path) -> Callable[..., Path]:
+    """Write a session file of the given lines, bytes as they are and objects as JSON."""
+
+    def write(*lines: dict[str, Any] | bytes, name: str = "given.jsonl") -> Path:
+        root.mkdir(exist_ok=True, mode=0o700)
+        path = root / name
+        encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() for line in lines]
+        path.write_bytes(b"".join(line + b"\n" for line in encoded))
+        return path
+
+    return write

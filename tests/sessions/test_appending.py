@@ -1,0 +1,513 @@
+"""Appending: each kind of entry goes below the leaf, becomes the leaf, and is in the file or nowhere."""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from treering import (
+    AppendFailed,
+    BashExecution,
+    Compaction,
+    Custom,
+    CustomEntry,
+    EntryNotFound,
+    InvalidEntry,
+    Label,
+    Message,
+    MessageEntry,
+    ModelChange,
+    ModelRef,
+    Payload,
+    Session,
+    SessionHost,
+    SessionInfo,
+    ThinkingLevel,
+    TreeringError,
+    UnsafeCut,
+    plain_text,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.actors.sync import SyncHost
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
+
+APPENDS = 1000
+AT_ONCE = 32
+MANY = 100_000
+
+Content = Callable[[Session], bytes]
+Written = Callable[[Session], list[dict[str, Any]]]
+AllOf = Callable[[Session], Awaitable[dict[str, Any]]]
+
+
+def random_payload(rng: random.Random) -> Payload:
+    return rng.choice(
+        [
+            Message("user", (text("question"),)),
+            Message("assistant", (text("answer"),), model="m"),
+            ModelChange("maker", "m"),
+            ThinkingLevel("high"),
+            SessionInfo("name"),
+            Custom("mine"),
+        ]
+    )
+
+
+# -- the steps of an append
+
+
+@pytest.mark.feature("G-105", "G-107", "G-76")
+async def test_every_append_goes_below_the_leaf_and_becomes_it(session: Session, written: Written) -> None:
+    rng = random.Random(1)
+    ids: list[str] = []
+    for number in range(200):
+        leaf = session.leaf_id
+        assert leaf == (ids[-1] if ids else None) or number == 0
+        ids.append(await session.append(random_payload(rng)))
+        entry = await session.entry(ids[-1])
+        assert entry is not None
+        assert entry.parent_id == leaf
+        assert session.leaf_id == ids[-1]
+        if number % 10 == 9:
+            moved = rng.choice(ids)
+            await session.branch(moved)
+            assert session.leaf_id == moved
+            ids.append(await session.append(random_payload(rng)))
+            assert session.leaf_id == ids[-1]
+            assert written(session)[-1]["parent_id"] == moved
+    assert [line["id"] for line in written(session)] == ids
+
+
+@pytest.mark.feature("G-86")
+async def test_append_takes_any_payload_and_advances_the_leaf(session: Session) -> None:
+    first = await session.append(Message("user", (text("Hello"),)))
+    payloads: list[Payload] = [
+        Message("assistant", (text("Hi"),)),
+        ModelChange("maker", "m"),
+        ThinkingLevel("low"),
+        Label(first, "begin"),
+        SessionInfo("greeting"),
+        Compaction("all of it", first, 10),
+        Custom("mine"),
+    ]
+    for payload in payloads:
+        old = session.leaf_id
+        entry = await session.entry(await session.append(payload))
+        assert entry is not None
+        assert session.leaf_id == entry.id
+        assert entry.parent_id == old
+        assert getattr(entry, entry.type) == payload
+
+
+@pytest.mark.feature("G-13")
+async def test_the_first_entry_has_no_parent_and_there_may_be_a_second_root(
+    host: SessionHost, session: Session, written: Written
+) -> None:
+    first = await session.append_message("user", "one tree")
+    await session.reset_leaf()
+    second = await session.append_message("user", "another")
+    await session.append_message("assistant", "yes")
+    lines = written(session)
+    assert [line["parent_id"] for line in lines] == [None, None, second]
+    await session.passivate()
+    again = await host.load("main")
+    assert again.children(None) == [first, second]
+    assert [node.id for node in again.tree().roots] == [first, second]
+    assert [plain_text(message.content) for message in await again.messages()] == ["another", "yes"]
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+@pytest.mark.feature("G-12")
+async def test_ids_are_unique_and_both_forms_are_read_and_never_rewritten(
+    host: SessionHost, file_of: Callable[..., Path], content: Content, dialect: str
+) -> None:
+    ids = ["0b3c2f6e-6a55-4a2e-9d2c-3d3c6c9f0b61", "1a2b3c4d", "7c9e6679-7425-40de-944b-e07fc1f90ae7", "deadbeef"]
+    parent = "parent_id" if dialect == "native" else "parentId"
+    header = {"type": "session", "version": 1 if dialect == "native" else 3, "id": "s", "cwd": "/w"}
+    path = file_of(
+        {**header, "timestamp": "2026-01-01T10:00:00.000Z"},
+        *(
+            {
+                "type": "message",
+                "id": entry_id,
+                parent: above,
+                "timestamp": "2026-01-01T10:00:00.000Z",
+                "message": {"role": "user", "content": [{"type": "text", "text": "hi"}], "timestamp": 1767261600000},
+            }
+            for above, entry_id in zip([None, *ids], ids, strict=False)
+        ),
+    )
+    before = path.read_bytes()
+    session = await host.load(path)
+    assert session.path() == ids
+    added = [await session.append_message("user", "more") for _ in range(300)]
+    assert content(session).startswith(before)
+    assert session.path() == ids + added
+    assert len({*ids, *added}) == 304
+    for each in added:
+        if dialect == "native":
+            assert UUID(each).version == 4
+        else:
+            assert len(each) == 8
+            int(each, 16)
+
+
+async def test_an_id_that_the_source_gives_twice_is_refused(root: Path) -> None:
+    same = iter(["owner", "s", *["twin"] * 2])
+    async with SessionHost(root, new_id=lambda: next(same)) as host:
+        session = await host.create()
+        assert await session.append_message("user", "one") == "twin"
+        with pytest.raises(InvalidEntry, match="twice"):
+            await session.append_message("user", "two")
+        assert session.path() == ["twin"]
+
+
+@pytest.mark.feature("G-104")
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"], indirect=True)
+async def test_no_id_comes_twice_in_a_hundred_thousand_appends(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session = await host.create()
+        ids = {await session.append(ThinkingLevel("off")) for _ in range(MANY)}
+        assert len(ids) == MANY
+        assert session.cursor.seq == MANY
+        assert set(session.path()) == ids
+        assert session.file_path is not None
+        lines = await anyio.Path(session.file_path).read_bytes()
+    assert {json.loads(line)["id"] for line in lines.splitlines()[1:]} == ids
+
+
+# -- many at once
+
+
+@pytest.mark.feature("G-5")
+async def test_tasks_and_threads_append_at_once_without_losing_a_line(root: Path) -> None:
+    ids: list[str] = []
+
+    async def append(session: Session, numbers: range) -> None:
+        ids.extend([await session.append_message("user", f"message {number}") for number in numbers])
+
+    async with SessionHost(root) as host:
+        session = await host.create("tasks")
+        async with anyio.create_task_group() as tasks:
+            for task in range(AT_ONCE):
+                tasks.start_soon(append, session, range(task, APPENDS, AT_ONCE))
+        check_chain(root / "tasks.jsonl", ids)
+        assert set(session.path()) == set(ids)
+
+    def from_threads() -> None:
+        with SyncHost(root) as host, ThreadPoolExecutor(AT_ONCE) as pool:
+            session = host.create("threads")
+            made = pool.map(lambda number: session.append_message("user", f"message {number}"), range(APPENDS))
+            check_chain(root / "threads.jsonl", list(made))
+
+    await to_thread.run_sync(from_threads)
+
+
+def check_chain(path: Path, ids: list[str]) -> None:
+    """Find each id once and each line below the one before, and nothing else."""
+    lines = [json.loads(line) for line in path.read_bytes().splitlines()[1:]]
+    assert len(set(ids)) == APPENDS
+    assert {line["id"] for line in lines} == set(ids)
+    assert [line["parent_id"] for line in lines] == [None, *(line["id"] for line in lines[:-1])]
+    said = sorted(line["message"]["content"][0]["text"]["content"] for line in lines)
+    assert said == sorted(f"message {number}" for number in range(APPENDS))
+
+
+@pytest.mark.feature("G-74")
+async def test_reads_run_in_parallel_and_while_a_write_is_held_back(root: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, disk=disk, writes="thread") as host:
+        session = await host.create("main")
+        first = await session.append_message("user", "x" * 100_000)
+        await session.append_message("assistant", "y" * 100_000)
+        await session.passivate()
+        again = await host.load("main")
+        apart = [disk.stall("pread", path="*/main.jsonl", nth=nth) for nth in (1, 2)]
+        found: list[object] = []
+
+        async def read() -> None:
+            found.append((await again.context()).messages)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(read)
+            tasks.start_soon(read)
+            for stall in apart:
+                assert await to_thread.run_sync(stall.wait)
+            disk.heal()
+        assert len(found) == 2
+        assert found[0] == found[1]
+
+        held = disk.stall("write", path="*/main.jsonl")
+        disk.reset_counts()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(again.append_message, "user", "held back")
+            assert await to_thread.run_sync(held.wait)
+            tasks.start_soon(again.append_message, "user", "waits for it")
+            for _ in range(20):
+                assert len(await again.messages()) == 2
+                assert (await again.entry(first)) is not None
+                assert len(again.tree().nodes) == 2
+            assert disk.counts["write"] == 1
+            disk.heal()
+        assert [plain_text(message.content) for message in (await again.messages())[2:]] == [
+            "held back",
+            "waits for it",
+        ]
+
+
+# -- what is refused, by us or by the disk
+
+
+@pytest.mark.feature("G-6")
+@pytest.mark.parametrize(
+    "payload",
+    [
+        Message(""),
+        Message("user", ("not a part",)),  # type: ignore[arg-type]
+        Message("user", None),  # type: ignore[arg-type]
+        Message("user", (text(7),)),  # type: ignore[arg-type]
+        Message("assistant", (tool_use(None, "read"),)),  # type: ignore[arg-type]
+        ModelChange("", "m"),
+        ModelChange("maker", None),  # type: ignore[arg-type]
+        ThinkingLevel(3),  # type: ignore[arg-type]
+        Compaction("s", None, -1),
+        Compaction(None, None, 1),  # type: ignore[arg-type]
+        Custom(""),
+        SessionInfo(7),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+async def test_an_entry_with_a_missing_or_ill_typed_field_is_refused_before_a_byte_is_written(
+    session: Session, content: Content, all_of: AllOf, payload: Payload
+) -> None:
+    await session.append_message("user", "Hello")
+    bytes_before, known_before = content(session), await all_of(session)
+    with pytest.raises(InvalidEntry):
+        await session.append(payload)
+    with pytest.raises(InvalidEntry):
+        await session.append_many([Message("user", (text("fine"),)), payload])
+    assert content(session) == bytes_before
+    assert await all_of(session) == known_before
+
+
+@pytest.mark.feature("G-45")
+async def test_a_label_on_an_unknown_entry_is_refused_and_not_written(session: Session, content: Content) -> None:
+    await session.append_message("user", "Hello")
+    before = content(session)
+    with pytest.raises(EntryNotFound, match="nowhere"):
+        await session.set_label("nowhere", "x")
+    assert content(session) == before
+    assert session.labels() == []
+
+
+@pytest.mark.feature("G-106")
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+async def test_a_write_that_fails_changes_neither_index_nor_leaf(
+    root: Path, content: Content, all_of: AllOf, writes: Any
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, disk=disk, writes=writes) as host:
+        session = await host.create("main")
+        disk.fail("write", errno.EIO, path="*/main.jsonl")
+        with pytest.raises(AppendFailed):
+            await session.append_message("user", "never")
+        assert session.leaf_id is None
+        assert session.tree().nodes == ()
+
+        kept = await session.append_message("user", "kept")
+        before, bytes_before = await all_of(session), content(session)
+        for break_it in (
+            lambda: disk.fail("write", errno.ENOSPC, path="*/main.jsonl"),
+            lambda: disk.fail("write", errno.EIO, path="*/main.jsonl"),
+            lambda: disk.shorten(10, path="*/main.jsonl"),
+        ):
+            for call in (
+                lambda: session.append_message("user", "lost"),
+                lambda: session.set_label(kept, "lost"),
+                lambda: session.branch_with_summary(kept, "lost"),
+                lambda: session.append_many([ThinkingLevel("low"), ThinkingLevel("high")]),
+            ):
+                break_it()
+                with pytest.raises(AppendFailed):
+                    await call()
+                assert session.leaf_id == kept
+                assert await all_of(session) == before
+                assert content(session) == bytes_before
+        last = await session.append_message("user", "there is room again")
+        assert session.path() == [kept, last]
+        known = await all_of(session)
+    async with SessionHost(root) as host:
+        reopened = await all_of(await host.load("main"))
+    assert {**reopened, "cursor": known["cursor"]} == known
+
+
+# -- each kind
+
+
+@pytest.mark.feature("G-24", "G-25", "G-87")
+@pytest.mark.parametrize("role", ["user", "assistant"])
+async def test_append_message_takes_the_role_and_returns_the_new_id(
+    session: Session, written: Written, role: str
+) -> None:
+    before = await session.append_message("user", "first")
+    made = await session.append_message(role, [text("one"), "two"])
+    assert made not in {before, None}
+    assert session.leaf_id == made
+    entry = await session.entry(made)
+    assert isinstance(entry, MessageEntry)
+    assert entry.message == Message(role, (text("one"), text("two")))
+    assert written(session)[-1]["id"] == made
+    assert (await session.context()).messages[-1].role == role
+
+
+@pytest.mark.feature("G-26")
+async def test_a_tools_answer_is_taken_and_pairs_with_its_call(session: Session, file_of: Callable[..., Path]) -> None:
+    await session.append_message("assistant", tool_use("call_1", "read_file", {"path": "main.go"}))
+    await session.append_message("tool", tool_result("call_1", "package main"))
+    call, result = (await session.context()).messages
+    assert result.role == "tool"
+    [part] = result.content
+    assert part == tool_result("call_1", "package main")
+    assert call.content == (tool_use("call_1", "read_file", {"path": "main.go"}),)
+
+
+@pytest.mark.feature("G-27")
+async def test_a_command_that_a_person_ran_is_stored_and_shown_to_the_model_as_text(
+    host: SessionHost, session: Session, written: Written
+) -> None:
+    run = BashExecution("make test", "2 failed", 1)
+    await session.append(Message("bashExecution", bash=run))
+    await session.append(Message("bashExecution", bash=BashExecution("cat secret", "xyzzy", exclude_from_context=True)))
+    stored = written(session)[0]["message"]
+    assert stored["role"] == "bashExecution"
+    assert stored["bash"] == {"command": "make test", "output": "2 failed", "exit_code": 1}
+    await session.passivate()
+    again = await host.load("main")
+    entry = (await again.entries())[0]
+    assert isinstance(entry, MessageEntry)
+    assert entry.message.bash == run
+    [shown] = (await again.context()).messages
+    assert shown.role == "bashExecution"
+    said = plain_text(shown.content)
+    assert said == "Ran `make test`\n```\n2 failed\n```\n\nCommand exited with code 1"
+
+
+@pytest.mark.feature("G-28")
+async def test_an_extension_injects_a_message_with_the_role_custom(
+    host: SessionHost, session: Session, written: Written
+) -> None:
+    injected = Message("custom", (text("the time is noon"),), custom_type="clock", display=False)
+    made = await session.append(injected)
+    assert written(session)[0]["message"] == {
+        "role": "custom",
+        "content": [{"type": "text", "text": {"content": "the time is noon"}}],
+        "custom_type": "clock",
+        "display": False,
+    }
+    await session.passivate()
+    again = await host.load("main")
+    entry = await again.entry(made)
+    assert isinstance(entry, MessageEntry)
+    assert entry.message == injected
+    assert await again.messages() == [injected]
+
+
+@pytest.mark.feature("G-17", "G-89")
+async def test_a_change_of_the_model_is_an_entry_and_the_context_reports_it(
+    host: SessionHost, session: Session
+) -> None:
+    assert (await session.context()).model is None
+    made = await session.append_model_change("openai", "gpt-4o")
+    assert (await session.context()).model == ModelRef("openai", "gpt-4o")
+    await session.append_model_change("anthropic", "opus")
+    assert (await session.context()).model == ModelRef("anthropic", "opus")
+    await session.passivate()
+    again = await host.load("main")
+    entry = await again.entry(made)
+    assert entry is not None
+    assert getattr(entry, entry.type) == ModelChange("openai", "gpt-4o")
+    assert (await again.context()).model == ModelRef("anthropic", "opus")
+    assert (await again.context(made)).model == ModelRef("openai", "gpt-4o")
+
+
+@pytest.mark.feature("G-88")
+async def test_a_change_of_the_thinking_level_is_an_entry_and_the_context_reports_it(session: Session) -> None:
+    for level in ("high", "low", "off", "as its maker calls it"):
+        entry = await session.entry(await session.append_thinking_level_change(level))
+        assert entry is not None
+        assert getattr(entry, entry.type) == ThinkingLevel(level)
+        assert (await session.context()).thinking_level == level
+
+
+@pytest.mark.feature("G-20", "G-47", "G-91")
+async def test_the_latest_session_info_gives_the_name_here_and_in_the_list(host: SessionHost, session: Session) -> None:
+    assert session.name is None
+    made = await session.append_session_info("first name")
+    await session.append_session_info("second name")
+    entry = await session.entry(made)
+    assert entry is not None
+    assert getattr(entry, entry.type) == SessionInfo("first name")
+    assert session.name == "second name"
+    assert [row.name for row in await host.list_sessions()] == ["second name"]
+    await session.passivate()
+    assert [row.name for row in await host.list_sessions()] == ["second name"]
+    assert (await host.load("main")).name == "second name"
+    await session.append_session_info("")
+    assert session.name is None
+
+
+@pytest.mark.feature("G-23", "G-92", "G-128")
+async def test_an_extensions_data_persists_and_no_context_shows_it(host: SessionHost, session: Session) -> None:
+    data = {"xyzzy": [1, {"deep": None, "ünï": "✓"}], "big": 2**70}
+    await session.append_message("user", "Hello")
+    made = await session.append_custom_entry("mine", data)
+    shown = await session.context()
+    await session.append_message("assistant", "Hi")
+    await session.passivate()
+    again = await host.load("main")
+    entry = await again.entry(made)
+    assert isinstance(entry, CustomEntry)
+    assert entry.custom.custom_type == "mine"
+    assert entry.custom.data == data
+    assert await again.entries(custom_type="mine") == [entry]
+    for context in (shown, await again.context(), await again.context(made)):
+        assert "xyzzy" not in repr(context)
+        assert made not in {each.entry_id for each in context.messages}
+
+
+@pytest.mark.feature("G-90")
+async def test_a_compaction_is_an_entry_and_is_held_against_the_safety_rules(
+    session: Session, content: Content
+) -> None:
+    first = await session.append_message("user", "read it")
+    call = await session.append_message("assistant", tool_use("call_1", "read_file", {}))
+    before = content(session)
+    with pytest.raises(UnsafeCut, match="still waits"):
+        await session.append_compaction("s", first, 5)
+    assert content(session) == before
+    result = await session.append_message("tool", tool_result("call_1", "text"))
+    before = content(session)
+    for unsafe in (result,):
+        with pytest.raises(UnsafeCut, match="without the call"):
+            await session.append_compaction("s", unsafe, 5)
+    with pytest.raises(TreeringError):
+        await session.append_compaction("s", "nowhere", 5)
+    assert content(session) == before
+    made = await session.append_compaction("so far", call, 1500)
+    entry = await session.entry(made)
+    assert entry is not None
+    assert getattr(entry, entry.type) == Compaction("so far", call, 1500)
+    assert session.leaf_id == made
