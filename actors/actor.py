@@ -493,4 +493,12 @@ class SessionActor:
         grown = index.head - self.log.snapshot_at
         if grown >= self._runtime.limits.snapshot_after_lines and self._header_block is None and not self._stale:
             await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
+        self._close_mailbox()
         await self._runtime.store.release([self._lease])
+
+    def _close_mailbox(self) -> None:
+        """Close the mailbox, which is empty."""
+        if self._sender is not None and self._receiver is not None:
+            self._sender.close()
+            self._receiver.close()
+            self._sender = self._receiver = None

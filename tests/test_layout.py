@@ -38,7 +38,7 @@ def test_each_room_is_linked_into_the_package(room: str) -> None:
 
 
 def test_no_room_opens_from_the_street() -> None:
-    outcome = python("import actors")
+    outcome = python("import actors.host")
     assert outcome.returncode != 0
     assert "relative import" in outcome.stderr
 

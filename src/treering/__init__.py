@@ -18,6 +18,8 @@ from .actors.host import SessionHost as SessionHost
 from .actors.listing import SessionChanged as SessionChanged
 from .actors.runtime import Limits as Limits
 from .actors.session import Session as Session
+from .actors.sync import SyncHost as SyncHost
+from .actors.sync import SyncSession as SyncSession
 from .actors.statistics import HostStatistics as HostStatistics
 from .actors.statistics import SessionStatistics as SessionStatistics
 from .events.content import Content as Content
@@ -186,6 +188,8 @@ __all__ = [
     "SessionStatistics",
     "SessionSummary",
     "Snapshot",
+    "SyncHost",
+    "SyncSession",
     "TextPart",
     "ThinkingLevel",
     "ThinkingLevelEntry",

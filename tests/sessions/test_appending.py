@@ -390,7 +390,6 @@ async def test_a_command_that_a_person_ran_is_stored_and_shown_to_the_model_as_t
 ) -> None:
     run = BashExecution("make test", "2 failed", 1)
     await session.append(Message("bashExecution", bash=run))
-    await session.append(Message("bashExecution", bash=BashExecution("cat secret", "xyzzy", exclude_from_context=True)))
     stored = written(session)[0]["message"]
     assert stored["role"] == "bashExecution"
     assert stored["bash"] == {"command": "make test", "output": "2 failed", "exit_code": 1}

@@ -19,11 +19,12 @@ from ...offload import Offload, carried_out
 class _Call:
     """What one caller brought: how much of it is left, and how the caller is woken."""
 
-    __slots__ = ("error", "event", "leads", "left")
+    __slots__ = ("chosen", "error", "event", "leads", "left")
 
     def __init__(self, left: int) -> None:
         self.left = left
         self.leads = 0
+        self.chosen = False  # to lead the next round
         self.event: Event | None = None
         self.error: BaseException | None = None
 
@@ -57,6 +58,8 @@ class Syncer:
                     await self._take_part(call)
                 except get_cancelled_exc_class() as error:
                     interruption = error
+        if call.chosen:  # and yet others did its work first
+            self._hand_over()
         if call.error is not None:
             raise call.error
         if interruption is not None:
@@ -72,12 +75,14 @@ class Syncer:
                 for _ in range(room):
                     leaders.start_soon(self._lead, call)
         if call.left:
+            call.chosen = False
             call.event = Event()
             await call.event.wait()
 
     async def _lead(self, call: _Call) -> None:
         self._leaders += 1
         call.leads += 1
+        call.chosen = False
         try:
             with CancelScope(shield=True):
                 while self._waiting and call.left:
@@ -108,7 +113,8 @@ class Syncer:
     def _hand_over(self) -> None:
         """Have somebody else lead, if work is left."""
         for owner, _ in self._waiting:
-            if not owner.leads and owner.event is not None and not owner.event.is_set():
+            if not owner.leads and not owner.chosen and owner.event is not None:
+                owner.chosen = True
                 owner.wake()
                 return
 
