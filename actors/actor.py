@@ -238,7 +238,7 @@ class SessionActor:
             raise AppendFailed("another program keeps appending to this log: try again when it is quiet")
         except TreeringError as error:
             self._refuse(mails, error)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, every caller gets an answer
             self._stale = True
             logger().exception("actor_failed", session_id=self.log.index.header.id)
             self._refuse(mails, error)

@@ -165,7 +165,7 @@ def decide(
             return _repeated(command, earlier, entries), False
     _check_expectations(draft, command)
     parent_id = _parent_id(draft, command)
-    time = now if now > draft.last_time else draft.last_time
+    time = max(draft.last_time, now)
     session_id = draft.index.header.id
     count = len(command.payloads)
     made: list[KnownEntry] = []

@@ -166,7 +166,7 @@ class Registry:
     async def _passivate_safely(self, ref: Ref) -> None:
         try:
             await self.passivate(ref)
-        except Exception:
+        except Exception:  # noqa: BLE001 - one session that cannot be let go must not keep the others
             logger().exception("passivation_failed", ref=ref)
 
     async def drain(self) -> None:

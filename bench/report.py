@@ -15,6 +15,7 @@ from rich.text import Text
 
 from .runner import ScenarioResult, SideResult, Spread, Verdict
 
+_COLUMNS = ("least..most", "speed", "least..most", "CPU µs/op", "CPU speed", "p50 µs", "p99 µs")
 _PACKAGES = ("treering", "anyio", "msgspec", "trio", "uvloop")
 
 
@@ -79,11 +80,11 @@ def show(report: Report, console: Console) -> None:
 
 
 def _scenario(result: ScenarioResult) -> Group:
-    against = f" against {result.yardstick}" if result.yardstick else ""
-    head = Text.assemble((result.title, "bold"), f"  ({result.name}; rounds: {result.rounds})")
+    against = f"; speed against {result.yardstick}" if result.yardstick else ""
+    head = Text.assemble((result.title, "bold"), f"  ({result.name}; rounds: {result.rounds}{against})")
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("")
-    for column in (result.unit, "least..most", f"speed{against}", "least..most", "CPU µs/op", "p50 µs", "p99 µs"):
+    for column in (result.unit, *_COLUMNS):
         table.add_column(column, justify="right", no_wrap=True)
     for side in result.sides:
         table.add_row(*_cells(side))
@@ -101,6 +102,7 @@ def _cells(side: SideResult) -> Sequence[str]:
         number(side.speed.median) if side.speed else "",
         _range(side.speed) if side.speed else "",
         number(side.cpu_us.median) if side.cpu_us else "",
+        number(side.thrift.median) if side.thrift else "",
         number(side.p50_us) if side.p50_us is not None else "",
         number(side.p99_us) if side.p99_us is not None else "",
     )

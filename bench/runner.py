@@ -32,6 +32,7 @@ class SideResult(Struct, frozen=True):
     Attributes:
         figure: In the unit of the scenario.
         speed: The yardstick's figure through this one's, round by round; None for the yardstick itself.
+        thrift: The same of processor time, which other programs on the machine disturb less.
         cpu_us: Microseconds of processor time per operation, where time is measured.
         p50_us: The median latency of a call, over all rounds.
         p99_us: The latency that one call of a hundred exceeds.
@@ -41,6 +42,7 @@ class SideResult(Struct, frozen=True):
     durability: str
     figure: Spread
     speed: Spread | None = None
+    thrift: Spread | None = None
     cpu_us: Spread | None = None
     p50_us: float | None = None
     p99_us: float | None = None
@@ -107,18 +109,21 @@ def run(
 def _side(scenario: Scenario, side: Side, samples: dict[str, list[Sample]]) -> SideResult:
     own = samples[side.name]
     figures = [scenario.figure(sample) for sample in own]
+    timed = all(sample.value is None for sample in own)
+    speed = thrift = None
     yardstick = samples.get(scenario.yardstick or "")
-    speed = None
     if yardstick is not None and side.name != scenario.yardstick:
-        speed = [scenario.figure(other) / figure for other, figure in zip(yardstick, figures, strict=True)]
+        pairs = list(zip(yardstick, own, strict=True))
+        speed = Spread.of([scenario.figure(other) / scenario.figure(sample) for other, sample in pairs])
+        thrift = Spread.of([other.cpu_us / sample.cpu_us for other, sample in pairs]) if timed else None
     calls = [latency for sample in own for latency in sample.latencies_s]
     cuts = statistics.quantiles(calls, n=100) if len(calls) > 1 else None
-    timed = all(sample.value is None for sample in own)
     return SideResult(
         side.name,
         side.durability,
         Spread.of(figures),
-        Spread.of(speed) if speed else None,
+        speed,
+        thrift,
         Spread.of([sample.cpu_us for sample in own]) if timed else None,
         cuts[49] * 1e6 if cuts else None,
         cuts[98] * 1e6 if cuts else None,

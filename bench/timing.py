@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from msgspec import Struct
@@ -39,7 +39,7 @@ class Sample(Struct):
 
 
 @contextmanager
-def timed(sample: Sample) -> Iterator[None]:
+def timed(sample: Sample) -> Generator[None]:
     """Time a block into a sample. Garbage of what came before is collected first; collection itself stays on."""
     gc.collect()
     wall, cpu = time.perf_counter(), time.process_time()

@@ -103,6 +103,7 @@ class Treering:
 
         async def run() -> Sample:
             limits = Limits(cache_bytes_max=16 * 1024)
+            grown = 0
             async with SessionHost(space.fresh(), limits=limits) as host:
                 first = await _rested(host, 100)
                 gc.collect()
@@ -111,12 +112,12 @@ class Treering:
                     before = tracemalloc.get_traced_memory()[0]
                     held = await _rested(host, sessions)
                     gc.collect()
-                    after = tracemalloc.get_traced_memory()[0]
+                    grown = tracemalloc.get_traced_memory()[0] - before
                 finally:
                     tracemalloc.stop()
                 assert len(first) + len(held) == sessions + 100
                 assert host.statistics().live == 0
-            return Sample(sessions, value=(after - before) / sessions)
+            return Sample(sessions, value=grown / sessions)
 
         return self._run(run)
 

@@ -38,7 +38,7 @@ SCENARIOS = [
         _cold,
         (Goal("treering/uvloop", "cost", 3.0),),
         "plain loop",
-        rounds_max=5,
+        rounds_max=3,
         note=_NOTE,
     ),
     Scenario(
@@ -49,7 +49,7 @@ SCENARIOS = [
         _with_snapshot,
         (Goal("treering/uvloop", "cost", 1 / 10),),
         "cold",
-        rounds_max=5,
+        rounds_max=3,
         note=_NOTE,
     ),
 ]

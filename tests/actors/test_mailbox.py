@@ -16,7 +16,7 @@ from treering import Limits, MessageEntry, Session, SessionHost
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Append, Outcome, Page, Ref
 from treering.events.stores.memory import MemoryStore
-from treering.testing.disks import FaultyDisk, Stall
+from treering.testing.disks import FaultyDisk
 
 LOOPS = {"asyncio", "uvloop", "trio"}
 
@@ -101,10 +101,6 @@ def test_every_async_test_runs_on_the_three_loops(request: pytest.FixtureRequest
 # -- back-pressure
 
 
-def stalled(disk: FaultyDisk) -> Stall:
-    return disk.stall("write", path="*.jsonl", times=None)
-
-
 @pytest.mark.feature("X-2")
 @pytest.mark.parametrize("durability", ["os", "file"])
 async def test_senders_wait_while_the_disk_stalls_and_none_is_dropped(tmp_path: Path, durability: Any) -> None:
@@ -134,12 +130,8 @@ async def test_senders_wait_while_the_disk_stalls_and_none_is_dropped(tmp_path: 
                 assert session.path() == [first]
                 with anyio.fail_after(30):  # what stalls one session is nothing to another
                     await other.append_custom_entry("note", "elsewhere")
-                with anyio.CancelScope() as scope:  # a sender that cannot wait is not taken
-                    tasks.start_soon(anyio.lowlevel.checkpoint)
-                    scope.cancel()
+                with anyio.move_on_after(0):  # a sender that does not wait is not taken
                     await send(99)
-                assert scope.cancelled_caught
-                await anyio.wait_all_tasks_blocked()
                 assert answered == []
                 stall.lift()
         finally:

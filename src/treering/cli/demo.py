@@ -42,7 +42,7 @@ _DEADLINE_S = 60
     "--dir",
     "folder",
     metavar="DIRECTORY",
-    type=click.Path(file_okay=False),
+    type=click.Path(file_okay=False, readable=False),
     help="Play it there and leave the files; without it, in a temporary directory that is removed.",
 )
 def demo(folder: str | None) -> None:

@@ -12,7 +12,7 @@ _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", type=click.Path(), nargs=-1, required=True)
+@click.argument("paths", metavar="PATH...", type=click.Path(readable=False), nargs=-1, required=True)
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, paths: tuple[str, ...], as_json: bool) -> None:

@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, MutableMapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -15,14 +15,14 @@ import click
 from ..actors.host import SessionHost
 from ..actors.session import Session
 from ..events.doctor import places
-from ..events.errors import EntryNotFound, NotFound, SessionNotFound
+from ..events.errors import EntryNotFound, NotFound, SessionNotFound, TreeringError
 from ..events.kinds import Kind
 from .output import clean
 
 if TYPE_CHECKING:
     from ..actors.open_log import OpenLog
 
-session_file = click.argument("file", metavar="FILE", type=click.Path())
+session_file = click.argument("file", metavar="FILE", type=click.Path(readable=False))
 """The session file that a command looks at."""
 
 leaf_option = click.option(
@@ -57,7 +57,8 @@ class Damage:
         """Tell of a damaged line that was just met."""
         if seq > self._told:
             self._told = seq
-            self._tell({seq})
+            with suppress(TreeringError, OSError):  # the file may be another one by now, which is told elsewhere
+                self._tell({seq})
 
     def _tell(self, seqs: set[int]) -> None:
         for where in places(self._file, seqs).values():

@@ -1,0 +1,81 @@
+"""What every part of a session's handle stands on: whose session it is, and the way to its actor and its log.
+
+The handle's calls are in three rooms: appending, reading, and (in `session`) branching, following and ending.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..events.entries import Entry, Payload
+from ..events.errors import EntryNotFound, ReadOnly, SessionClosed
+from ..events.index import LogIndex
+from ..events.stores.base import Ref
+from .commands import Append, AppendOptions, MoveLeaf
+from .follower import Follower
+from .registry import Birth
+
+if TYPE_CHECKING:
+    from .core import HostCore
+    from .open_log import OpenLog
+
+
+class Handle:
+    """One session of a host, without the calls that programs make.
+
+    Attributes:
+        id: The session's id, as its header says it.
+        ref: The name of its log in the store.
+    """
+
+    __slots__ = ("__weakref__", "_birth", "_closed", "_core", "_follower", "id", "ref")
+
+    def __init__(
+        self, core: HostCore, ref: Ref, session_id: str, *, birth: Birth | None = None, follower: Follower | None = None
+    ) -> None:
+        self._core = core
+        self._birth = birth
+        self._follower = follower
+        self._closed = False
+        self.id = session_id
+        self.ref = ref
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r})"
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SessionClosed(f"the handle of session {self.id!r} was closed: load the session again")
+        self._core.check()
+
+    def _index(self) -> LogIndex:
+        self._check()
+        return self._core.index(self.ref, self._birth, self._follower)[0]
+
+    @staticmethod
+    def _seq(index: LogIndex, entry_id: str) -> int:
+        seq = index.find(entry_id)
+        if not seq:
+            raise EntryNotFound(entry_id)
+        return seq
+
+    async def log(self) -> OpenLog:
+        """Return the open log, caught up with the file; for the layers above, not for programs."""
+        self._check()
+        if self._follower is not None:
+            return await self._follower.ready()
+        actor = await self._core.registry.actor(self.ref, self._birth)
+        await actor.refresh()
+        return actor.log
+
+    async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
+        made = await self._perform(Append(payloads, **options))
+        return [entry.id or "" for entry in made]
+
+    async def _perform(self, command: Append | MoveLeaf) -> list[Entry]:
+        self._check()
+        if self._follower is not None:
+            raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
+        registry = self._core.registry
+        actor = registry.live(self.ref) or await registry.actor(self.ref, self._birth)
+        return await actor.perform(command)

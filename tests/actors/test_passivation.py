@@ -1,0 +1,290 @@
+"""Sessions that nobody uses cost nothing, and come back as they were."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+import trio.testing
+from typing_extensions import TypeVarTuple, Unpack
+
+from treering import Limits, Session, SessionHost, SessionLocked
+from treering.events.index import LogIndex
+from treering.testing.disks import FaultyDisk, MemoryDisk
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+MANY = 10_000
+ON_TRIO_IN_VIRTUAL_TIME = pytest.param(
+    ("trio", {"clock": trio.testing.MockClock(autojump_threshold=0)}), id="trio-virtual"
+)
+
+
+async def at_once(fn: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+    """An offload without threads."""
+    return fn(*args)
+
+
+def open_files() -> set[str]:
+    """What this process has open; a directory that is being listed is not of it."""
+    found: set[str] = set()
+    for fd in os.listdir("/dev/fd"):
+        try:
+            found.add(os.readlink(f"/dev/fd/{fd}"))
+        except OSError:
+            continue
+    return found
+
+
+async def state_of(session: Session) -> tuple[LogIndex, str | None, list[str]]:
+    return (await session.log()).index, session.leaf_id, session.path()
+
+
+async def touch(host: SessionHost, number: int) -> Session:
+    """Make a session; one in ten has a branch that nothing was appended to."""
+    session = await host.create(f"session-{number}")
+    first = await session.append_custom_entry("note", number)
+    if number % 10 == 0:
+        await session.set_label(first, "first")
+        await session.branch(first)
+    return session
+
+
+@pytest.mark.feature("X-3")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted as Linux shows them")
+@pytest.mark.parametrize("anyio_backend", [ON_TRIO_IN_VIRTUAL_TIME])
+async def test_ten_thousand_idle_sessions_hold_no_task_and_no_file(
+    anyio_backend: tuple[str, dict[str, Any]], tmp_path: Path
+) -> None:
+    root = tmp_path / "sessions"
+    limits = Limits(live_max=2 * MANY, idle_after_s=60)
+    async with SessionHost(root, limits=limits, offload=at_once) as host:
+        await touch(host, MANY)
+        assert await host.passivate_idle() == 1
+        tasks, files = len(anyio.get_running_tasks()), open_files()
+
+        sessions = [await touch(host, number) for number in range(MANY)]
+        before = [await state_of(session) for session in sessions]
+        assert host.statistics().live == MANY
+        assert len(open_files()) > len(files)
+
+        await anyio.sleep(2 * limits.idle_after_s + 1)
+        assert host.statistics().live == 0
+        assert host.statistics().passivated == MANY + 1
+        assert len(anyio.get_running_tasks()) == tasks
+        assert open_files() == files
+
+        for session, expected in zip(sessions, before, strict=True):
+            assert await state_of(session) == expected
+        assert host.statistics().live == MANY
+
+
+@pytest.mark.feature("X-3")
+async def test_an_idle_session_holds_no_task_and_no_file_on_any_loop() -> None:
+    disk = MemoryDisk()
+    async with SessionHost("/sessions", disk=disk, offload=at_once) as host:
+        tasks = len(anyio.get_running_tasks())
+        sessions = [await touch(host, number) for number in range(100)]
+        async with anyio.create_task_group() as group:  # through the mailbox, too
+            for session in sessions:
+                group.start_soon(session.append_custom_entry, "note", 1)
+                group.start_soon(session.append_custom_entry, "note", 2)
+        before = [await state_of(session) for session in sessions]
+        await host.flush()
+        assert await host.passivate_idle() == 100
+        await anyio.wait_all_tasks_blocked()
+        assert len(anyio.get_running_tasks()) == tasks
+        assert disk.open_files == 0
+        assert [session.path() for session in sessions] == [path for _, _, path in before]
+        assert host.statistics().live == 0
+        assert [await state_of(session) for session in sessions] == before
+
+
+async def test_the_least_recently_used_idle_session_makes_room() -> None:
+    async with SessionHost(limits=Limits(live_max=3)) as host:
+        sessions = [await touch(host, number) for number in range(6)]
+        assert host.statistics().live == 3
+        assert {each.session_id for each in host.statistics().sessions} == {each.id for each in sessions[3:]}
+        assert [session.message_count for session in sessions] == [0] * 6
+        assert [len(session.path()) for session in sessions] == [1] * 6
+
+
+async def test_a_busy_session_is_not_passivated() -> None:
+    disk = FaultyDisk(MemoryDisk())
+    async with SessionHost("/sessions", disk=disk, writes="thread") as host:
+        session = await host.create()
+        await session.append_custom_entry("note", 1)
+        stall = disk.stall("write", path="*.jsonl")
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(session.append_custom_entry, "note", 2)
+                await anyio.to_thread.run_sync(stall.wait)
+                assert not await session.passivate()
+                assert host.statistics().live == 1
+                stall.lift()
+        finally:
+            stall.lift()
+        assert await session.passivate()
+        assert len(session.path()) == 2
+
+
+async def test_a_passivated_session_is_anybodys() -> None:
+    disk = MemoryDisk()
+    async with (
+        SessionHost("/sessions", disk=disk, offload=at_once) as host,
+        SessionHost("/sessions", disk=disk, offload=at_once) as other,
+    ):
+        session = await host.create("shared")
+        await session.append_custom_entry("note", 1)
+        with pytest.raises(SessionLocked):
+            await other.load("shared")
+        await session.passivate()
+        twin = await other.load("shared")
+        await twin.append_custom_entry("note", 2)
+        with pytest.raises(SessionLocked):
+            await session.append_custom_entry("note", 3)
+        await twin.passivate()
+        assert len(session.path()) == 2
+        await session.append_custom_entry("note", 3)
+        assert len(session.path()) == 3
+
+
+# -- the leaf
+
+
+RESTART = """
+import anyio, sys
+from treering import SessionHost
+
+async def main():
+    root, command = sys.argv[1:3]
+    async with SessionHost(root) as host:
+        session = await host.open("s")
+        if command == "make":
+            first = await session.append_message("user", "one")
+            await session.append_message("assistant", "two")
+            await session.append_message("user", "aside", below=first, aside=True)
+            await session.branch(first)
+        elif command == "reset":
+            await session.reset_leaf()
+        print(session.leaf_id)
+
+anyio.run(main)
+"""
+
+
+def in_another_process(root: Path, command: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", RESTART, str(root), command], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.feature("X-4")
+async def test_the_leaf_survives_passivation(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("s")
+        first = await session.append_message("user", "one")
+        last = await session.append_message("assistant", "two")
+        await session.append_message("user", "aside", below=first, aside=True)
+        log = tmp_path / "s.jsonl"
+        written = log.read_bytes()
+
+        await session.branch(first)
+        assert await session.passivate()
+        assert session.leaf_id == first  # as it is found beside the log
+        await session.refresh()
+        assert session.leaf_id == first  # as it was taken up
+        await session.reset_leaf()
+        assert await session.passivate()
+        assert session.leaf_id is None
+        await session.refresh()
+        assert session.leaf_id is None
+        assert log.read_bytes() == written
+
+        assert await session.passivate()
+        (tmp_path / "s.jsonl.leaf").unlink()
+        assert session.leaf_id == last
+        await session.refresh()
+        assert session.leaf_id == last
+        assert log.read_bytes() == written
+
+
+@pytest.mark.feature("X-4")
+def test_the_leaf_survives_a_restart(tmp_path: Path) -> None:
+    first = in_another_process(tmp_path, "make")
+    written = (tmp_path / "s.jsonl").read_bytes()
+    lines = written.splitlines()
+    assert len(lines) == 4
+    assert f'"id":"{first}"'.encode() in lines[1]
+
+    assert in_another_process(tmp_path, "look") == first
+    assert in_another_process(tmp_path, "reset") == "None"
+    assert in_another_process(tmp_path, "look") == "None"
+    (tmp_path / "s.jsonl.leaf").unlink()
+    assert f'"id":"{in_another_process(tmp_path, "look")}"'.encode() in lines[2]
+    assert (tmp_path / "s.jsonl").read_bytes() == written
+
+
+@pytest.mark.feature("X-4")
+async def test_the_leaf_survives_appends_aside(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("s")
+        first = await session.append_message("user", "one")
+        second = await session.append_message("assistant", "two")
+        await session.branch(first)
+        await session.append_message("user", "aside", below=second, aside=True)
+        assert session.leaf_id == first
+        await session.passivate()
+        assert session.leaf_id == first
+        await session.refresh()
+        assert session.leaf_id == first
+
+
+# -- file handles
+
+
+ROUND_ROBIN = """
+import resource, sys, anyio
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
+from treering import Limits, SessionHost
+
+async def at_once(fn, *args):
+    return fn(*args)
+
+async def main():
+    root, count = sys.argv[1], int(sys.argv[2])
+    async with SessionHost(root, limits=Limits(live_max=2 * count), offload=at_once) as host:
+        sessions = [await host.create(f"s{number}") for number in range(count)]
+        for turn in range(2):
+            for session in sessions:
+                await session.append_custom_entry("turn", turn)
+        print(host.statistics().live)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.feature("X-5")
+def test_ten_thousand_sessions_fit_where_few_files_may_be_open(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ROUND_ROBIN, str(tmp_path), str(MANY)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=110,
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, str(MANY)), done.stderr
+    logs = list(tmp_path.glob("*.jsonl"))
+    assert len(logs) == MANY
+    for log in logs:
+        lines = log.read_bytes().splitlines()
+        assert [line[-11:] for line in lines[1:]] == [b'"data":0}}'.rjust(11, b",")[-11:], b',"data":1}}']

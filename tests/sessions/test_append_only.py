@@ -1,0 +1,155 @@
+"""Whatever is called, a session's file only ever grows at its end."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from treering import (
+    Custom,
+    DialectCannot,
+    Message,
+    Session,
+    SessionHost,
+    ThinkingLevel,
+    Usage,
+    text,
+    tool_use,
+)
+from treering.projections.labels import Labels
+
+NOT_FOR_PROGRAMS = {"core", "log"}
+EXPLICIT = {"delete"}
+
+Calls = dict[str, Callable[[], Awaitable[object]]]
+
+
+async def value(found: object) -> object:
+    return found
+
+
+async def all_of(iterator: Any) -> list[object]:
+    return [each async for each in iterator]
+
+
+async def first_of(subscription: Any) -> object:
+    async with subscription as changes:
+        return await anext(aiter(changes))
+
+
+def public(kind: type) -> set[str]:
+    return {name for name, _ in inspect.getmembers(kind, lambda each: callable(each) or isinstance(each, property))} - {
+        name for name in dir(kind) if name.startswith("_")
+    }
+
+
+def calls_of_session(session: Session, user: str, answer: str, call: str) -> Calls:
+    return {
+        "append": lambda: session.append(ThinkingLevel("low")),
+        "append_many": lambda: session.append_many([Custom("mine"), Custom("mine")]),
+        "append_message": lambda: session.append_message("user", "more"),
+        "append_model_change": lambda: session.append_model_change("maker", "m"),
+        "append_thinking_level_change": lambda: session.append_thinking_level_change("high"),
+        "append_session_info": lambda: session.append_session_info("name", metadata={"a": 1}),
+        "append_custom_entry": lambda: session.append_custom_entry("mine", {"a": 1}),
+        "append_custom_message": lambda: session.append_custom_message("mine", "see"),
+        "append_context_edit": lambda: session.append_context_edit(answer, "edited"),
+        "append_usage": lambda: session.append_usage("summary", Usage(1)),
+        "append_tool_execution": lambda: session.append_tool_execution(call, "read", {}, "text"),
+        "append_compaction": lambda: session.append_compaction("so far", answer, 100),
+        "save_turn": lambda: session.save_turn([Message("user", (text("turn"),))], Usage(1)),
+        "set_label": lambda: session.set_label(user, "begin"),
+        "branch": lambda: session.branch(user),
+        "branch_with_summary": lambda: session.branch_with_summary(user, "left it"),
+        "reset_leaf": session.reset_leaf,
+        "create_branched_session": lambda: session.create_branched_session(answer),
+        "fork": session.fork,
+        "header": lambda: value(session.header),
+        "file_path": lambda: value(session.file_path),
+        "created": lambda: value(session.created),
+        "name": lambda: value(session.name),
+        "leaf_id": lambda: value(session.leaf_id),
+        "cursor": lambda: value(session.cursor),
+        "message_count": lambda: value(session.message_count),
+        "tree": lambda: value(session.tree()),
+        "path": lambda: value(session.path(answer)),
+        "children": lambda: value(session.children(user)),
+        "label": lambda: value(session.label(user)),
+        "labels": lambda: value(session.labels()),
+        "find_by_label": lambda: value(session.find_by_label("begin")),
+        "entry": lambda: session.entry(user),
+        "entries": session.entries,
+        "iter_entries": lambda: all_of(session.iter_entries()),
+        "context": session.context,
+        "messages": session.messages,
+        "all_messages": session.all_messages,
+        "find_safe_cut": lambda: session.find_safe_cut(5),
+        "view": lambda: session.view(Labels()),
+        "rebuild": lambda: session.rebuild(Labels()),
+        "subscribe": lambda: first_of(session.subscribe("context")),
+        "emit": lambda: value(session.emit("token", "x")),
+        "refresh": session.refresh,
+        "flush": session.flush,
+        "passivate": session.passivate,
+        "close": session.close,
+    }
+
+
+def calls_of_host(host: SessionHost, session: Session) -> Calls:
+    return {
+        "create": host.create,
+        "load": lambda: host.load(session.id),
+        "open": lambda: host.open(session.id),
+        "find_recent": host.find_recent,
+        "continue_recent": host.continue_recent,
+        "fork_from": lambda: host.fork_from(session.id),
+        "list_sessions": host.list_sessions,
+        "subscribe_sessions": lambda: first_of(host.subscribe_sessions()),
+        "statistics": lambda: value(host.statistics()),
+        "flush": host.flush,
+        "passivate_idle": host.passivate_idle,
+    }
+
+
+def files_under(root: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in root.rglob("*.jsonl")}
+
+
+@pytest.mark.feature("G-1")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_after_any_call_the_old_bytes_are_the_beginning_of_the_new_ones(
+    root: Path, dialect: Literal["native", "pi", "omp"]
+) -> None:
+    async with SessionHost(root, dialect=dialect) as host:
+        session = await host.create("main", cwd="/work")
+        user = await session.append_message("user", "Hello")
+        answer = await session.append_message("assistant", "Hi")
+        await session.append_message("assistant", tool_use("call_1", "read", {}))
+        of_session = calls_of_session(session, user, answer, "call_1")
+        of_host = calls_of_host(host, session)
+        assert of_session.keys() == public(Session) - NOT_FOR_PROGRAMS, "say here how the new method is called"
+        assert of_host.keys() == public(SessionHost) - NOT_FOR_PROGRAMS - EXPLICIT, "say here how the new one is called"
+        grew: set[str] = set()
+        before = files_under(root)
+        for name, call in [*of_host.items(), *of_session.items()]:
+            with suppress(DialectCannot):
+                await call()
+            after = files_under(root)
+            for path, old in before.items():
+                assert after[path].startswith(old), name
+                if len(after[path]) > len(old):
+                    grew.add(name)
+            before = after
+    assert all(files_under(root)[path].startswith(old) for path, old in before.items())
+    appends = {name for name in of_session if name.startswith("append")}
+    assert grew == {*appends, "save_turn", "set_label", "branch_with_summary"}
+    async with SessionHost(root) as host:
+        for row in await host.list_sessions():
+            assert row.path is not None
+            await host.load(row.path)
+    assert all(files_under(root)[path].startswith(old) for path, old in before.items())

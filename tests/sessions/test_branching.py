@@ -1,0 +1,153 @@
+"""Branching: going back costs nothing, nothing of the way that was left is lost, and its summary goes along."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from treering import (
+    BranchSummary,
+    BranchSummaryEntry,
+    EntryNotFound,
+    MessageEntry,
+    Session,
+    SessionHost,
+    plain_text,
+)
+
+Content = Callable[[Session], bytes]
+Written = Callable[[Session], list[dict[str, Any]]]
+
+
+async def said(session: Session) -> list[str]:
+    return [plain_text(message.content) for message in await session.messages()]
+
+
+@pytest.mark.feature("G-2")
+async def test_a_hundred_branches_at_one_entry_are_a_hundred_lines(
+    session: Session, content: Content, written: Written
+) -> None:
+    await session.append_message("user", "a long way here " * 500)
+    base = await session.append_message("assistant", "where to " * 500)
+    before = written(session)
+    ids: list[str] = []
+    for number in range(100):
+        await session.branch(base)
+        ids.append(await session.append_message("user", f"way {number}"))
+    after = written(session)
+    assert after[: len(before)] == before
+    assert len(after) == len(before) + 100
+    assert session.children(base) == ids
+    payloads = Counter(str(line["message"]) for line in after)
+    assert set(payloads.values()) == {1}
+    assert content(session).count(b"a long way here") == 500
+    assert content(session).count(b"where to") == 500
+
+
+@pytest.mark.feature("G-94", "G-76")
+async def test_branch_moves_the_leaf_and_does_not_write(
+    host: SessionHost, session: Session, content: Content, written: Written
+) -> None:
+    ids = [await session.append_message("user", str(number)) for number in range(5)]
+    assert session.leaf_id == ids[-1]
+    before = content(session)
+    await session.branch(ids[1])
+    assert session.leaf_id == ids[1]
+    assert content(session) == before
+    await session.passivate()
+    assert content(session) == before
+    again = await host.load("main")
+    assert again.leaf_id == ids[1]
+    made = await again.append_message("user", "another way")
+    assert written(session)[-1]["id"] == made
+    assert written(session)[-1]["parent_id"] == ids[1]
+    assert again.leaf_id == made
+
+
+async def test_branch_to_an_unknown_entry_is_refused_and_the_leaf_stays(session: Session) -> None:
+    leaf = await session.append_message("user", "Hello")
+    with pytest.raises(EntryNotFound, match="nowhere"):
+        await session.branch("nowhere")
+    assert session.leaf_id == leaf
+
+
+@pytest.mark.feature("G-115")
+async def test_a_context_starts_at_the_leaf_that_branch_chose(session: Session) -> None:
+    ids = [await session.append_message("user", str(number)) for number in range(4)]
+    for number, entry_id in enumerate(ids):
+        await session.branch(entry_id)
+        context = await session.context()
+        assert context.leaf_id == entry_id
+        assert [each.entry_id for each in context.messages] == ids[: number + 1]
+    await session.branch(ids[0])
+    await session.append_message("user", "elsewhere")
+    assert await said(session) == ["0", "elsewhere"]
+    await session.branch(ids[3])
+    assert await said(session) == ["0", "1", "2", "3"]
+    await session.reset_leaf()
+    assert await said(session) == []
+
+
+@pytest.mark.feature("G-4", "G-22", "G-29", "G-52", "G-95", "G-108")
+async def test_the_way_that_was_left_stays_in_the_file_and_its_summary_is_in_the_new_context(
+    host: SessionHost, session: Session, content: Content, written: Written
+) -> None:
+    start = await session.append_message("user", "how do we start?")
+    await session.append_message("assistant", "with a dead end")
+    abandoned = await session.append_message("user", "that failed")
+    before = content(session)
+
+    made = await session.branch_with_summary(start, "tried a dead end", details={"files": ["a.py"]})
+
+    assert session.leaf_id == made
+    assert session.path() == [start, made]
+    added = written(session)[3:]
+    assert [(line["id"], line["type"], line["parent_id"]) for line in added] == [(made, "branch_summary", start)]
+    assert added[0]["branch_summary"]["from_id"] == abandoned
+    assert content(session).startswith(before)
+    for way in (session, await reopened(host, session)):
+        entry = await way.entry(made)
+        assert isinstance(entry, BranchSummaryEntry)
+        assert entry.branch_summary.summary == "tried a dead end"
+        assert entry.branch_summary.from_id == abandoned
+        assert entry.branch_summary.details == {"files": ["a.py"]}
+        context = await way.context()
+        assert [(each.entry_id, each.role) for each in context.messages] == [(start, "user"), (made, "branchSummary")]
+        assert await said(way) == ["how do we start?", "tried a dead end"]
+        left = [await way.entry(entry_id) for entry_id in way.path(abandoned)]
+        assert [plain_text(each.message.content) for each in left if isinstance(each, MessageEntry)] == [
+            "how do we start?",
+            "with a dead end",
+            "that failed",
+        ]
+
+
+async def reopened(host: SessionHost, session: Session) -> Session:
+    await session.passivate()
+    return await host.load(session.id)
+
+
+@pytest.mark.feature("G-52")
+async def test_a_summary_names_the_leaf_that_was_left_wherever_that_was(session: Session) -> None:
+    first = await session.append_message("user", "one")
+    second = await session.append_message("user", "two")
+    await session.append_message("user", "three")
+    await session.branch(second)
+    made = await session.branch_with_summary(first, "left two")
+    root = await session.branch_with_summary(None, "left everything")
+    entries = [await session.entry(entry_id) for entry_id in (made, root)]
+    payloads = [entry.branch_summary for entry in entries if isinstance(entry, BranchSummaryEntry)]
+    assert payloads == [BranchSummary("left two", second), BranchSummary("left everything", made)]
+    assert session.children(None) == [first, root]
+
+
+async def test_a_summary_below_an_unknown_entry_is_refused(session: Session, content: Content) -> None:
+    leaf = await session.append_message("user", "one")
+    before = content(session)
+    with pytest.raises(EntryNotFound):
+        await session.branch_with_summary("nowhere", "left it")
+    assert content(session) == before
+    assert session.leaf_id == leaf

@@ -1,0 +1,121 @@
+"""Labels: bookmarks on entries, the same on every branch, never shown to a model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from treering import LabelEntry, MessageEntry, Session, SessionHost, plain_text
+
+Written = Callable[[Session], list[dict[str, Any]]]
+
+
+@pytest.mark.feature("G-19", "G-123")
+async def test_a_label_comes_back_and_reaches_no_context(host: SessionHost, session: Session) -> None:
+    target = await session.append_message("user", "Hello")
+    made = await session.set_label(target, "xyzzy")
+    await session.append_message("assistant", "Hi")
+    await session.passivate()
+    again = await host.load("main")
+    entry = await again.entry(made)
+    assert isinstance(entry, LabelEntry)
+    assert (entry.label.target_id, entry.label.label) == (target, "xyzzy")
+    for leaf in again.path():
+        context = await again.context(leaf)
+        assert "xyzzy" not in repr(context)
+        assert made not in {each.entry_id for each in context.messages}
+
+
+@pytest.mark.feature("G-93", "G-46")
+@pytest.mark.parametrize("nothing", ["", None])
+async def test_the_latest_label_wins_and_an_empty_one_clears(
+    host: SessionHost, session: Session, written: Written, nothing: str | None
+) -> None:
+    target = await session.append_message("user", "Hello")
+    assert session.label(target) is None
+    first = await session.set_label(target, "one")
+    assert session.label(target) == "one"
+    second = await session.set_label(target, "two")
+    assert session.label(target) == "two"
+    third = await session.set_label(target, nothing)
+    assert session.label(target) is None
+    assert session.labels() == []
+    assert [line["id"] for line in written(session)] == [target, first, second, third]
+    assert [line["label"].get("label") for line in written(session)[1:]] == ["one", "two", None]
+    await session.passivate()
+    assert (await host.load("main")).label(target) is None
+    await session.set_label(target, "again")
+    assert session.label(target) == "again"
+
+
+@pytest.mark.feature("G-124")
+async def test_a_bookmarked_entry_is_found_by_its_label(session: Session) -> None:
+    await session.append_message("user", "Hello")
+    target = await session.append_message("assistant", "It must run offline.")
+    await session.set_label(target, "Requirement defined")
+    [found] = session.find_by_label("Requirement defined")
+    entry = await session.entry(found)
+    assert isinstance(entry, MessageEntry)
+    assert plain_text(entry.message.content) == "It must run offline."
+    assert session.find_by_label("Bug reproduced") == []
+
+
+@pytest.mark.feature("G-125")
+async def test_labels_are_a_table_of_contents_in_the_order_of_the_path(session: Session) -> None:
+    ids = [await session.append_message("user", str(number)) for number in range(6)]
+    for number in (4, 0, 2):
+        await session.set_label(ids[number], f"chapter {number}")
+    await session.branch(ids[1])
+    aside = await session.append_message("user", "elsewhere")
+    await session.set_label(aside, "side")
+    await session.branch(ids[5])
+    assert session.labels() == [
+        (ids[0], "chapter 0"),
+        (ids[2], "chapter 2"),
+        (ids[4], "chapter 4"),
+        (aside, "side"),
+    ]
+    await session.branch(aside)
+    assert session.labels() == [
+        (ids[0], "chapter 0"),
+        (aside, "side"),
+        (ids[2], "chapter 2"),
+        (ids[4], "chapter 4"),
+    ]
+
+
+@pytest.mark.feature("G-126")
+async def test_entries_to_be_processed_are_found_on_all_branches(session: Session) -> None:
+    root = await session.append_message("user", "root")
+    marked: list[str] = []
+    for number in range(4):
+        await session.branch(root)
+        await session.append_message("user", f"branch {number}")
+        marked.append(await session.append_message("assistant", f"check {number}"))
+        await session.set_label(marked[-1], "needs_review")
+    await session.set_label(root, "needs_nothing")
+    assert sorted(session.find_by_label("needs_review")) == sorted(marked)
+    for entry_id in session.find_by_label("needs_review"):
+        entry = await session.entry(entry_id)
+        assert isinstance(entry, MessageEntry)
+        assert plain_text(entry.message.content).startswith("check")
+        await session.set_label(entry_id, "")
+    assert session.find_by_label("needs_review") == []
+
+
+@pytest.mark.feature("G-127")
+async def test_the_latest_labels_are_rebuilt_the_same_on_reload(host: SessionHost, session: Session) -> None:
+    ids = [await session.append_message("user", str(number)) for number in range(8)]
+    for number, entry_id in enumerate(ids * 2):
+        await session.set_label(entry_id, f"label {number}" if number % 3 else "")
+        if number % 5 == 0:
+            await session.branch(ids[number % 8])
+    known = {entry_id: session.label(entry_id) for entry_id in [*ids, *session.path()]}
+    listed = session.labels()
+    assert {label for label in known.values() if label} == {label for _, label in listed}
+    await session.passivate()
+    again = await host.load("main")
+    assert {entry_id: again.label(entry_id) for entry_id in known} == known
+    assert again.labels() == listed

@@ -1,0 +1,265 @@
+"""Making, loading, continuing and closing sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from treering import (
+    Closed,
+    InvalidSessionId,
+    NotFound,
+    Session,
+    SessionClosed,
+    SessionExists,
+    SessionHost,
+    SessionNotFound,
+    plain_text,
+)
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk, MemoryDisk
+
+AllOf = Callable[[Session], Awaitable[dict[str, Any]]]
+HeaderOf = Callable[[Session], dict[str, Any]]
+
+
+async def said(session: Session) -> list[str]:
+    return [plain_text(message.content) for message in await session.messages()]
+
+
+# -- making
+
+
+@pytest.mark.feature("G-79")
+async def test_a_new_session_is_empty_and_can_be_used(host: SessionHost) -> None:
+    session = await host.create()
+    assert session.leaf_id is None
+    assert session.path() == []
+    assert session.tree().nodes == ()
+    assert await session.entries() == []
+    assert (await session.context()).messages == ()
+    made = await session.append_message("user", "Hello")
+    assert session.path() == [made]
+    assert await said(session) == ["Hello"]
+
+
+@pytest.mark.feature("G-78")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_sessions_are_made_under_the_given_directory_only(dialect: Literal["native", "pi", "omp"]) -> None:
+    disk = MemoryDisk()
+    disk.make_directory("/elsewhere")
+    async with SessionHost("/data/sessions", disk=disk, dialect=dialect) as host:
+        for cwd in (None, "/elsewhere", "/elsewhere/../..", "relative", "/", "../up", "~", "/data/sessions/.."):
+            session = await host.create(cwd=cwd)
+            await session.append_message("user", "Hello")
+            assert (session.file_path or "").startswith("/data/sessions/")
+        await (await host.create("chosen", cwd="/elsewhere")).append_message("user", "Hello")
+        await (await host.fork_from(session)).append_message("user", "more")
+        await (await session.create_branched_session(session.path()[0])).append_message("user", "more")
+        for wrong in ("../x", "/elsewhere/x", "a/b", "..", ".", "", "a\0b", "a\\b"):
+            with pytest.raises(InvalidSessionId):
+                await host.create(wrong)
+            with pytest.raises(InvalidSessionId):
+                await host.fork_from(session, session_id=wrong)
+    assert [path for path in disk.files() if not path.startswith("/data/sessions/")] == []
+    assert len([path for path in disk.files() if path.endswith(".jsonl")]) == 11
+
+
+@pytest.mark.feature("G-32")
+async def test_every_file_has_an_id_of_its_own(host: SessionHost, header: HeaderOf) -> None:
+    ids: set[str] = set()
+    for _ in range(50):
+        session = await host.create()
+        await session.append_message("user", "Hello")
+        assert header(session)["id"] == session.id == session.header.id
+        assert UUID(session.id).version == 4
+        ids.add(session.id)
+        for copy in (await session.fork(), await session.create_branched_session(session.path()[0])):
+            assert header(copy)["id"] == copy.id
+            ids.add(copy.id)
+    assert len(ids) == 150
+    with pytest.raises(SessionExists):
+        await host.create(session.id)
+    with pytest.raises(SessionExists):
+        await session.fork(session.id)
+
+
+@pytest.mark.feature("G-35")
+async def test_the_headers_time_is_when_the_session_was_created(host: SessionHost, header: HeaderOf) -> None:
+    session = await host.create("main")
+    created = session.created
+    assert session.header.timestamp == created
+    await session.append_message("user", "Hello")
+    assert header(session)["timestamp"] == created.isoformat().replace("+00:00", "Z")
+    await session.passivate()
+    again = await host.load("main")
+    assert again.created == again.header.timestamp == created
+    [row] = await host.list_sessions()
+    assert row.created == created
+
+
+@pytest.mark.feature("G-34", "G-81")
+async def test_a_header_names_the_parent_session_if_there_is_one(host: SessionHost, header: HeaderOf) -> None:
+    alone = await host.create("alone")
+    child = await host.create("child", parent_session="alone")
+    for session in (alone, child):
+        await session.append_message("user", "Hello")
+    copy = await alone.fork()
+    branch = await alone.create_branched_session(alone.path()[0])
+    assert "parent_session" not in header(alone)
+    assert alone.header.parent_session is None
+    for each in (child, copy, branch):
+        assert header(each)["parent_session"] == "alone"
+        assert each.header.parent_session == "alone"
+        await each.passivate()
+        assert (await host.load(each.id)).header.parent_session == "alone"
+
+
+# -- loading
+
+
+@pytest.mark.feature("G-80", "G-82")
+async def test_a_session_is_loaded_by_its_absolute_or_relative_path(
+    host: SessionHost, session: Session, root: Path, all_of: AllOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await session.append_message("user", "Hello")
+    await session.append_message("assistant", "Hi")
+    known = await all_of(session)
+    path = root / "main.jsonl"
+    monkeypatch.chdir(tmp_path)
+    for given in (path, str(path), Path("sessions/main.jsonl"), "sessions/main.jsonl", "./sessions/../sessions/main.jsonl"):
+        await session.passivate()
+        found = await host.load(given)
+        assert found.id == "main"
+        assert found.file_path == str(path.resolve())
+        assert await all_of(found) == known
+    monkeypatch.chdir(root)
+    assert (await host.load("main.jsonl")).ref == session.ref
+    for missing in (tmp_path / "none.jsonl", str(root / "none.jsonl"), "none.jsonl", "sessions/main.jsonl", "none"):
+        with pytest.raises(SessionNotFound) as caught:
+            await host.load(missing)
+        assert isinstance(caught.value, FileNotFoundError)
+        assert isinstance(caught.value, NotFound)
+        with pytest.raises(FileNotFoundError):
+            await host.load(missing, read_only=True)
+    assert {each.name for each in root.glob("*.jsonl")} == {"main.jsonl"}
+    assert not (tmp_path / "none.jsonl").exists()
+
+
+@pytest.mark.feature("G-103")
+async def test_a_host_is_bound_to_a_directory_and_offers_all_that_is_done_with_it(root: Path) -> None:
+    async with SessionHost(root) as host:
+        assert await host.list_sessions() == []
+        made = await host.create("made")
+        await made.append_message("user", "Hello")
+        assert await said(await host.load("made")) == ["Hello"]
+        assert (await host.continue_recent()).id == "made"
+        assert [row.id for row in await host.list_sessions()] == ["made"]
+    async with SessionHost(root.parent / "other") as host:
+        assert await host.list_sessions() == []
+        with pytest.raises(SessionNotFound):
+            await host.load("made")
+
+
+# -- continuing
+
+
+@pytest.mark.feature("G-83")
+async def test_the_session_with_the_last_activity_is_continued(host: SessionHost, root: Path, clock: Any) -> None:
+    for name in ("b", "a", "c"):
+        await (await host.create(name)).append_message("user", "Hello")
+    assert (await host.continue_recent()).id == "c"
+    await (await host.load("a")).append_message("user", "more")
+    assert (await host.continue_recent()).id == "a"
+    for number, name in enumerate(("a", "c", "b")):
+        os.utime(root / f"{name}.jsonl", (number, number))
+    assert (await host.continue_recent()).id == "a"
+    await host.passivate_idle()
+    async with SessionHost(root / ".." / "sessions") as other:
+        found = await other.find_recent()
+        assert found is not None
+        assert found.id == "a"
+
+
+@pytest.mark.feature("G-83")
+@pytest.mark.parametrize("names", [("x", "y", "z"), ("z", "x", "y"), ("y", "z", "x")])
+async def test_of_sessions_with_the_same_activity_it_is_always_the_same_one(
+    root: Path, clock: Any, names: tuple[str, ...]
+) -> None:
+    async with SessionHost(root, clock=lambda: clock.now) as host:
+        for name in names:
+            await (await host.create(name)).append_message("user", "Hello")
+        assert [(await host.continue_recent()).id for _ in range(3)] == ["z", "z", "z"]
+    for stamp, name in enumerate(names):
+        os.utime(root / f"{name}.jsonl", (stamp, stamp))
+    async with SessionHost(root) as host:
+        assert (await host.continue_recent()).id == "z"
+
+
+@pytest.mark.feature("G-84")
+@pytest.mark.parametrize("made", [True, False], ids=["empty", "absent"])
+async def test_in_an_empty_directory_there_is_nothing_recent_and_no_file_appears(root: Path, made: bool) -> None:
+    if made:
+        root.mkdir()
+    async with SessionHost(root) as host:
+        assert await host.find_recent() is None
+        assert [path for path in root.parent.rglob("*") if path.is_file()] == []
+        session = await host.continue_recent()
+        assert session.leaf_id is None
+        assert list(root.glob("**/*.jsonl")) == []
+        await session.append_message("user", "Hello")
+        assert len(list(root.glob("**/*.jsonl"))) == 1
+
+
+# -- closing
+
+
+@pytest.mark.feature("G-102")
+async def test_close_waits_for_what_was_appended_and_nothing_can_be_appended_after(root: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, disk=disk, writes="thread") as host:
+        session = await host.create("main")
+        await session.append_message("user", "first")
+        held = disk.stall("write", path="*/main.jsonl")
+        closed = anyio.Event()
+
+        async def close() -> None:
+            await session.close()
+            assert b"accepted" in (root / "main.jsonl").read_bytes()
+            closed.set()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.append_message, "user", "accepted")
+            assert await to_thread.run_sync(held.wait)
+            tasks.start_soon(close)
+            await anyio.wait_all_tasks_blocked()
+            assert not closed.is_set()
+            assert b"accepted" not in (root / "main.jsonl").read_bytes()
+            held.lift()
+        assert closed.is_set()
+        before = (root / "main.jsonl").read_bytes()
+        with pytest.raises(SessionClosed) as caught:
+            await session.append_message("user", "too late")
+        assert isinstance(caught.value, Closed)
+        with pytest.raises(Closed):
+            _ = session.leaf_id
+        await session.close()
+        assert (root / "main.jsonl").read_bytes() == before
+        assert await said(await host.load("main")) == ["first", "accepted"]
+
+
+async def test_the_block_of_a_session_closes_the_handle_and_no_other(host: SessionHost) -> None:
+    async with await host.create("main") as session:
+        await session.append_message("user", "Hello")
+    other = await host.load("main")
+    with pytest.raises(Closed):
+        await session.append_message("user", "more")
+    await other.append_message("user", "more")
+    assert await said(other) == ["Hello", "more"]
