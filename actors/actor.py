@@ -9,14 +9,12 @@ contention the mailbox serves, by a task that ends when it is empty.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from msgspec import Struct, UnsetType
+from msgspec import UnsetType
 
-from ..events.entries import Entry
 from ..events.errors import (
     AppendFailed,
     DialectCannot,
@@ -33,65 +31,11 @@ from ..projections import feed
 from .commands import Append, Command, MoveLeaf
 from .decide import NO_ENTRIES, Draft, Entries, decide, wanted
 from .leaf_record import encode_leaf
+from .mail import Decided, Landed, Made, Mail
 from .open_log import OpenLog
 from .runtime import Runtime
 
-Made: TypeAlias = list[Entry]
-"""What a command made: the entries, empty for a move of the leaf."""
-
 _TRIES_MAX = 64
-
-
-class Landed(Struct, frozen=True):
-    """Answer with entries that are in the log already, at ordinals that only the log knows."""
-
-    ids: tuple[str, ...]
-
-
-class Mail:
-    """A command with a place for its reply."""
-
-    __slots__ = ("_done", "_error", "_made", "command")
-
-    def __init__(self, command: Command | Landed) -> None:
-        self.command = command
-        self._done = anyio.Event()
-        self._made: Made | None = None
-        self._error: Exception | None = None
-
-    def answer(self, made: Made) -> None:
-        """Reply with what was made."""
-        self._made = made
-        self._done.set()
-
-    def refuse(self, error: Exception) -> None:
-        """Reply with an error."""
-        self._error = error
-        self._done.set()
-
-    @property
-    def answered(self) -> bool:
-        """Whether there is a reply."""
-        return self._done.is_set()
-
-    async def reply(self) -> Made:
-        """Wait for the reply."""
-        await self._done.wait()
-        if self._error is not None:
-            raise self._error
-        assert self._made is not None
-        return self._made
-
-
-class _Decided:
-    """What one command comes to: its entries as values and as lines; no lines where it was carried out before."""
-
-    __slots__ = ("entries", "lines", "mail")
-
-    def __init__(self, entries: list[Entry], lines: list[bytes]) -> None:
-        self.mail: Mail | None = None
-        self.entries = entries
-        self.lines = lines
 
 
 class SessionActor:
@@ -254,7 +198,7 @@ class SessionActor:
         if self._stale:
             await self._recover()
         draft = Draft(self.log.index)
-        group: list[_Decided] = []
+        group: list[Decided] = []
         for position, mail in enumerate(mails):
             command = mail.command
             alone = not isinstance(command, Append) or len(command.payloads) > 1 or bool(wanted(draft, command))
@@ -281,7 +225,7 @@ class SessionActor:
                 draft = Draft(self.log.index)
         return await self._commit(group) if group else []
 
-    async def _decide_mail(self, draft: Draft, mail: Mail, command: Append) -> _Decided | None:
+    async def _decide_mail(self, draft: Draft, mail: Mail, command: Append) -> Decided | None:
         """Decide one command of a batch, or reply where it is refused or was carried out before."""
         try:
             seqs = wanted(draft, command)
@@ -300,17 +244,17 @@ class SessionActor:
             draft.add(entry)
         return decided
 
-    def _decide(self, draft: Draft, command: Append, entries: Entries) -> _Decided:
+    def _decide(self, draft: Draft, command: Append, entries: Entries) -> Decided:
         """Decide a command and write its lines; what is kept of an entry is what its line says."""
         dialect = self.log.dialect
         made, new = decide(draft, command, self._runtime.now(), self._runtime.new_id, dialect, entries)
         if not new:
-            return _Decided(list(made), [])
+            return Decided(list(made), [])
         if command.aside and not dialect.can_append_aside:
             raise DialectCannot(
                 f"a {dialect.name} file cannot say that an entry does not become the leaf: use a native session"
             )
-        decided = _Decided([], [])
+        decided = Decided([], [])
         for entry in made:
             line, read = dialect.write(entry)
             decided.entries.append(read)
@@ -319,7 +263,7 @@ class SessionActor:
 
     # -- writing
 
-    def _request(self, group: Sequence[_Decided]) -> stores.Append:
+    def _request(self, group: Sequence[Decided]) -> stores.Append:
         lines = tuple(group[0].lines) if len(group) == 1 else tuple(line for each in group for line in each.lines)
         return stores.Append(
             self._lease,
@@ -335,7 +279,7 @@ class SessionActor:
         """Tell whether the lines landed where they were meant to, with no other program's before them."""
         return outcome.head.seq == request.expected_head.seq + len(request.lines)
 
-    async def _commit(self, group: Sequence[_Decided]) -> list[Mail]:
+    async def _commit(self, group: Sequence[Decided]) -> list[Mail]:
         """Write a group of commands and reply to each, or return those that have to be decided again."""
         request = self._request(group)
         started = self._runtime.timer()
@@ -345,7 +289,7 @@ class SessionActor:
         return await self._settle(group, request, outcome, started)
 
     async def _settle(
-        self, group: Sequence[_Decided], request: stores.Append, outcome: Outcome, started: float
+        self, group: Sequence[Decided], request: stores.Append, outcome: Outcome, started: float
     ) -> list[Mail]:
         mails = [each.mail for each in group if each.mail is not None]
         if isinstance(outcome, Committed):
@@ -369,7 +313,7 @@ class SessionActor:
         self._refuse(mails, outcome.error)
         return []
 
-    def _take_in(self, group: Sequence[_Decided], outcome: Committed, started: float) -> None:
+    def _take_in(self, group: Sequence[Decided], outcome: Committed, started: float) -> None:
         """Make what was committed part of the state and of every view."""
         log = self.log
         log.generation = outcome.head.generation
@@ -389,7 +333,7 @@ class SessionActor:
         if self._runtime.touched.listeners:
             self._runtime.touched.add(log.ref)
 
-    async def _answer_prefix(self, group: Sequence[_Decided], outcome: Failed) -> None:
+    async def _answer_prefix(self, group: Sequence[Decided], outcome: Failed) -> None:
         """Reply to the commands of a failed write whose lines landed whole."""
         await self._recover()
         for each in group:

@@ -57,12 +57,15 @@ async def _written(core: HostCore, ref: Ref, header: Header, log: OpenLog, seqs:
     from .session import Session
 
     store, dialect = core.runtime.store, current(log.dialect)
+    exists = SessionExists(f"there is a session {ref!r} already: give the copy another id")
+    if core.registry.live(ref) is not None:
+        raise exists
     (lease,) = await store.acquire([ref], core.runtime.owner)
     if isinstance(lease, SessionLocked):
         raise lease
     try:
         if lease.header is not None:
-            raise SessionExists(f"there is a session {ref!r} already: give the copy another id")
+            raise exists
         lines = [line async for line in _lines(log, seqs)]
         await store.put(lease, dialect, dialect.encode_header(header), lines)
     finally:

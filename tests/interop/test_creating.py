@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import stat
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 import pytest
 
+import treering
 from treering import NotASession, SessionHost, SessionNotFound, UnsupportedVersion
 
 AT = datetime(2026, 11, 21, 20, 55, 54, 39000, UTC)
@@ -85,7 +87,7 @@ async def test_a_session_made_of_another_names_its_file(tmp_path: Path) -> None:
 async def test_the_header_is_told_apart_from_the_entries(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes((DATA / name).read_bytes())
     async with SessionHost(tmp_path) as host:
-        session = await host.load(name)
+        session = await host.load(tmp_path / name)
         raw = next(line for line in lines(session.file_path) if line["type"] == "session")
         header = session.header
         assert (header.id, header.version, header.cwd) == (raw["id"], 3, raw["cwd"])
@@ -200,7 +202,10 @@ print(made)
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 def test_in_memory_no_file_is_made(tmp_path: Path, dialect: str) -> None:
     command = [sys.executable, "-B", "-c", IN_MEMORY, dialect]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    environment = {**os.environ, "PYTHONPATH": str(Path(treering.__file__).parents[1])}
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
     assert list(tmp_path.iterdir()) == []
 
@@ -210,7 +215,16 @@ def modes(root: Path) -> Iterator[tuple[bool, str, int]]:
         yield path.is_dir(), str(path), stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    """Take nothing away from the modes that are asked for."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
 @pytest.mark.feature("U-22")
+@pytest.mark.usefixtures("no_umask")
 @pytest.mark.parametrize("dialect", ["native", "omp", "pi"])
 async def test_only_the_owner_may_look(tmp_path: Path, dialect: Literal["native", "omp", "pi"]) -> None:
     root = tmp_path / "a" / "b"
@@ -227,7 +241,7 @@ async def test_only_the_owner_may_look(tmp_path: Path, dialect: Literal["native"
     (root / "old.jsonl").write_bytes(held(DATA / "pi_v1.jsonl"))
     (root / "old.jsonl").chmod(0o600)
     async with SessionHost(root) as host:
-        await host.load("old.jsonl")
+        await host.load(root / "old.jsonl")
     found = [*modes(tmp_path / "a")]
     assert {mode for is_folder, _, mode in found if is_folder} == {0o700}
     assert {(path, mode) for is_folder, path, mode in found if not is_folder and mode != 0o600} == set()

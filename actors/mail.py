@@ -1,0 +1,66 @@
+"""What goes through an actor's mailbox: commands with a place for their replies."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import anyio
+from msgspec import Struct
+
+from ..events.entries import Entry
+from .commands import Command
+
+Made: TypeAlias = list[Entry]
+"""What a command made: the entries, empty for a move of the leaf."""
+
+
+class Landed(Struct, frozen=True):
+    """Answer with entries that are in the log already, at ordinals that only the log knows."""
+
+    ids: tuple[str, ...]
+
+
+class Mail:
+    """A command with a place for its reply."""
+
+    __slots__ = ("_done", "_error", "_made", "command")
+
+    def __init__(self, command: Command | Landed) -> None:
+        self.command = command
+        self._done = anyio.Event()
+        self._made: Made | None = None
+        self._error: Exception | None = None
+
+    def answer(self, made: Made) -> None:
+        """Reply with what was made."""
+        self._made = made
+        self._done.set()
+
+    def refuse(self, error: Exception) -> None:
+        """Reply with an error."""
+        self._error = error
+        self._done.set()
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is a reply."""
+        return self._done.is_set()
+
+    async def reply(self) -> Made:
+        """Wait for the reply."""
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._made is not None
+        return self._made
+
+
+class Decided:
+    """What one command comes to: its entries as values and as lines; no lines where it was carried out before."""
+
+    __slots__ = ("entries", "lines", "mail")
+
+    def __init__(self, entries: list[Entry], lines: list[bytes]) -> None:
+        self.mail: Mail | None = None
+        self.entries = entries
+        self.lines = lines
