@@ -439,6 +439,10 @@ class SessionActor:
             await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
         self._close_mailbox()
         await self._runtime.store.release([self._lease])
+        if self._sender is not None and self._receiver is not None:
+            self._sender.close()
+            self._receiver.close()
+            self._sender = self._receiver = None
 
     def _close_mailbox(self) -> None:
         """Close the mailbox, which is empty."""
