@@ -418,7 +418,7 @@ class SessionActor:
         else:
             self.log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
             await self.log.catch_up()
-        self.log.feed = old.feed
+        self.log.attach(old.feed)
         if self.log.feed is not None:
             self.log.feed.publish(feed.Reset(Cursor(self.log.generation, 0)))
 

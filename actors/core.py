@@ -6,11 +6,14 @@ This is the inside of `SessionHost`; programs do not see it.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from ..events.dialects.base import Dialect
 from ..events.entries import Header
-from ..events.errors import HostClosed, WrongThread
+from ..events.errors import HostClosed, InvalidInput, WrongThread
 from ..events.index import LogIndex
 from ..events.stores.base import Ref
 from ..events.stores.files import FileStore
@@ -19,7 +22,7 @@ from ..projections.feed import Feed, Transient
 from ..projections.source import Source
 from ..projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
 from ..projections.views import SharedView, Stepper
-from .folds import Folds
+from .folds import Folds, checked_name
 from .follower import Follower
 from .naming import checked_id, new_ref
 from .open_log import OpenLog
@@ -33,6 +36,7 @@ _BUILT_IN: dict[str, type[Stepper[Any, Any]]] = {
     "tree": TreeStepper,
     "labels": LabelStepper,
 }
+_RESERVED = frozenset({"entries", *_BUILT_IN})
 
 
 class OwnedSource:
@@ -74,7 +78,7 @@ class HostCore:
         self.dialect = dialect
         self.folds = Folds(runtime)
         self.registry = Registry(runtime, self.folds.save)
-        self._views: dict[tuple[Ref, str], SharedView[Any, Any]] = {}
+        self._views: WeakValueDictionary[tuple[Ref, str, bool], SharedView[Any, Any]] = WeakValueDictionary()
         self._thread = threading.get_ident()
         self._dead = False
 
@@ -144,20 +148,43 @@ class HostCore:
         return OpenLog.peek(self.runtime, ref, birth.header if birth else None)
 
     async def view(self, log: OpenLog, projection: Projection[V, Any], *, anew: bool) -> V:
-        """Return the value of a projection."""
-        return await self.folds.value(log, projection, anew=anew)
+        """Return the value of a projection; made anew, it is so for its subscribers too."""
+        value, _ = await self.folds.value(log.ref, log, projection, anew=anew)
+        if anew:
+            for shared in self._shared(log.ref, projection.name):
+                shared.restart()
+        return value
 
     # -- following
 
     def shared_view(self, ref: Ref, source: Source, view: str | Projection[Any, Any]) -> SharedView[Any, Any]:
-        """Return the view that a session's subscribers share, making it for the first of them."""
-        stepper = _BUILT_IN[view]() if isinstance(view, str) else FoldStepper(view)
-        key = (ref, stepper.name)
+        """Return the view that a session's subscribers share, making it for the first of them.
+
+        Raises:
+            InvalidInput: There is no view of this name, or it is not for a projection.
+        """
+        stepper: Stepper[Any, Any]
+        if not isinstance(view, str):
+            if checked_name(view) in _RESERVED:
+                raise InvalidInput(
+                    f"{view.name!r} is the name of a view of treering's own: name the projection otherwise"
+                )
+            stepper = FoldStepper(view, partial(self.folds.value, ref))
+        elif view in _BUILT_IN:
+            stepper = _BUILT_IN[view]()
+        else:
+            raise InvalidInput(f"there is no view {view!r}: ask for one of {', '.join(sorted(_RESERVED))}")
+        key = (ref, stepper.name, isinstance(source, Follower))
         shared = self._views.get(key)
-        if shared is None or not shared.followed:
-            self._views = {each: held for each, held in self._views.items() if held.followed}
+        if shared is None:
             shared = self._views[key] = SharedView(source, stepper)
         return shared
+
+    def _shared(self, ref: Ref, name: str) -> Iterator[SharedView[Any, Any]]:
+        for followed in (False, True):
+            shared = self._views.get((ref, name, followed))
+            if shared is not None:
+                yield shared
 
     def emit(self, ref: Ref, event: Transient) -> None:
         """Show a transient event to a session's subscribers."""

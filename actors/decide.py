@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 from uuid import UUID, uuid5
 
+import msgspec
 from msgspec import UnsetType
 from msgspec.structs import replace
 
@@ -34,6 +35,7 @@ from ..events.entries import (
 )
 from ..events.errors import CommandConflict, EntryNotFound, InvalidEntry, LeafMoved, UnsafeCut
 from ..events.index import LogIndex
+from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
 from .commands import Append
 
@@ -225,9 +227,10 @@ def _parent_seq(draft: Draft, command: Append) -> int:
 
 def _earlier(draft: Draft, command: Append, command_id: str) -> list[int]:
     """Return the ordinals of the entries that this command made when it was carried out before."""
-    session_id = draft.index.header.id
+    session_id, kinds = draft.index.header.id, draft.index.kinds
     found = [draft.find(command_entry_id(session_id, command_id, i)) for i in range(len(command.payloads))]
-    return [seq for seq in found if seq]
+    # What is left of a batch that a crash tore does not count: the command was not carried out.
+    return [seq for seq in found if seq and (seq >= len(kinds) or kinds[seq] != Kind.ABORTED)]
 
 
 def _repeated(command: Append, earlier: Sequence[int], entries: Entries) -> list[KnownEntry]:
@@ -251,8 +254,13 @@ def _repeated(command: Append, earlier: Sequence[int], entries: Entries) -> list
 
 def _same_payload(stored: Payload, asked: Payload) -> bool:
     if isinstance(stored, BranchSummary) and isinstance(asked, BranchSummary) and not asked.from_id:
-        return replace(stored, from_id="") == asked
-    return stored == asked
+        stored = replace(stored, from_id="")
+    return stored == asked or (type(stored) is type(asked) and _compact(stored) == _compact(asked))
+
+
+def _compact(payload: Payload) -> bytes:
+    """Return a payload without the white space that a caller's raw JSON may hold, and a line need not keep."""
+    return msgspec.json.format(msgspec.json.encode(payload), indent=-1)
 
 
 def _check_label(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:

@@ -5,18 +5,21 @@ User code runs here and nowhere near a write: a projection that raises is marked
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from ..events.errors import ProjectionFailed, TreeringError
+from ..events.errors import InvalidInput, ProjectionFailed
 from ..events.stores.base import Cursor, Lease, Ref
 from ..events.telemetry import logger
 from ..projections.base import Projection
-from .open_log import OpenLog
+from ..projections.source import LogView
 from .runtime import Runtime
 
 V = TypeVar("V")
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class _Held(Struct):
@@ -36,70 +39,102 @@ class Folds:
         self._held: dict[tuple[Ref, str], _Held] = {}
         self._failed: dict[tuple[Ref, str], ProjectionFailed] = {}
 
-    async def value(self, log: OpenLog, projection: Projection[V, Any], *, anew: bool = False) -> V:
-        """Return a projection's value over all visible entries.
+    async def value(
+        self, ref: Ref, log: LogView, projection: Projection[V, Any], *, anew: bool = False
+    ) -> tuple[V, int]:
+        """Return a projection's value over all visible entries, and the ordinal of the last line that is in.
 
         Args:
-            log: The session's log, caught up.
+            ref: The name of the session's log.
+            log: The log, caught up.
             projection: The projection.
             anew: Begin from nothing, also after a failure.
 
         Raises:
+            InvalidInput: Its name cannot be part of the name of a file.
             ProjectionFailed: It raised, now or earlier.
         """
-        key = (log.ref, projection.name)
+        key = (ref, checked_name(projection))
         if anew:
             self._failed.pop(key, None)
             self._held.pop(key, None)
         elif key in self._failed:
             raise self._failed[key]
+        held = self._held.get(key)
         try:
-            held = self._held.get(key)
-            if held is None or held.cursor.generation != log.generation:
-                held = await self._begin(log, projection, anew=anew)
+            if held is None or held.cursor.generation != log.cursor.generation:
+                held = await self._begin(ref, log, projection, anew=anew)
             await self._go_on(log, projection, held)
-        except TreeringError:
-            raise
-        except Exception as error:
-            logger().exception("projection_failed", projection=projection.name, session_id=log.index.header.id)
-            failure = ProjectionFailed(
-                f"the projection {projection.name!r} raised {type(error).__name__}: mend it and call `rebuild`"
+        except _Raised as raised:
+            error = raised.error
+            logger().error("projection_failed", projection=key[1], session_id=log.index.header.id, exc_info=error)
+            self._failed[key] = ProjectionFailed(
+                f"the projection {key[1]!r} raised {type(error).__name__}: mend it and call `rebuild`"
             )
-            self._failed[key] = failure
-            raise failure from error
+            raise self._failed[key] from error
         self._held[key] = held
-        value: V = held.value
-        return value
+        return held.value, held.cursor.seq
 
-    async def _begin(self, log: OpenLog, projection: Projection[Any, Any], *, anew: bool) -> _Held:
+    async def _begin(self, ref: Ref, log: LogView, projection: Projection[Any, Any], *, anew: bool) -> _Held:
+        generation = log.cursor.generation
         if not anew:
-            blob = await self._runtime.store.load(log.ref, _kind(projection))
-            if blob is not None and blob.head.generation == log.generation and blob.head.seq <= log.index.head:
-                return _Held(projection, blob.head, projection.load(blob.data), blob.head.seq)
-        return _Held(projection, Cursor(log.generation, 0), projection.initial(log.index.header), 0)
+            blob = await self._runtime.store.load(ref, _kind(projection))
+            if blob is not None and blob.head.generation == generation and blob.head.seq <= log.index.head:
+                try:
+                    return _Held(projection, blob.head, projection.load(blob.data), blob.head.seq)
+                except Exception as error:  # noqa: BLE001  # whatever a program's own code raises, the checkpoint is no use
+                    logger().warning("checkpoint_ignored", projection=projection.name, ref=ref, error=repr(error))
+        try:
+            value = projection.initial(log.index.header)
+        except Exception as error:
+            raise _Raised(error) from error
+        return _Held(projection, Cursor(generation, 0), value, 0)
 
     @staticmethod
-    async def _go_on(log: OpenLog, projection: Projection[Any, Any], held: _Held) -> None:
+    async def _go_on(log: LogView, projection: Projection[Any, Any], held: _Held) -> None:
         head = log.index.head
-        seq = held.cursor.seq
-        while seq < head:
+        while (seq := held.cursor.seq) < head:
             entries, through = await log.page(seq, head)
             if held.cursor.seq != seq:
-                seq = held.cursor.seq  # another caller went on meanwhile
-                continue
+                continue  # another caller went on meanwhile
             value = held.value
-            for entry in entries:
-                value, _ = projection.apply(value, entry)
-            seq = through
-            held.value, held.cursor = value, Cursor(held.cursor.generation, seq)
+            try:
+                for entry in entries:
+                    value, _ = projection.apply(value, entry)
+            except Exception as error:
+                raise _Raised(error) from error
+            held.value, held.cursor = value, Cursor(held.cursor.generation, through)
 
     async def save(self, lease: Lease) -> None:
-        """Write the checkpoints of a session that is let go, and forget its values."""
+        """Write the checkpoints of a session that is let go, and forget its values; one that fails is left out."""
         for key in [key for key in self._held if key[0] == lease.ref]:
             held = self._held.pop(key)
-            if held.cursor.seq > held.saved:
+            if held.cursor.seq <= held.saved:
+                continue
+            try:
                 data = held.projection.dump(held.value)
                 await self._runtime.store.save(lease, _kind(held.projection), held.cursor, data)
+            except Exception:  # noqa: BLE001  # a checkpoint is derived: nobody else is to notice
+                logger().exception("checkpoint_not_saved", projection=key[1], ref=lease.ref)
+
+
+class _Raised(Exception):
+    """The projection's own code raised, and not what it was given to read."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
+
+def checked_name(projection: Projection[Any, Any]) -> str:
+    """Return a projection's name, which is to be part of the name of a file.
+
+    Raises:
+        InvalidInput: It cannot be.
+    """
+    if not _NAME.fullmatch(projection.name):
+        raise InvalidInput(f"{projection.name!r} names no projection: take 1 to 64 letters, digits, '-' and '_'")
+    return projection.name
 
 
 def _kind(projection: Projection[Any, Any]) -> str:

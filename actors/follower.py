@@ -6,9 +6,14 @@ the file is watched.
 
 from __future__ import annotations
 
-from ..events.errors import LogReplaced
+from functools import partial
+
+import anyio
+
+from ..events.errors import HostClosed, LogReplaced, TreeringError
 from ..events.stores.base import Cursor, Ref
-from ..projections.feed import Feed, Reset
+from ..events.telemetry import logger
+from ..projections.feed import Feed, LeafMoved, Reset
 from .open_log import OpenLog
 from .runtime import Runtime
 
@@ -25,7 +30,7 @@ class Follower:
 
     def __init__(self, runtime: Runtime, ref: Ref, log: OpenLog) -> None:
         self._runtime = runtime
-        self._watching = False
+        self._watching = anyio.CancelScope()
         self.ref = ref
         self.log = log
         self.feed: Feed | None = None
@@ -49,15 +54,34 @@ class Follower:
         return log
 
     async def refresh(self) -> None:
-        """Take in what was appended since, or all of the log where it was replaced."""
+        """Take in what was appended since, or all of the log where it was replaced, and where its leaf was moved to.
+
+        Raises:
+            LogError: What stands there now is no session.
+            SessionNotFound: Nothing stands there now.
+            OSError: It cannot be read.
+        """
+        log = self.log
         try:
-            await self.log.catch_up()
+            await log.catch_up()
+            await self._find_leaf(log)
         except LogReplaced:
-            log = await self._read(self._runtime, self.ref)
-            log.feed = self.log.feed
-            self.log = log
-            if log.feed is not None:
-                log.feed.publish(Reset(Cursor(log.generation, 0)))
+            anew = await self._read(self._runtime, self.ref)
+            if self.log is not log:
+                return  # another task came first
+            log.attach(None)
+            self.log = anew
+            anew.attach(self.feed)
+            if self.feed is not None:
+                self.feed.publish(Reset(Cursor(anew.generation, 0)))
+
+    async def _find_leaf(self, log: OpenLog) -> None:
+        """Put the leaf where its owner moved it to."""
+        record = await self._runtime.store.load(self.ref, "leaf")
+        before = log.index.leaf
+        log.restore_leaf(record)
+        if log.feed is not None and log.index.leaf != before:
+            log.feed.publish(LeafMoved(log.index.leaf))
 
     # -- being followed
 
@@ -65,11 +89,11 @@ class Follower:
         """Return the feed, watching the file from the first subscriber on."""
         if self.feed is None:
             limits = self._runtime.limits
-            self.feed = self.log.feed = Feed(limits.feed_events_max, limits.feed_bytes_max)
+            self.feed = Feed(limits.feed_events_max, limits.feed_bytes_max)
+            self.log.attach(self.feed)
+            self._watching = anyio.CancelScope()
+            self._runtime.spawn(partial(self._watch, self.feed, self._watching))
         self.feed.subscribers += 1
-        if not self._watching:
-            self._watching = True
-            self._runtime.spawn(self._watch)
         return self.feed
 
     def close_feed(self) -> None:
@@ -77,18 +101,25 @@ class Follower:
         assert self.feed is not None
         self.feed.subscribers -= 1
         if not self.feed.subscribers:
-            self.feed = self.log.feed = None
+            self._watching.cancel()
+            self.feed = None
+            self.log.attach(None)
 
     async def ready(self) -> OpenLog:
         """Return the log, caught up with the file."""
         await self.refresh()
         return self.log
 
-    async def _watch(self) -> None:
+    async def _watch(self, feed: Feed, scope: anyio.CancelScope) -> None:
+        """Look at the file whenever it changes; one that is gone may come back."""
         try:
-            async for _ in self._runtime.store.watch([self.ref]):
-                if self.feed is None:
-                    return
-                await self.refresh()
+            with scope:
+                async for _ in self._runtime.store.watch([self.ref]):
+                    try:
+                        await self.refresh()
+                    except HostClosed:
+                        return
+                    except (TreeringError, OSError) as error:
+                        logger().warning("log_unreadable", ref=self.ref, error=str(error))
         finally:
-            self._watching = False
+            feed.close()

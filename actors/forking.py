@@ -70,6 +70,7 @@ async def _written(core: HostCore, ref: Ref, header: Header, log: OpenLog, seqs:
         await store.put(lease, dialect, dialect.encode_header(header), lines)
     finally:
         await store.release([lease])
+    core.runtime.touched.add(ref)
     return Session(core, ref, header.id)
 
 

@@ -123,7 +123,7 @@ class SessionHost:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
+    ) -> bool | None:
         assert self._group is not None
         _hosts.discard(self)
         with anyio.CancelScope(shield=True):
@@ -340,7 +340,7 @@ class SessionHost:
     async def _exists(self, ref: Ref) -> bool:
         if self.core.registry.live(ref) is not None:
             return True
-        return any(info.ref == ref for info in await self._store.page(ref, "", 1))
+        return any(info.ref == ref and info.size for info in await self._store.page(ref, "", 1))
 
     async def _find(self, session: str | os.PathLike[str]) -> Ref:
         """Return the name of a session's log: by path, by the name of its file, by its id or a unique beginning."""

@@ -10,7 +10,7 @@ from typing import Self
 
 from msgspec import Struct
 
-from ..events.errors import TreeringError
+from ..events.errors import SessionNotFound, TreeringError
 from ..events.stores.base import LogInfo, Ref
 from ..projections.summary import CORRUPTED, SessionSummary, summarize
 from .open_log import OpenLog
@@ -42,35 +42,37 @@ class Listing:
 
         Only logs that changed since the last call are looked into; of a live session, none is read.
         """
-        known, self._rows = self._rows, {}
+        rows: dict[Ref, tuple[LogInfo, SessionSummary]] = {}
         async for info in self._logs():
-            held = known.get(info.ref)
+            held = self._rows.get(info.ref)
             if held is not None and held[0] == info:
-                self._rows[info.ref] = held
-            else:
-                self._rows[info.ref] = (info, await self._row(info))
-        return sorted((row for _, row in self._rows.values()), key=lambda row: (row.modified, row.ref), reverse=True)
+                rows[info.ref] = held
+            elif (row := await self._row(info)) is not None:
+                rows[info.ref] = (info, row)
+        self._rows = rows
+        return sorted((row for _, row in rows.values()), key=lambda row: (row.modified, row.ref), reverse=True)
 
     async def row(self, ref: Ref) -> SessionSummary | None:
         """Return one session's row, or None where it is not there."""
-        async for info in self._logs(ref):
-            if info.ref == ref:
-                return await self._row(info)
-        return None
+        infos = await self._runtime.store.page(ref, "", 1)
+        return await self._row(infos[0]) if infos and infos[0].ref == ref else None
 
-    async def _logs(self, prefix: str = "") -> AsyncIterator[LogInfo]:
+    async def _logs(self) -> AsyncIterator[LogInfo]:
         after = ""
-        while page := await self._runtime.store.page(prefix, after, _PAGE):
+        while page := await self._runtime.store.page("", after, _PAGE):
             for info in page:
                 yield info
             after = page[-1].ref
 
-    async def _row(self, info: LogInfo) -> SessionSummary:
-        actor = self._registry.live(info.ref)
+    async def _row(self, info: LogInfo) -> SessionSummary | None:
+        """Make a row; None where the log is gone meanwhile."""
+        actor = self._registry.look_at(info.ref)
         try:
             log = actor.log if actor is not None else await self._read(info.ref)
             first = log.index.first_user
             entries = await log.entries_at([first]) if first else {}
+        except SessionNotFound:
+            return None
         except (TreeringError, OSError) as error:
             stem = info.ref.rsplit("/", 1)[-1].removesuffix(".jsonl")
             return SessionSummary(
@@ -97,30 +99,40 @@ class SessionsSubscription:
     """The listing as it is, and then the rows that change through this host.
 
     Use it as `async with host.subscribe_sessions() as changes: async for change in changes: ...`; the first item is the
-    list of all rows, every further one a `SessionChanged`.
+    list of all rows, every further one a `SessionChanged`. Of the changes of one session, a slow follower gets the last.
+    The iteration ends with the host.
     """
 
     def __init__(self, listing: Listing, touched: Touched) -> None:
         self._listing = listing
         self._touched = touched
         self._begun = False
-        self._waiting: set[Ref] = set()
+        self._waiting: dict[Ref, None] = {}
 
     async def __aenter__(self) -> Self:
         self._touched.listeners.append(self._waiting)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._touched.listeners.remove(self._waiting)
+        listeners = self._touched.listeners
+        listeners[:] = [each for each in listeners if each is not self._waiting]
 
-    def __aiter__(self) -> SessionsSubscription:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> list[SessionSummary] | SessionChanged:
         if not self._begun:
+            rows = await self._listing.rows()
             self._begun = True
-            return await self._listing.rows()
+            return rows
         while not self._waiting:
+            if self._touched.closed:
+                raise StopAsyncIteration
             await self._touched.wait()
-        ref = self._waiting.pop()
-        return SessionChanged(ref, await self._listing.row(ref))
+        ref = next(iter(self._waiting))
+        del self._waiting[ref]  # now, so that what happens to it meanwhile is told too
+        try:
+            return SessionChanged(ref, await self._listing.row(ref))
+        except BaseException:
+            self._waiting[ref] = None
+            raise

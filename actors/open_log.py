@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from itertools import count
 
-from ..events.content import raw_json
+import msgspec
+from msgspec import Raw
+
 from ..events.dialects.base import Dialect
 from ..events.entries import Entry, Header, OpaqueEntry
 from ..events.errors import NotLive, SessionNotFound
@@ -166,10 +168,14 @@ class OpenLog:
         self._runtime.bodies.put(self._number, entry.seq, entry, size)
         self._publish(entry.seq, entry, size)
 
+    def attach(self, feed: Feed | None) -> None:
+        """Tell subscribers of what is appended from here on, lines that are withheld as yet included."""
+        self.feed = feed
+        self._withheld = {entry.seq: (entry, 0) for entry in self.index.withheld}
+
     def _publish(self, seq: int, entry: Entry | None, size: int) -> None:
         """Tell the subscribers of the lines that became visible: a batch's when it is whole, or torn for good."""
         if self.feed is None:
-            self._withheld.clear()
             return
         self._withheld[seq] = (entry, size)
         for each in sorted(seq for seq in self._withheld if seq <= self.index.head):
@@ -236,7 +242,7 @@ class OpenLog:
             id=entry.id,
             parent_id=entry.parent_id,
             timestamp=entry.timestamp,
-            raw=entry.raw if isinstance(entry, OpaqueEntry) else raw_json(entry),
+            raw=entry.raw if isinstance(entry, OpaqueEntry) else Raw(msgspec.json.encode(entry)),
             seq=seq,
             aside=entry.aside,
             batch=entry.batch,

@@ -57,6 +57,10 @@ class Registry:
             actor.recent = True
         return actor
 
+    def look_at(self, ref: Ref) -> SessionActor | None:
+        """Return a session's actor if it is live, which does not count as a use."""
+        return self._live.get(ref)
+
     def actors(self) -> list[SessionActor]:
         """Return the live actors."""
         return list(self._live.values())
@@ -117,7 +121,10 @@ class Registry:
             log = OpenLog(runtime, lease.ref, lease.header, lease.dialect, lease.head.generation)
             await log.take_up()
             actor = SessionActor(runtime, lease, log, header_block=None)
-        log.feed = self._feeds.get(lease.ref)
+        feed = self._feeds.get(lease.ref)
+        if feed is not None:
+            log.attach(feed)
+            feed.taken_up(log.cursor, log.index.leaf)
         return actor
 
     # -- letting go
@@ -130,6 +137,10 @@ class Registry:
         del self._live[ref]
         moved = self._moving[ref] = anyio.Event()
         try:
+            feed = self._feeds.get(ref)
+            if feed is not None:
+                feed.let_go(actor.log.cursor, actor.log.index.leaf)
+                actor.log.attach(None)
             with anyio.CancelScope(shield=True):
                 try:
                     await self._before_release(actor.lease)
@@ -178,6 +189,9 @@ class Registry:
             for ref, actor in list(self._live.items()):
                 await actor.quiet()
                 await self._passivate_safely(ref)
+        for feed in self._feeds.values():
+            feed.close()
+        self._runtime.touched.close()
 
     # -- feeds
 
@@ -189,7 +203,7 @@ class Registry:
             feed = self._feeds[ref] = Feed(limits.feed_events_max, limits.feed_bytes_max)
             actor = self._live.get(ref)
             if actor is not None:
-                actor.log.feed = feed
+                actor.log.attach(feed)
         feed.subscribers += 1
         return feed
 

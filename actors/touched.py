@@ -11,25 +11,35 @@ class Touched:
     """Which sessions were written to, for whoever follows the listing.
 
     Attributes:
-        listeners: A set for each follower, to which the names of changed logs are added.
+        listeners: For each follower, the names of the logs that changed, each once, in the order of their first change.
+        closed: Nothing will be written any more.
     """
 
-    __slots__ = ("_event", "listeners")
+    __slots__ = ("_event", "closed", "listeners")
 
     def __init__(self) -> None:
-        self.listeners: list[set[Ref]] = []
+        self.listeners: list[dict[Ref, None]] = []
+        self.closed = False
         self._event: anyio.Event | None = None
 
     def add(self, ref: Ref) -> None:
         """Note that a log was written to, or removed."""
         for listener in self.listeners:
-            listener.add(ref)
-        if self._event is not None:
-            self._event.set()
-            self._event = None
+            listener[ref] = None
+        self._wake()
+
+    def close(self) -> None:
+        """Let the followers have what is there, and no more."""
+        self.closed = True
+        self._wake()
 
     async def wait(self) -> None:
         """Wait for the next log that is written to."""
         if self._event is None:
             self._event = anyio.Event()
         await self._event.wait()
+
+    def _wake(self) -> None:
+        if self._event is not None:
+            self._event.set()
+            self._event = None

@@ -21,10 +21,11 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from .content import ToolResultPart, ToolUsePart
 from .dialects.base import Dialect
 from .dialects.detect import Detected, detect, header_size
 from .disk import Disk, OsDisk
-from .entries import ENTRY_TYPES, EPOCH, Entry, Header, OpaqueEntry
+from .entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEntry
 from .errors import LogError, UnsupportedVersion, Where
 from .ids import RECENT_MAX, Ids
 from .index import CYCLE, LogIndex
@@ -235,6 +236,8 @@ class _Patient:
         self._ids = Ids()
         self._starts, self._numbers = array("Q", [0]), array("Q", [0])
         self._parentless: dict[int, str] = {}
+        self._calls: dict[str, list[int]] = {}
+        self._results: list[tuple[str, int]] = []
         self._shift = 0
         self._time: datetime = EPOCH
         self._take_block(block)
@@ -313,6 +316,15 @@ class _Patient:
             self._time = entry.timestamp
         if self._dialect.name == "native":
             self._check_seq(entry, line, start, seq)
+        if isinstance(entry, MessageEntry):
+            self._note_calls(entry, seq)
+
+    def _note_calls(self, entry: MessageEntry, seq: int) -> None:
+        for part in entry.message.content:
+            if isinstance(part, ToolUsePart):
+                self._calls.setdefault(part.tool_use.id, []).append(seq)
+            elif isinstance(part, ToolResultPart):
+                self._results.append((part.tool_result.tool_use_id, seq))
 
     def _check_opaque(self, entry: OpaqueEntry, start: int) -> None:
         if entry.type == "session":
@@ -358,6 +370,7 @@ class _Patient:
     def findings(self) -> list[Finding]:
         """Return what there is to say, in order of line."""
         self._look_at_parents()
+        self._look_at_results()
         self._look_at_batches()
         self._look_at_line_ends()
         self._found.sort(key=lambda finding: finding.byte or 0)
@@ -376,6 +389,15 @@ class _Patient:
                 self._add_at(
                     seq, "parent_missing", "error", f"the parent {parent_id!r} is missing: the path begins here"
                 )
+
+    def _look_at_results(self) -> None:
+        index = self._index
+        for call_id, seq in self._results:
+            if seq > index.head or index.kinds[seq] == Kind.ABORTED:
+                continue
+            if not any(index.is_ancestor(call, seq) for call in reversed(self._calls.get(call_id, ()))):
+                what = f"the result of the call {call_id!r}, which nothing on its path has made"
+                self._add_at(seq, "result_without_call", "warning", what)
 
     def _look_at_batches(self) -> None:
         index, first = self._index, 0

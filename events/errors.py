@@ -25,6 +25,10 @@
     ├── Closed
     │   ├── SessionClosed
     │   └── HostClosed
+    ├── ContextError
+    │   ├── ContextOverflow
+    │   ├── CompactionLoop
+    │   └── SummaryRefused
     ├── NotLive
     ├── ReadOnly
     ├── WrongThread
@@ -185,6 +189,38 @@ class SessionClosed(Closed):
 
 class HostClosed(Closed):
     """The host was closed, or belongs to a process that this one was forked from."""
+
+
+class ContextError(TreeringError):
+    """No context can be built, or made smaller, as asked; the session is as it was."""
+
+
+class ContextOverflow(ContextError):
+    """Not even the smallest context fits: raise the window, or shorten the system prompt or the last user message.
+
+    A summarizer raises it too, when what it was given is more than its model takes; it is then asked with less.
+
+    Attributes:
+        needed: The tokens that the smallest context takes, where they were counted.
+        available: The tokens that there are, where that is known.
+        failures: Why each strategy was of no use, in the order in which they were tried.
+    """
+
+    def __init__(
+        self, message: str, *, needed: int | None = None, available: int | None = None, failures: tuple[str, ...] = ()
+    ) -> None:
+        self.needed = needed
+        self.available = available
+        self.failures = failures
+        super().__init__(message)
+
+
+class CompactionLoop(ContextError):
+    """Compacting again would not help: what came of it so far did not bring the context below its limit."""
+
+
+class SummaryRefused(ContextError):
+    """The summarizer's answer is empty, or no shorter than what it stands for; nothing was written."""
 
 
 class NotLive(TreeringError):

@@ -16,7 +16,7 @@ Damage never stops a fold:
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
@@ -149,6 +149,11 @@ class LogIndex:
     def seen(self) -> int:
         """The ordinal of the last line that was folded, withheld ones included."""
         return self.head + len(self._pending)
+
+    @property
+    def withheld(self) -> Sequence[Entry]:
+        """The lines of a batch whose last line is not there yet."""
+        return self._pending
 
     @property
     def message_count(self) -> int:

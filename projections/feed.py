@@ -80,11 +80,25 @@ class Feed:
         bytes_max: How many bytes of lines the kept events may stand for.
 
     Attributes:
+        start: The position of the oldest event that is kept.
         subscribers: How many follow it.
         readers: Those of them that read events one by one, for statistics.
+        closed: Nothing will follow what is there.
     """
 
-    __slots__ = ("_event", "_events", "_size", "_sizes", "bytes_max", "events_max", "readers", "start", "subscribers")
+    __slots__ = (
+        "_event",
+        "_events",
+        "_left",
+        "_size",
+        "_sizes",
+        "bytes_max",
+        "closed",
+        "events_max",
+        "readers",
+        "start",
+        "subscribers",
+    )
 
     def __init__(self, events_max: int = 1024, bytes_max: int = 8 * 1024 * 1024) -> None:
         self.events_max = events_max
@@ -92,6 +106,8 @@ class Feed:
         self.start = 0
         self.subscribers = 0
         self.readers: set[Reader] = set()
+        self.closed = False
+        self._left: tuple[Cursor, int] | None = None
         self._events: list[FeedEvent] = []
         self._sizes: list[int] = []
         self._size = 0
@@ -101,6 +117,11 @@ class Feed:
     def end(self) -> int:
         """The position after the last event."""
         return self.start + len(self._events)
+
+    @property
+    def size(self) -> int:
+        """How many bytes of lines the kept events stand for."""
+        return self._size
 
     @property
     def lag_max(self) -> int:
@@ -114,9 +135,7 @@ class Feed:
         self._size += size
         if len(self._events) > self.events_max or self._size > self.bytes_max:
             self._forget()
-        if self._event is not None:
-            self._event.set()
-            self._event = None
+        self._wake()
 
     def since(self, position: int) -> list[FeedEvent]:
         """Return the events from a position on, which must not lie before `start`."""
@@ -126,11 +145,52 @@ class Feed:
         """Return the event at a position, which must not lie before `start`."""
         return self._events[position - self.start]
 
+    def latest_transients(self) -> int:
+        """Return the position of the transient events that came last and that no entry has followed yet."""
+        latest = len(self._events)
+        while latest and isinstance(self._events[latest - 1], Transient):
+            latest -= 1
+        return self.start + latest
+
     async def wait(self) -> None:
         """Wait for the next event."""
         if self._event is None:
             self._event = Event()
         await self._event.wait()
+
+    # -- the log behind it
+
+    def let_go(self, cursor: Cursor, leaf: int) -> None:
+        """Note where the log and its leaf stand when it is let go while somebody is subscribed."""
+        self._left = cursor, leaf
+
+    def taken_up(self, cursor: Cursor, leaf: int) -> None:
+        """Go on with a log that was let go; where others wrote to it meanwhile, the subscribers look at it anew."""
+        left, self._left = self._left, None
+        if left is None or left == (cursor, leaf):
+            return
+        if left[0].generation not in ("", cursor.generation):
+            self.publish(Reset(Cursor(cursor.generation, 0)))
+        else:
+            self._skip()
+
+    def close(self) -> None:
+        """End it: the subscribers get what is there, and no more."""
+        self.closed = True
+        self._wake()
+
+    def _skip(self) -> None:
+        """Leave events out that nobody here has seen: all subscribers fall behind, and read on from the log."""
+        self.start = self.end + 1
+        self._events.clear()
+        self._sizes.clear()
+        self._size = 0
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._event is not None:
+            self._event.set()
+            self._event = None
 
     def _forget(self) -> None:
         """Let go of the older half, and of more where large entries ask for it."""

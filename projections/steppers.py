@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from ..events.errors import ProjectionFailed
 from .base import Projection
 from .context import Context, ContextChange, apply_change, diff, extended
 from .feed import EntryAdded, LeafMoved
-from .labels import LabelChange, label_change, labels
+from .labels import LabelChange, LabelledEntry, label_change, labels
 from .source import LogView
 from .tree import LeafMoved as TreeLeafMoved
-from .tree import Tree, TreeChange, TreeReplica, build_tree, tree_changes
+from .tree import NodeAdded, Tree, TreeChange, TreeReplica, build_tree, tree_changes
 
 V = TypeVar("V")
 C = TypeVar("C")
+
+Fold: TypeAlias = Callable[[LogView, Projection[V, C]], Awaitable[tuple[V, int]]]
+"""Returns a projection's value over a log's entries, and the ordinal of the last line that is in."""
 
 
 class ContextStepper:
@@ -32,9 +37,11 @@ class ContextStepper:
         assert self._context is not None
         return self._context
 
-    async def begin(self, log: LogView) -> None:
+    async def begin(self, log: LogView) -> int:
         """Build the context of the log's leaf."""
+        head = log.index.head
         self._context = await log.context(log.index.leaf)
+        return head
 
     async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[ContextChange]:
         """Return the change that an event makes; a label makes one too, since it becomes the leaf."""
@@ -47,6 +54,10 @@ class ContextStepper:
         self._context = apply_change(old, change)
         return (change,)
 
+    def weigh(self, change: ContextChange) -> int:
+        """Count the messages that a change holds."""
+        return 1 + len(change.insert)
+
 
 class TreeStepper:
     """All entries as a tree."""
@@ -55,59 +66,92 @@ class TreeStepper:
 
     def __init__(self) -> None:
         self._replica = TreeReplica()
+        self._labels: dict[str, str | None] = {}
+        self._drawn: Tree | None = None
 
     @property
     def value(self) -> Tree:
         """The tree as it stands."""
-        return self._replica.tree()
+        if self._drawn is None:
+            self._drawn = self._replica.tree()
+        return self._drawn
 
-    async def begin(self, log: LogView) -> None:
+    async def begin(self, log: LogView) -> int:
         """Take the whole tree."""
-        self._replica = TreeReplica(build_tree(log.index))
+        self._drawn = build_tree(log.index)
+        self._replica = TreeReplica(self._drawn)
+        self._labels = {entry_id: mark.label for entry_id, mark in log.index.labels.items()}
+        return log.index.head
 
     async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[TreeChange]:
         """Return what an event does to the tree."""
-        changes: Sequence[TreeChange]
         if isinstance(event, EntryAdded):
-            changes = tree_changes(log.index, event.entry)
+            label = label_change(event.entry)
+            if label is not None:
+                self._labels[label.entry_id] = label.label
+            changes = [self._as_of_now(change) for change in tree_changes(log.index, event.entry)]
         else:
-            changes = (TreeLeafMoved(event.leaf),)
+            changes = [TreeLeafMoved(event.leaf)]
         for change in changes:
             self._replica.apply(change)
+        self._drawn = None
         return changes
+
+    def _as_of_now(self, change: TreeChange) -> TreeChange:
+        """Give a node the label that it has at this event: the index may know a later one."""
+        return replace(change, label=self._labels.get(change.id)) if isinstance(change, NodeAdded) else change
+
+    def weigh(self, change: TreeChange) -> int:
+        """Count a change as one."""
+        return 1
 
 
 class LabelStepper:
-    """The labelled entries, those of the path first."""
+    """The labelled entries, those of the path first. The changes say what is labelled how, and nothing of the order."""
 
     name = "labels"
 
     def __init__(self) -> None:
-        self._labels: list[tuple[str, str]] = []
+        self._labels: list[LabelledEntry] = []
+        self._leaf = 0
 
     @property
-    def value(self) -> list[tuple[str, str]]:
+    def value(self) -> list[LabelledEntry]:
         """The labels as they stand."""
         return list(self._labels)
 
-    async def begin(self, log: LogView) -> None:
+    async def begin(self, log: LogView) -> int:
         """Take all labels."""
-        self._labels = labels(log.index)
+        self._labels, self._leaf = labels(log.index), log.index.leaf
+        return log.index.head
 
     async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[LabelChange]:
-        """Return what an event does to the labels."""
+        """Return what an event does to the labels; where the path only grows, they need no new order."""
+        index = log.index
         change = label_change(event.entry) if isinstance(event, EntryAdded) else None
-        self._labels = labels(log.index)
+        grows = isinstance(event, EntryAdded) and index.parents[event.entry.seq] == self._leaf
+        if change is not None or not grows:
+            self._labels = labels(index)
+        self._leaf = event.leaf
         return () if change is None else (change,)
+
+    def weigh(self, change: LabelChange) -> int:
+        """Count a change as one."""
+        return 1
 
 
 class FoldStepper(Generic[V, C]):
-    """A projection: built in or a program's own."""
+    """A projection: built in or a program's own.
 
-    def __init__(self, projection: Projection[V, C]) -> None:
+    Args:
+        projection: The projection.
+        fold: Gives its value, from a checkpoint where there is one.
+    """
+
+    def __init__(self, projection: Projection[V, C], fold: Fold[V, C]) -> None:
         self._projection = projection
-        self._value: V | None = None
-        self._seq = 0
+        self._fold = fold
+        self._held: tuple[V] | None = None
 
     @property
     def name(self) -> str:
@@ -117,24 +161,24 @@ class FoldStepper(Generic[V, C]):
     @property
     def value(self) -> V:
         """The projection's value as it stands."""
-        if self._value is None and not self._seq:
+        if self._held is None:
             raise ProjectionFailed(f"the projection {self.name!r} has not begun: wait for its first snapshot")
-        return self._value  # type: ignore[return-value]  # None is a value that a projection may have
+        return self._held[0]
 
-    async def begin(self, log: LogView) -> None:
-        """Fold the log from its beginning."""
-        head = log.index.head
-        value, seq = self._projection.initial(log.index.header), 0
-        while seq < head:
-            entries, seq = await log.page(seq, head)
-            for entry in entries:
-                value, _ = self._projection.apply(value, entry)
-        self._value, self._seq = value, head
+    async def begin(self, log: LogView) -> int:
+        """Take the value over all entries."""
+        value, seq = await self._fold(log, self._projection)
+        self._held = (value,)
+        return seq
 
     async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[C]:
         """Fold one entry; a move of the leaf changes nothing."""
-        if not isinstance(event, EntryAdded) or event.entry.seq <= self._seq or self._value is None:
+        if not isinstance(event, EntryAdded):
             return ()
-        self._value, change = self._projection.apply(self._value, event.entry)
-        self._seq = event.entry.seq
+        value, change = self._projection.apply(self.value, event.entry)
+        self._held = (value,)
         return () if change is None else (change,)
+
+    def weigh(self, change: C) -> int:
+        """Count a change as one."""
+        return 1

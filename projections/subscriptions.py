@@ -1,7 +1,8 @@
 """Following a session: its entries from any place on, or a view and its changes.
 
-A subscription reads the log up to the committed end and then joins the shared feed, without an await between the two,
-so there is no gap and no duplicate. When it has fallen behind the feed it reads from the log again.
+A subscription notes where the log ends and where the shared feed stands, without an await between the two. It reads the
+log up to that end and then goes on in the feed, so there is no gap and no duplicate. When it has fallen behind the feed,
+it does the same again.
 """
 
 from __future__ import annotations
@@ -10,10 +11,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeAlias, TypeVar
 
+from anyio.lowlevel import checkpoint
+
 from ..events.entries import Entry
+from ..events.errors import Closed, LogReplaced
 from ..events.stores.base import Cursor
 from .changes import Changed, Snapshot
-from .feed import EntryAdded, Feed, FeedEvent, Reset, Transient
+from .feed import EntryAdded, Feed, Reset, Transient
 from .source import Source
 from .views import SharedView
 
@@ -24,10 +28,16 @@ V = TypeVar("V")
 C = TypeVar("C")
 
 
+def not_open() -> Closed:
+    """Say that a subscription was not entered, or left again."""
+    return Closed("the subscription is not open: use it as `async with session.subscribe() as ...`")
+
+
 class EntrySubscription:
     """The entries of a session after a cursor, as they are and as they come.
 
-    Use it as `async with session.subscribe() as entries: async for entry in entries: ...`.
+    Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. The iteration ends with the
+    host.
 
     Args:
         source: The session.
@@ -37,11 +47,12 @@ class EntrySubscription:
 
     def __init__(self, source: Source, after: Cursor | int = 0, *, transient: bool = False) -> None:
         self._source = source
-        self._generation = after.generation if isinstance(after, Cursor) else None
+        self._generation = (after.generation or None) if isinstance(after, Cursor) else None
         self._seq = after.seq if isinstance(after, Cursor) else after
         self._transient = transient
         self._feed: Feed | None = None
         self._position = -1
+        self._through = 0
         self._ready: Sequence[Followed] = ()
         self._next = 0
 
@@ -56,8 +67,14 @@ class EntrySubscription:
         return 0 if self._feed is None else self._feed.end - max(self._position, self._feed.start)
 
     async def __aenter__(self) -> Self:
-        self._feed = self._source.open_feed()
-        self._feed.readers.add(self)
+        feed = self._source.open_feed()
+        try:
+            await self._join(feed)
+        except BaseException:
+            self._source.close_feed()
+            raise
+        self._feed = feed
+        feed.readers.add(self)
         return self
 
     async def __aexit__(
@@ -68,7 +85,7 @@ class EntrySubscription:
             self._feed = None
             self._source.close_feed()
 
-    def __aiter__(self) -> EntrySubscription:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Followed:
@@ -87,42 +104,66 @@ class EntrySubscription:
         return items
 
     async def _fill(self) -> None:
-        """Get the next entries: from the feed, or from the log where the feed has gone on without us."""
+        """Get what comes next: from the feed, or from the log where the feed has gone on without us."""
         feed = self._feed
         if feed is None:
-            raise StopAsyncIteration
+            raise not_open()
         if self._position < feed.start:
-            await self._read_log(feed)
-        elif self._position == feed.end:
+            await self._join(feed)
+            self._position = feed.latest_transients()
+        elif self._seq < self._through:
+            await self._read_log()
+        elif self._position < feed.end:
+            if self._generation is None:
+                await self._learn_generation()
+            if self._position >= feed.start:
+                self._take(feed)
+        elif feed.closed:
+            raise StopAsyncIteration
+        else:
             await feed.wait()
-        else:
-            events = feed.since(self._position)
-            self._position += len(events)
-            self._ready, self._next = self._shown(events), 0
 
-    async def _read_log(self, feed: Feed) -> None:
+    async def _join(self, feed: Feed) -> None:
+        """Note up to where the log is to be read, and where the feed goes on from there."""
+        cursor = (await self._source.ready()).cursor
+        self._position, self._through = feed.end, cursor.seq
+        known = self._generation
+        self._generation = cursor.generation or None
+        if known is not None and (known != cursor.generation or self._seq > cursor.seq):
+            self._seq = 0
+            self._show([Reset(Cursor(cursor.generation, 0))])
+
+    async def _read_log(self) -> None:
+        await checkpoint()  # who has a long way to go lets others have their turn
         log = await self._source.ready()
-        cursor = log.cursor
-        if self._generation not in (None, cursor.generation):
-            self._generation, self._seq = cursor.generation, 0
-            self._ready, self._next = (Reset(Cursor(cursor.generation, 0)),), 0
-        elif self._seq >= cursor.seq:
-            self._generation = cursor.generation or None
-            self._position = feed.end
+        if log.cursor.generation != self._generation:
+            self._position = -1
+            return
+        try:
+            entries, self._seq = await log.page(self._seq, self._through)
+        except LogReplaced:
+            if (await self._source.ready()).cursor.generation == self._generation:
+                raise
+            self._position = -1
         else:
-            self._generation = cursor.generation
-            entries, self._seq = await log.page(self._seq, cursor.seq)
-            self._ready, self._next = entries, 0
+            self._show(entries)
 
-    def _shown(self, events: Sequence[FeedEvent]) -> list[Followed]:
-        """Pick what this subscriber has not seen; of the transient events between two entries, the latest by name."""
+    async def _learn_generation(self) -> None:
+        """Learn which history a log belongs to that was not there when the subscription began."""
+        self._generation = (await self._source.ready()).cursor.generation or None
+
+    def _take(self, feed: Feed) -> None:
+        """Take what is new in the feed; of the transient events between two entries, the latest of each name."""
+        events = feed.since(self._position)
+        self._position += len(events)
         shown: list[Followed] = []
         latest: dict[str, int] = {}
         for event in events:
             if isinstance(event, EntryAdded):
-                if event.entry.seq > self._seq:
-                    self._seq = event.entry.seq
-                    shown.append(event.entry)
+                entry = event.entry
+                if entry.seq > self._seq:
+                    self._seq = entry.seq
+                    shown.append(entry)
                     latest = {}
             elif isinstance(event, Transient):
                 if self._transient:
@@ -132,38 +173,44 @@ class EntrySubscription:
                         latest[event.name] = len(shown)
                         shown.append(event)
             elif isinstance(event, Reset):
-                shown.append(event)
-                self._generation, self._seq = event.cursor.generation, 0
-                self._position = -1
+                self._position = -1  # to be found again by `_join`, which yields the reset
                 break
-        return shown
+        self._show(shown)
+
+    def _show(self, items: Sequence[Followed]) -> None:
+        self._ready, self._next = items, 0
 
 
 class ViewSubscription(Generic[V, C]):
     """A view of a session: first its snapshot, then its changes; another snapshot when too many were missed.
 
-    Use it as `async with session.subscribe("context") as changes: async for change in changes: ...`.
+    Use it as `async with session.subscribe("context") as changes: async for change in changes: ...`. The iteration ends
+    with the host.
     """
 
     def __init__(self, view: SharedView[V, C]) -> None:
         self._view = view
         self._at = -1
+        self._open = False
 
-    async def __aenter__(self) -> ViewSubscription[V, C]:
+    async def __aenter__(self) -> Self:
         self._view.enter()
+        self._open = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._view.leave()
+        if self._open:
+            self._open = False
+            self._view.leave()
 
-    def __aiter__(self) -> ViewSubscription[V, C]:
+    def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> Snapshot[V] | Changed[C]:
         view = self._view
-        while True:
+        while self._open:
             await view.advance()
             if self._at < view.start:
                 self._at = view.end
@@ -172,4 +219,7 @@ class ViewSubscription(Generic[V, C]):
                 change = view.change(self._at)
                 self._at += 1
                 return change
+            if view.closed:
+                raise StopAsyncIteration
             await view.wait()
+        raise not_open()

@@ -1,11 +1,17 @@
-"""How many tokens a text takes: a protocol, and an estimate that says that it is one."""
+"""How many tokens a text or a message takes: a protocol, and an estimate that says that it is one.
+
+A tokenizer needs to count texts and no more. What the frame of a message, a tool call with its arguments and an image
+count is settled here; a tokenizer that knows better counts whole messages itself (`MessageTokenizer`).
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
-from ..events.entries import Entry, MessageEntry, OpaqueEntry
+from ..events.entries import Entry, Message, MessageEntry, OpaqueEntry
+from ..events.providers.rendering import rendered
 from .context import message_of
 
 BYTES_PER_TOKEN = 4
@@ -26,6 +32,15 @@ class Tokenizer(Protocol):
         ...
 
 
+@runtime_checkable
+class MessageTokenizer(Tokenizer, Protocol):
+    """Counts the tokens of whole messages too, where its model's way of framing them is known."""
+
+    def count_messages(self, messages: Sequence[Message]) -> int:
+        """Return how many tokens the messages take together; none take none."""
+        ...
+
+
 class ByteEstimator:
     """Estimates by the length in bytes; within a factor of two for prose and code, never exact."""
 
@@ -42,6 +57,30 @@ def entry_tokens(entry: Entry, tokenizer: Tokenizer | None = None) -> int:
         return 0
     frame = MESSAGE_TOKENS if isinstance(entry, MessageEntry) or message.content else 0
     return frame + sum(_part_tokens(part, tokenizer) for part in message.content)
+
+
+def message_tokens(message: Message, tokenizer: Tokenizer | None = None) -> int:
+    """Return how many tokens a message takes as a provider is told it; 0 for one that no provider is told."""
+    return count_messages((message,), tokenizer)
+
+
+def count_messages(messages: Sequence[Message], tokenizer: Tokenizer | None = None) -> int:
+    """Return how many tokens messages take as a provider is told them.
+
+    Tool calls count with their names and arguments, images `IMAGE_TOKENS` each, and each message `MESSAGE_TOKENS` more.
+
+    Args:
+        messages: Messages of any role.
+        tokenizer: What counts; an estimate by bytes where none is given. A `MessageTokenizer` is asked itself.
+    """
+    tokenizer = tokenizer or ByteEstimator()
+    if isinstance(tokenizer, MessageTokenizer):
+        return tokenizer.count_messages(messages)
+    return sum(
+        MESSAGE_TOKENS + sum(_part_tokens(part, tokenizer) for part in told.content)
+        for told in map(rendered, messages)
+        if told is not None
+    )
 
 
 def _part_tokens(part: Content, tokenizer: Tokenizer) -> int:

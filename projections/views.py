@@ -6,6 +6,7 @@ find the change made. The writer does nothing for it.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -21,13 +22,14 @@ from .source import LogView, Source
 V = TypeVar("V")
 C = TypeVar("C")
 V_co = TypeVar("V_co", covariant=True)
-C_co = TypeVar("C_co", covariant=True)
 
 CHANGES_MAX = 1024
 """How many changes a view keeps for slow subscribers; one that missed more gets a snapshot."""
+WEIGHT_MAX = 64 * 1024
+"""How much the changes that a view keeps may hold together, as `Stepper.weigh` tells; the latest is always kept."""
 
 
-class Stepper(Protocol[V_co, C_co]):
+class Stepper(Protocol[V_co, C]):
     """How one sort of view begins and goes on; it keeps the view's state between the steps."""
 
     @property
@@ -40,12 +42,16 @@ class Stepper(Protocol[V_co, C_co]):
         """The view as it stands; what is returned does not change with later steps."""
         ...
 
-    async def begin(self, log: LogView) -> None:
-        """Take the log as it is when this is called, whatever is appended meanwhile."""
+    async def begin(self, log: LogView) -> int:
+        """Take the log as it is when this is called, or later, and return the ordinal of the last line that is in."""
         ...
 
-    async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[C_co]:
-        """Go on by one event, and return what it changed."""
+    async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[C]:
+        """Go on by one event, and return what it changed; an error leaves the view as it was."""
+        ...
+
+    def weigh(self, change: C) -> int:
+        """Tell how many entries, or the like, a change holds."""
         ...
 
 
@@ -62,10 +68,13 @@ class SharedView(Generic[V, C]):
         self._stepper = stepper
         self._feed: Feed | None = None
         self._subscribers = 0
-        self._position = -1
-        self._lock = anyio.Lock()
-        self._changes: list[Changed[C]] = []
+        self._position = 0
+        self._begun = False
+        self._lock = anyio.Lock(fast_acquire=True)
+        self._changes: deque[Changed[C]] = deque()
+        self._weight = 0
         self._failure: ProjectionFailed | None = None
+        self._session_id = ""
         self.cursor = Cursor("", 0)
         self.start = 0
 
@@ -80,15 +89,16 @@ class SharedView(Generic[V, C]):
         return self.start + len(self._changes)
 
     @property
-    def followed(self) -> bool:
-        """Whether anybody subscribes to it."""
-        return self._subscribers > 0
+    def closed(self) -> bool:
+        """Whether nothing will follow what is there."""
+        return self._feed is not None and self._feed.closed
 
     def enter(self) -> None:
         """Count one more subscriber."""
         feed = self._source.open_feed()
         if not self._subscribers:
-            self._feed, self._position = feed, -1
+            self._feed = feed
+            self.restart()
         self._subscribers += 1
 
     def leave(self) -> None:
@@ -106,69 +116,94 @@ class SharedView(Generic[V, C]):
         """Wait until the session goes on."""
         feed = self._feed
         assert feed is not None
-        if self._position >= feed.end:
+        if self._position == feed.end:
             await feed.wait()
 
     def restart(self) -> None:
         """Begin anew with the next subscriber that asks, also after a failure."""
-        self._position, self._failure = -1, None
+        self._begun, self._failure = False, None
 
     async def advance(self) -> None:
         """Take the view on to the end of the feed.
 
         Raises:
             ProjectionFailed: The projection raised; it stands still until it is rebuilt.
+            TreeringError: The log cannot be read, or shows no such view as it is; the next call begins anew.
+            OSError: Likewise.
         """
         feed = self._feed
         assert feed is not None
-        if self._position == feed.end and self._failure is None:
+        if self._begun and self._position == feed.end and self._failure is None:
             return
         async with self._lock:
             if self._failure is not None:
                 raise self._failure
-            log = await self._source.ready()
             try:
-                await self._advance(feed, log)
-            except TreeringError:
+                await self._advance(feed)
+            except ProjectionFailed as error:
+                self._failure = error
+                raise
+            except (TreeringError, OSError):
+                self._begun = False
                 raise
             except Exception as error:
-                name, session_id = self._stepper.name, log.index.header.id
-                logger().exception("projection_failed", projection=name, session_id=session_id)
-                self._failure = ProjectionFailed(
-                    f"the projection {name!r} raised {type(error).__name__}: mend it and rebuild the view"
-                )
-                self._failure.__cause__ = error
+                self._failure = self._failed(error)
                 raise self._failure from error
 
-    async def _advance(self, feed: Feed, log: LogView) -> None:
-        while self._position < feed.end:
-            if self._position < feed.start:
-                await self._begin(feed, log)
+    def _failed(self, error: Exception) -> ProjectionFailed:
+        name = self._stepper.name
+        logger().exception("projection_failed", projection=name, session_id=self._session_id)
+        return ProjectionFailed(f"the projection {name!r} raised {type(error).__name__}: mend it and call `rebuild`")
+
+    async def _advance(self, feed: Feed) -> None:
+        """Go on event by event. The log may be let go or replaced while a step is awaited, so it is looked at again."""
+        log = await self._look()
+        while not self._begun or self._position != feed.end:
+            if not self._begun or self._position < feed.start:
+                log = await self._begin(feed)
                 continue
             event = feed.at(self._position)
             if isinstance(event, Reset):
-                await self._begin(feed, log)
-                continue
-            await self._step(log, event)
-            self._position += 1
-        if self._position < 0:
-            await self._begin(feed, log)
+                self._begun = False
+            elif isinstance(event, EntryAdded) and event.entry.seq > log.index.head:
+                log = await self._look()
+                self._begun = self._begun and event.entry.seq <= log.index.head
+            else:
+                await self._step(log, event)
+                self._position += 1
 
-    async def _begin(self, feed: Feed, log: LogView) -> None:
-        position, cursor = feed.end, log.cursor
-        await self._stepper.begin(log)
+    async def _look(self) -> LogView:
+        """Return the log, and note where it is another one than the view was made of."""
+        log = await self._source.ready()
+        self._session_id = log.index.header.id
+        if self.cursor.generation not in ("", log.cursor.generation):
+            self._begun = False
+        return log
+
+    async def _begin(self, feed: Feed) -> LogView:
+        log = await self._source.ready()
+        position, generation = feed.end, log.cursor.generation
+        seq = await self._stepper.begin(log)
         self.start = self.end + 1
-        self._changes = []
-        self.cursor, self._position = cursor, position
+        self._changes.clear()
+        self._weight = 0
+        self.cursor, self._position, self._begun = Cursor(generation, seq), position, True
+        return log
 
     async def _step(self, log: LogView, event: FeedEvent) -> None:
-        if not isinstance(event, (EntryAdded, LeafMoved)):
+        if isinstance(event, EntryAdded):
+            if event.entry.seq <= self.cursor.seq:
+                return
+            cursor = Cursor(log.cursor.generation, event.entry.seq)
+        elif isinstance(event, LeafMoved):
+            cursor = self.cursor
+        else:
             return
         changes = await self._stepper.step(log, event)
-        if isinstance(event, EntryAdded):
-            self.cursor = Cursor(log.cursor.generation, event.entry.seq)
-        self._changes.extend(Changed(self.cursor, change) for change in changes)
-        dropped = len(self._changes) - CHANGES_MAX
-        if dropped > 0:
-            del self._changes[:dropped]
-            self.start += dropped
+        self.cursor = cursor
+        for change in changes:
+            self._changes.append(Changed(cursor, change))
+            self._weight += self._stepper.weigh(change)
+        while len(self._changes) > CHANGES_MAX or (self._weight > WEIGHT_MAX and len(self._changes) > 1):
+            self._weight -= self._stepper.weigh(self._changes.popleft().change)
+            self.start += 1

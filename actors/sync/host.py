@@ -124,7 +124,7 @@ class SyncHost:
 
     def fork_from(self, source: SyncSession | str | os.PathLike[str], *, session_id: str | None = None) -> SyncSession:
         """See `SessionHost.fork_from`."""
-        original = source.twin if isinstance(source, SyncSession) else source
+        original = source.as_source(self._bridge) if isinstance(source, SyncSession) else source
         return self._session(self._bridge.wait(lambda: self._host.fork_from(original, session_id=session_id)))
 
     # -- finding sessions

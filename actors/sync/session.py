@@ -44,6 +44,11 @@ class SyncSession:
     def __repr__(self) -> str:
         return f"SyncSession({self.id!r})"
 
+    def as_source(self, bridge: Bridge) -> Session | str:
+        """Return what a host makes a copy of: the handle, or for another host the file; not for programs."""
+        path = None if bridge is self._bridge else self.file_path
+        return self.twin if path is None else path
+
     def __enter__(self) -> Self:
         return self
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
@@ -54,9 +54,10 @@ SLOT_SIZE = 256
 _LONGEST_ESCAPE = 6  # a slot that has fewer bytes to spare may be one whose title was cut
 
 
-class TitleSlot(Struct, tag_field="type", tag="title", kw_only=True, rename="camel"):
+class TitleSlot(Struct, kw_only=True, rename="camel"):
     """The line in front of the header."""
 
+    type: Literal["title"]  # a field and no tag, since a tag may be absent
     v: int = 1
     title: str | None = None
     source: str | None = None

@@ -38,7 +38,7 @@ from treering.actors.sync import SyncHost, SyncSession
 THREADS = 32
 PATIENCE_S = 30
 NOT_FOR_PROGRAMS = {"core", "log"}
-OWN = {"twin"}
+OWN = {"as_source", "twin"}
 TWIN_TYPES = (
     (r"\bSession\b", "SyncSession"),
     (r"\bAsyncIterator\b", "Iterator"),
@@ -106,6 +106,13 @@ def test_threads_work_on_sessions_of_their_own_and_on_shared_ones(host: SyncHost
     assert len(shared.entries(custom_type="seen")) == 80
     assert len(host.list_sessions()) == 9
     assert host.statistics().appends == 161
+
+
+def test_a_session_of_another_host_is_copied(host: SyncHost, tmp_path: Path) -> None:
+    with SyncHost(tmp_path / "elsewhere") as other:
+        source = other.create("source")
+        source.append_message("user", "one")
+        assert texts(host.fork_from(source)) == ["one"]
 
 
 # -- what one thread sees
@@ -367,7 +374,7 @@ with SyncHost({str(tmp_path)!r}) as host:
 
 
 def _public(cls: type) -> dict[str, Any]:
-    return {name: member for name, member in vars(cls).items() if not name.startswith("_")}
+    return {name: member for name, member in inspect.getmembers(cls) if not name.startswith("_")}
 
 
 def _shape(function: FunctionType) -> list[tuple[object, ...]]:

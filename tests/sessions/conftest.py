@@ -128,3 +128,13 @@ def file_of(root: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def files(root: Path) -> Callable[[], list[str]]:
+    """List the names of the session files right under the root, in order."""
+
+    def names() -> list[str]:
+        return sorted(path.name for path in root.glob("*.jsonl"))
+
+    return names

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
@@ -33,13 +33,17 @@ async def value(found: object) -> object:
     return found
 
 
-async def all_of(iterator: Any) -> list[object]:
+async def done(call: Callable[[], None]) -> None:
+    call()
+
+
+async def all_of(iterator: AsyncIterator[object]) -> list[object]:
     return [each async for each in iterator]
 
 
-async def first_of(subscription: Any) -> object:
+async def first_of(subscription: AbstractAsyncContextManager[AsyncIterator[object]]) -> object:
     async with subscription as changes:
-        return await anext(aiter(changes))
+        return await anext(changes)
 
 
 def public(kind: type) -> set[str]:
@@ -92,7 +96,7 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "view": lambda: session.view(Labels()),
         "rebuild": lambda: session.rebuild(Labels()),
         "subscribe": lambda: first_of(session.subscribe("context")),
-        "emit": lambda: value(session.emit("token", "x")),
+        "emit": lambda: done(lambda: session.emit("token", "x")),
         "refresh": session.refresh,
         "flush": session.flush,
         "passivate": session.passivate,

@@ -8,7 +8,7 @@ import random
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import anyio
@@ -33,7 +33,6 @@ from treering import (
     SessionHost,
     SessionInfo,
     ThinkingLevel,
-    TreeringError,
     UnsafeCut,
     plain_text,
     text,
@@ -46,7 +45,6 @@ from treering.testing.disks import FaultyDisk
 
 APPENDS = 1000
 AT_ONCE = 32
-MANY = 100_000
 
 Content = Callable[[Session], bytes]
 Written = Callable[[Session], list[dict[str, Any]]]
@@ -54,16 +52,15 @@ AllOf = Callable[[Session], Awaitable[dict[str, Any]]]
 
 
 def random_payload(rng: random.Random) -> Payload:
-    return rng.choice(
-        [
-            Message("user", (text("question"),)),
-            Message("assistant", (text("answer"),), model="m"),
-            ModelChange("maker", "m"),
-            ThinkingLevel("high"),
-            SessionInfo("name"),
-            Custom("mine"),
-        ]
-    )
+    payloads: list[Payload] = [
+        Message("user", (text("question"),)),
+        Message("assistant", (text("answer"),), model="m"),
+        ModelChange("maker", "m"),
+        ThinkingLevel("high"),
+        SessionInfo("name"),
+        Custom("mine"),
+    ]
+    return rng.choice(payloads)
 
 
 # -- the steps of an append
@@ -75,7 +72,7 @@ async def test_every_append_goes_below_the_leaf_and_becomes_it(session: Session,
     ids: list[str] = []
     for number in range(200):
         leaf = session.leaf_id
-        assert leaf == (ids[-1] if ids else None) or number == 0
+        assert leaf == (ids[-1] if ids else None)
         ids.append(await session.append(random_payload(rng)))
         entry = await session.entry(ids[-1])
         assert entry is not None
@@ -177,12 +174,15 @@ async def test_an_id_that_the_source_gives_twice_is_refused(root: Path) -> None:
 
 @pytest.mark.feature("G-104")
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})], ids=["uvloop"], indirect=True)
-async def test_no_id_comes_twice_in_a_hundred_thousand_appends(root: Path) -> None:
+@pytest.mark.parametrize(
+    "count", [100_000, pytest.param(1_000_000, marks=[pytest.mark.soak, pytest.mark.timeout(1200)])]
+)
+async def test_no_id_comes_twice_in_very_many_appends(root: Path, count: int) -> None:
     async with SessionHost(root) as host:
         session = await host.create()
-        ids = {await session.append(ThinkingLevel("off")) for _ in range(MANY)}
-        assert len(ids) == MANY
-        assert session.cursor.seq == MANY
+        ids = {await session.append(ThinkingLevel("off")) for _ in range(count)}
+        assert len(ids) == count
+        assert session.cursor.seq == count
         assert set(session.path()) == ids
         assert session.file_path is not None
         lines = await anyio.Path(session.file_path).read_bytes()
@@ -256,6 +256,7 @@ async def test_reads_run_in_parallel_and_while_a_write_is_held_back(root: Path) 
             tasks.start_soon(again.append_message, "user", "held back")
             assert await to_thread.run_sync(held.wait)
             tasks.start_soon(again.append_message, "user", "waits for it")
+            await anyio.wait_all_tasks_blocked()
             for _ in range(20):
                 assert len(await again.messages()) == 2
                 assert (await again.entry(first)) is not None
@@ -316,7 +317,7 @@ async def test_a_label_on_an_unknown_entry_is_refused_and_not_written(session: S
 @pytest.mark.feature("G-106")
 @pytest.mark.parametrize("writes", ["inline", "thread"])
 async def test_a_write_that_fails_changes_neither_index_nor_leaf(
-    root: Path, content: Content, all_of: AllOf, writes: Any
+    root: Path, content: Content, all_of: AllOf, writes: Literal["inline", "thread"]
 ) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk, writes=writes) as host:
@@ -329,17 +330,19 @@ async def test_a_write_that_fails_changes_neither_index_nor_leaf(
 
         kept = await session.append_message("user", "kept")
         before, bytes_before = await all_of(session), content(session)
-        for break_it in (
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: session.append_message("user", "lost"),
+            lambda: session.set_label(kept, "lost"),
+            lambda: session.branch_with_summary(kept, "lost"),
+            lambda: session.append_many([ThinkingLevel("low"), ThinkingLevel("high")]),
+        ]
+        breaks: list[Callable[[], object]] = [
             lambda: disk.fail("write", errno.ENOSPC, path="*/main.jsonl"),
             lambda: disk.fail("write", errno.EIO, path="*/main.jsonl"),
             lambda: disk.shorten(10, path="*/main.jsonl"),
-        ):
-            for call in (
-                lambda: session.append_message("user", "lost"),
-                lambda: session.set_label(kept, "lost"),
-                lambda: session.branch_with_summary(kept, "lost"),
-                lambda: session.append_many([ThinkingLevel("low"), ThinkingLevel("high")]),
-            ):
+        ]
+        for break_it in breaks:
+            for call in calls:
                 break_it()
                 with pytest.raises(AppendFailed):
                     await call()
@@ -351,7 +354,7 @@ async def test_a_write_that_fails_changes_neither_index_nor_leaf(
         known = await all_of(session)
     async with SessionHost(root) as host:
         reopened = await all_of(await host.load("main"))
-    assert {**reopened, "cursor": known["cursor"]} == known
+    assert reopened == known
 
 
 # -- each kind
@@ -374,7 +377,7 @@ async def test_append_message_takes_the_role_and_returns_the_new_id(
 
 
 @pytest.mark.feature("G-26")
-async def test_a_tools_answer_is_taken_and_pairs_with_its_call(session: Session, file_of: Callable[..., Path]) -> None:
+async def test_a_tools_answer_is_taken_and_pairs_with_its_call(session: Session) -> None:
     await session.append_message("assistant", tool_use("call_1", "read_file", {"path": "main.go"}))
     await session.append_message("tool", tool_result("call_1", "package main"))
     call, result = (await session.context()).messages
@@ -499,10 +502,9 @@ async def test_a_compaction_is_an_entry_and_is_held_against_the_safety_rules(
     assert content(session) == before
     result = await session.append_message("tool", tool_result("call_1", "text"))
     before = content(session)
-    for unsafe in (result,):
-        with pytest.raises(UnsafeCut, match="without the call"):
-            await session.append_compaction("s", unsafe, 5)
-    with pytest.raises(TreeringError):
+    with pytest.raises(UnsafeCut, match="without the call"):
+        await session.append_compaction("s", result, 5)
+    with pytest.raises(EntryNotFound):
         await session.append_compaction("s", "nowhere", 5)
     assert content(session) == before
     made = await session.append_compaction("so far", call, 1500)

@@ -1,0 +1,63 @@
+"""The budget: how many tokens of a model's window are left for the conversation."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..tokens import Tokenizer
+
+RESERVE_SHARE = 0.25
+"""The share of the window that is kept free for the answer."""
+
+
+class ContextBudget(Struct, frozen=True):
+    """How a model's window is divided, in tokens.
+
+    Attributes:
+        model_context_window: The whole window.
+        system_prompt_tokens: What the system prompt takes of it.
+        tool_definition_tokens: What the definitions of the tools take.
+        reserve_for_response: What is kept free for the answer.
+        available_tokens: What is left for the conversation; never negative.
+        current_conversation_tokens: What the conversation that was built takes; 0 before.
+        utilization_percent: How much of the available tokens that is; 0 before.
+    """
+
+    model_context_window: int
+    system_prompt_tokens: int
+    tool_definition_tokens: int
+    reserve_for_response: int
+    available_tokens: int
+    current_conversation_tokens: int = 0
+    utilization_percent: float = 0.0
+
+    def used(self, tokens: int) -> ContextBudget:
+        """Return the budget with a conversation of this size in it."""
+        available = self.available_tokens
+        percent = 100 * tokens / available if available else 100.0 if tokens else 0.0
+        return replace(self, current_conversation_tokens=tokens, utilization_percent=percent)
+
+
+def calculate_budget(
+    model_context_window: int,
+    system_prompt: str,
+    tool_definitions: str,
+    tokenizer: Tokenizer,
+    *,
+    reserve_for_response: int | None = None,
+) -> ContextBudget:
+    """Work out a budget.
+
+    Args:
+        model_context_window: The model's window, in tokens.
+        system_prompt: What the system says that is no part of the session.
+        tool_definitions: The definitions of the tools, as they are sent.
+        tokenizer: What counts the two.
+        reserve_for_response: What to keep free for the answer; a quarter of the window where it is not given.
+    """
+    system = tokenizer.count(system_prompt)
+    tools = tokenizer.count(tool_definitions)
+    reserve = int(model_context_window * RESERVE_SHARE) if reserve_for_response is None else reserve_for_response
+    available = max(0, model_context_window - system - tools - reserve)
+    return ContextBudget(model_context_window, system, tools, reserve, available)

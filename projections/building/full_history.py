@@ -1,0 +1,19 @@
+"""The strategy that leaves the conversation as it is."""
+
+from __future__ import annotations
+
+from ..tokens import Tokenizer
+from .source import ContextSource
+from .strategy import StrategyResult
+
+
+class FullHistory:
+    """Send everything."""
+
+    name = "full-history"
+    priority = 1
+    min_tokens = 0
+
+    def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
+        """Return all messages; see `ContextStrategy.build`."""
+        return StrategyResult(source.messages, source.originals(source.messages))

@@ -1,0 +1,111 @@
+"""A conversation written down as one text, and made shorter where it is too long for its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...events.content import ImagePart, TextPart, ToolResultPart, ToolUsePart
+from ...events.entries import Message
+from ...events.providers.rendering import rendered
+from ..tokens import Tokenizer
+
+RESULT_CHARS = 200
+"""How much of a tool's result, and of a call's arguments, is written down."""
+
+LEAST_TOKENS = 40
+"""The tokens down to which a message is shortened before messages are left out."""
+
+_ROLES = {"compactionSummary": "SUMMARY OF WHAT CAME BEFORE", "branchSummary": "SUMMARY OF ANOTHER BRANCH"}
+_SHORTENED = "\n[... {chars} characters left out ...]\n"
+_LEFT_OUT = "[... {count} messages left out ...]"
+
+
+def transcript(messages: Sequence[Message], *, calls: bool = False) -> list[str]:
+    """Write messages down, one text each.
+
+    Args:
+        messages: The messages, oldest first; those that no model is shown are left out.
+        calls: Write down which tools are called, too.
+    """
+    names: dict[str, str] = {}
+    told: list[str] = []
+    for message in messages:
+        shown = message if message.role in _ROLES else rendered(message)
+        if shown is None:
+            continue
+        pieces: list[str] = []
+        for part in shown.content:
+            if isinstance(part, TextPart):
+                pieces.append(part.text.content)
+            elif isinstance(part, ImagePart):
+                pieces.append("[image]")
+            elif isinstance(part, ToolResultPart):
+                name = message.tool_name or names.get(part.tool_result.tool_use_id, "")
+                pieces.append(f"[Tool {name}: {part.tool_result.text[:RESULT_CHARS]}...]")
+            elif isinstance(part, ToolUsePart):
+                names[part.tool_use.id] = part.tool_use.name
+                if calls:
+                    arguments = bytes(part.tool_use.raw_input).decode(errors="replace")
+                    pieces.append(f"[Call of {part.tool_use.name}: {_cut(arguments)}]")
+        told.append(f"{_ROLES.get(shown.role, shown.role.upper())}: " + "\n".join(pieces))
+    return told
+
+
+def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:
+    """Join texts, the largest of them shortened first, so that they take no more than some tokens.
+
+    A text that is shortened keeps two thirds of what is left at its head and one at its tail. Where that is not enough,
+    texts in the middle are left out: the first one and the last ones stay.
+    """
+    allowed = max_tokens
+    while True:
+        shorter = "\n\n".join(_shortened(parts, allowed, tokenizer))
+        count = tokenizer.count(shorter)
+        if count <= max_tokens or allowed <= 0:
+            return shorter
+        # Marks and separators take tokens too, and an exact tokenizer is not linear in the length.
+        allowed -= max(count - max_tokens, allowed // 20, 1)
+
+
+def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> list[str]:
+    sizes = [tokenizer.count(part) + 1 for part in parts]
+    if sum(sizes) <= max_tokens:
+        return list(parts)
+    cap = _cap(sizes, max_tokens)
+    if cap >= LEAST_TOKENS:
+        return [_fit(part, size, cap) for part, size in zip(parts, sizes, strict=True)]
+    short = [(_fit(part, size, LEAST_TOKENS), min(size, LEAST_TOKENS)) for part, size in zip(parts, sizes, strict=True)]
+    left = max_tokens - short[0][1] - LEAST_TOKENS // 4
+    first = len(short)
+    while first > 1 and short[first - 1][1] <= left:
+        first -= 1
+        left -= short[first][1]
+    omitted = [_LEFT_OUT.format(count=first - 1)] if first > 1 else []
+    return [short[0][0], *omitted, *(part for part, _ in short[first:])]
+
+
+def _cap(sizes: Sequence[int], total: int) -> int:
+    """Return the size to which all larger ones must be brought for the sum not to exceed the total."""
+    rest = total
+    for place, size in enumerate(ordered := sorted(sizes)):
+        share = rest // (len(ordered) - place)
+        if size > share:
+            return share
+        rest -= size
+    return ordered[-1] if ordered else 0
+
+
+def _fit(part: str, size: int, cap: int) -> str:
+    if size <= cap:
+        return part
+    mark = _SHORTENED.format(chars=len(part))
+    keep = max(0, len(part) * cap // size - len(mark))
+    if keep + len(mark) >= len(part):
+        return part
+    tail = keep // 3
+    mark = _SHORTENED.format(chars=len(part) - keep)
+    return part[: keep - tail] + mark + (part[-tail:] if tail else "")
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= RESULT_CHARS else value[:RESULT_CHARS] + "..."

@@ -1,0 +1,89 @@
+"""Agents that work beside the conversation append below any entry, and the leaf stays where it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import pytest
+
+from treering import DialectCannot, InvalidEntry, Session, SessionHost
+
+AGENTS = 8
+TURNS = 12
+
+
+async def work(session: Session, agent: int, start: str, chains: dict[int, list[str]]) -> None:
+    """Append turn after turn, each below the one before."""
+    chain = chains[agent] = [start]
+    for turn in range(TURNS):
+        if turn % 4 == 3:
+            data = {"agent": agent, "turn": turn}
+            chain.append(await session.append_custom_entry("progress", data, below=chain[-1], aside=True))
+        else:
+            chain.append(await session.append_message("user", f"{agent}-{turn}", below=chain[-1], aside=True))
+
+
+async def check(session: Session, main: list[str], leaf: str, chains: dict[int, list[str]]) -> None:
+    assert session.leaf_id == leaf
+    assert session.path() == main
+    assert len(await session.entries()) == len(main) + AGENTS * TURNS
+    for chain in chains.values():
+        assert session.path(chain[-1]) == [*main[: main.index(chain[0]) + 1], *chain[1:]]
+        for parent, child in zip(chain, chain[1:], strict=False):
+            entry = await session.entry(child)
+            assert entry is not None
+            assert (entry.parent_id, entry.aside) == (parent, True)
+    assert [each.entry_id for each in (await session.context()).messages] == main
+
+
+@pytest.mark.feature("X-10")
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+async def test_eight_agents_grow_eight_chains_beside_the_leaf(
+    tmp_path: Path, writes: Literal["inline", "thread"]
+) -> None:
+    chains: dict[int, list[str]] = {}
+    async with SessionHost(tmp_path, writes=writes) as host:
+        session = await host.create("s")
+        main = [await session.append_message("user", f"main {number}") for number in range(4)]
+        leaf = main[-1]
+        async with anyio.create_task_group() as tasks:
+            for agent in range(AGENTS):
+                tasks.start_soon(work, session, agent, main[agent % 4], chains)
+        await check(session, main, leaf, chains)
+        assert await session.passivate()
+        await check(session, main, leaf, chains)
+    async with SessionHost(tmp_path) as host:
+        session = await host.load("s")
+        await check(session, main, leaf, chains)
+        assert session.path(await session.append_message("user", "on")) == [*main, session.leaf_id]
+
+
+@pytest.mark.feature("X-10")
+@pytest.mark.parametrize("dialect", ["pi", "omp"])
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+async def test_a_dialect_that_cannot_say_so_refuses(
+    tmp_path: Path, dialect: Literal["pi", "omp"], writes: Literal["inline", "thread"]
+) -> None:
+    async with SessionHost(tmp_path, dialect=dialect, writes=writes) as host:
+        session = await host.create()
+        first = await session.append_message("user", "one")
+        assert session.file_path is not None
+        lines = Path(session.file_path).read_bytes()
+        with pytest.raises(DialectCannot, match=dialect):
+            await session.append_message("user", "two", below=first, aside=True)
+        assert Path(session.file_path).read_bytes() == lines
+        assert session.path() == [first]
+
+
+async def test_an_entry_aside_needs_a_place() -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        with pytest.raises(InvalidEntry):
+            await session.append_message("user", "one", aside=True)
+        await session.append_message("user", "one", below=None, aside=True)
+        assert (session.leaf_id, session.message_count) == (None, 1)
+        await session.passivate()
+        await session.refresh()
+        assert (session.leaf_id, session.message_count) == (None, 1)

@@ -1,0 +1,101 @@
+"""Handles of sessions and of files: how they are kept, and what closing them does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from treering import Closed, HostClosed, SessionClosed, SessionHost
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
+
+
+class CountingDisk(FaultyDisk):
+    """Notes which files are opened."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.opened: list[str] = []
+
+    def open(self, path: str, flags: int) -> int:
+        self.opened.append(path)
+        return super().open(path, flags)
+
+
+@pytest.mark.feature("G-77")
+async def test_ten_thousand_appends_open_the_file_once(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    async with SessionHost(tmp_path, disk=disk, writes="inline") as host:
+        session = await host.create("s")
+        await session.append_custom_entry("note", 0)
+        log = str(tmp_path / "s.jsonl")
+        assert disk.opened.count(log) <= 2  # once to see that it is not there, once to make it
+        disk.opened.clear()
+        for number in range(1, 10_000):
+            await session.append_custom_entry("note", number)
+        assert disk.opened == []
+        assert session.cursor.seq == 10_000
+
+
+@pytest.mark.feature("G-77")
+async def test_a_file_that_is_there_is_opened_once_to_append(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        await (await host.create("s")).append_custom_entry("note", 0)
+    disk = CountingDisk()
+    async with SessionHost(tmp_path, disk=disk, writes="inline") as host:
+        session = await host.load("s")
+        disk.opened.clear()
+        for number in range(1000):
+            await session.append_custom_entry("note", number)
+        assert disk.opened in ([], [str(tmp_path / "s.jsonl")])
+
+
+@pytest.mark.feature("G-102")
+async def test_close_flushes_and_a_later_append_is_refused(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    log = tmp_path / "s.jsonl"
+    async with SessionHost(tmp_path, disk=disk, durability="file") as host:
+        session, twin = await host.create("s"), await host.load("s")
+        await session.append_message("user", "one")
+        stall = disk.stall("datasync", path="*.jsonl")
+        closed = anyio.Event()
+
+        async def close() -> None:
+            await session.close()
+            closed.set()
+
+        try:
+            async with anyio.create_task_group() as tasks:
+                for number in range(10):
+                    tasks.start_soon(session.append_message, "user", str(number))
+                await anyio.to_thread.run_sync(stall.wait)
+                await anyio.wait_all_tasks_blocked()
+                tasks.start_soon(close)
+                await anyio.wait_all_tasks_blocked()
+                assert not closed.is_set()
+                stall.lift()
+                await closed.wait()
+                assert len(log.read_bytes().splitlines()) == 12
+        finally:
+            stall.lift()
+
+        lines = log.read_bytes()
+        with pytest.raises(SessionClosed):
+            await session.append_message("user", "late")
+        with pytest.raises(Closed):
+            await session.branch(twin.path()[0])
+        with pytest.raises(Closed):
+            await session.context()
+        with pytest.raises(Closed):
+            session.path()
+        await session.close()
+        assert log.read_bytes() == lines
+        await twin.append_message("user", "the other handle goes on")
+        assert twin.message_count == 12
+    with pytest.raises(HostClosed):
+        await twin.append_message("user", "late")
+    with pytest.raises(HostClosed):
+        await host.create()
+    assert len(log.read_bytes().splitlines()) == 13

@@ -1,0 +1,321 @@
+"""What goes wrong in one place stays there: an actor, a projection, a subscriber, a write."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import pytest
+from structlog.testing import capture_logs
+
+from treering import (
+    AppendFailed,
+    Changed,
+    Entry,
+    Header,
+    MessageEntry,
+    ProjectionFailed,
+    Session,
+    SessionHost,
+    Snapshot,
+)
+from treering.events.disk import OsDisk
+from treering.events.stores.base import Append, Outcome
+from treering.events.stores.memory import MemoryStore
+from treering.testing.disks import FaultyDisk
+
+
+class Count:
+    """Counts entries."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def initial(self, header: Header) -> int:
+        return 0
+
+    def apply(self, value: int, entry: Entry) -> tuple[int, int | None]:
+        return value + 1, 1
+
+    def dump(self, value: int) -> bytes:
+        return str(value).encode()
+
+    def load(self, blob: bytes) -> int:
+        return int(blob)
+
+
+class Fragile(Count):
+    """Raises where it is told to."""
+
+    def __init__(self, *, where: str = "apply") -> None:
+        super().__init__("fragile")
+        self.where = where
+
+    def initial(self, header: Header) -> int:
+        self._maybe("initial")
+        return 0
+
+    def apply(self, value: int, entry: Entry) -> tuple[int, int | None]:
+        self._maybe("apply")
+        return value + 1, 1
+
+    def dump(self, value: int) -> bytes:
+        self._maybe("dump")
+        return super().dump(value)
+
+    def load(self, blob: bytes) -> int:
+        self._maybe("load")
+        return super().load(blob)
+
+    def _maybe(self, where: str) -> None:
+        if self.where == where:
+            raise ZeroDivisionError(where)
+
+
+# -- projections
+
+
+@pytest.mark.feature("X-6")
+@pytest.mark.parametrize("where", ["initial", "apply"])
+async def test_a_projection_that_raises_is_alone_with_it(tmp_path: Path, where: str) -> None:
+    fragile, sound = Fragile(where=where), Count("sound")
+    async with SessionHost(tmp_path) as host:
+        session, other = await host.create(), await host.create()
+        first = await session.append_message("user", "one")
+        await other.append_message("user", "elsewhere")
+        with capture_logs() as logs:
+            for _ in range(3):
+                with pytest.raises(ProjectionFailed, match="fragile"):
+                    await session.view(fragile)
+        (event,) = logs
+        assert (event["log_level"], event["session_id"], event["projection"]) == ("error", session.id, "fragile")
+
+        assert await session.view(sound) == 1
+        second = await session.append_message("user", "two")
+        assert await session.view(sound) == 2
+        assert session.path() == [first, second]
+        assert [each.entry_id for each in (await session.context()).messages] == [first, second]
+        assert await other.view(Count("fragile")) == 1
+
+        with pytest.raises(ProjectionFailed):
+            await session.rebuild(fragile)
+        fragile.where = "nowhere"
+        with pytest.raises(ProjectionFailed):  # it stands still until it is rebuilt
+            await session.view(fragile)
+        assert await session.rebuild(fragile) == 2
+        assert await session.view(fragile) == 2
+
+
+@pytest.mark.feature("X-6")
+async def test_a_followed_projection_that_raises_is_alone_with_it() -> None:
+    fragile, sound = Fragile(where="nowhere"), Count("sound")
+    async with SessionHost() as host:
+        session, other = await host.create(), await host.create()
+        async with (
+            session.subscribe(fragile) as broken,
+            session.subscribe(sound) as changes,
+            session.subscribe("tree") as tree,
+            session.subscribe() as entries,
+            other.subscribe(Count("fragile")) as elsewhere,
+        ):
+            for subscription in (broken, changes, tree, elsewhere):
+                assert isinstance(await anext(aiter(subscription)), Snapshot)
+            fragile.where = "apply"
+            with capture_logs() as logs:
+                one = await session.append_message("user", "one")
+                for _ in range(2):
+                    with pytest.raises(ProjectionFailed, match="fragile"):
+                        await anext(broken)
+            assert [(each["log_level"], each["session_id"]) for each in logs] == [("error", session.id)]
+
+            await session.append_message("user", "two")
+            await other.append_message("user", "elsewhere")
+            for subscription in (changes, changes, tree, tree, elsewhere):
+                assert isinstance(await anext(aiter(subscription)), Changed)
+            assert (await anext(entries)) == await session.entry(one)
+
+            fragile.where = "nowhere"
+            assert await session.rebuild(fragile) == 2
+            assert await anext(broken) == Snapshot(session.cursor, 2)
+
+
+@pytest.mark.feature("X-6")
+@pytest.mark.parametrize("where", ["dump", "load"])
+async def test_a_checkpoint_that_cannot_be_made_or_read_is_nobodys_trouble(tmp_path: Path, where: str) -> None:
+    fragile = Fragile(where=where)
+    async with SessionHost(tmp_path) as host:
+        session = await host.create()
+        await session.append_message("user", "one")
+        assert await session.view(fragile) == 1
+        assert await host.passivate_idle() == 1
+        await session.append_message("user", "two")
+        assert await session.view(fragile) == 2
+        assert session.message_count == 2
+
+
+# -- subscribers
+
+
+@pytest.mark.feature("X-6")
+async def test_a_subscriber_that_raises_leaves_the_others_alone() -> None:
+    seen: list[str] = []
+
+    async def follow(session: Session, ready: anyio.Event, *, fail: bool) -> None:
+        try:
+            async with session.subscribe() as entries:
+                ready.set()
+                async for entry in entries:
+                    if fail:
+                        raise ZeroDivisionError
+                    assert isinstance(entry, MessageEntry)
+                    seen.append(entry.id)
+        except ZeroDivisionError:
+            seen.append("failed")
+
+    async with SessionHost() as host, anyio.create_task_group() as tasks:
+        session = await host.create()
+        for fail in (True, False):
+            ready = anyio.Event()
+
+            async def start(ready: anyio.Event = ready, fail: bool = fail) -> None:
+                await follow(session, ready, fail=fail)
+
+            tasks.start_soon(start)
+            await ready.wait()
+        assert host.statistics().subscribers == 0 or host.statistics().live == 1
+        one = await session.append_message("user", "one")
+        await anyio.wait_all_tasks_blocked()
+        two = await session.append_message("user", "two")
+        await anyio.wait_all_tasks_blocked()
+        assert sorted(seen) == sorted(["failed", one, two])
+        assert host.statistics().subscribers == 1
+        tasks.cancel_scope.cancel()
+
+
+# -- actors
+
+
+class BrokenStore(MemoryStore):
+    """Raises what no store should, for one log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.broken = ""
+
+    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
+        return None
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        if appends[0].lease.ref == self.broken:
+            raise ZeroDivisionError("the store is broken")
+        return [super(BrokenStore, self).try_append(each) for each in appends]
+
+
+@pytest.mark.feature("X-6")
+async def test_an_actor_that_fails_is_alone_with_it() -> None:
+    store = BrokenStore()
+    errors: list[Exception] = []
+
+    async def ask(session: Session) -> None:
+        try:
+            await session.append_message("user", "lost")
+        except ZeroDivisionError as error:
+            errors.append(error)
+
+    async with SessionHost(store=store) as host:
+        session, other = await host.create(), await host.create()
+        first = await session.append_message("user", "one")
+        store.broken = session.ref
+        with capture_logs() as logs:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(5):
+                    tasks.start_soon(ask, session)
+                    tasks.start_soon(other.append_message, "user", "elsewhere")
+        assert {(each["event"], each["log_level"], each["session_id"]) for each in logs} == {
+            ("actor_failed", "error", session.id)
+        }
+        assert len(errors) == 5
+        assert session.path() == [first]
+        assert other.message_count == 5
+        store.broken = ""
+        second = await session.append_message("user", "two")
+        assert session.path() == [first, second]
+
+
+# -- writes
+
+
+@pytest.mark.feature("G-106")
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+async def test_a_write_that_fails_changes_nothing(
+    tmp_path: Path, writes: Literal["inline", "thread"], number: int
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, writes=writes) as host:
+        session = await host.create("s")
+        first = await session.append_message("user", "one")
+        last = await session.append_message("assistant", "two")
+        log = tmp_path / "s.jsonl"
+        async with session.subscribe(after=session.cursor) as entries:
+            lines, tree, context = log.read_bytes(), session.tree(), await session.context()
+
+            fault = disk.fail("write", number, path="*.jsonl", times=None)
+            for append in (
+                session.append_message("user", "three"),
+                session.append_message("user", "below", below=first),
+                session.set_label(first, "x"),
+                session.save_turn([context.messages[0].message]),
+            ):
+                with pytest.raises(AppendFailed) as caught:
+                    await append
+                assert isinstance(caught.value.__cause__, OSError)
+                assert caught.value.__cause__.errno == number
+                assert log.read_bytes() == lines
+                assert (session.leaf_id, session.cursor.seq, session.message_count) == (last, 2, 2)
+                assert (session.tree(), session.labels()) == (tree, [])
+                assert await session.context() == context
+            fault.lift()
+
+            third = await session.append_message("user", "three")
+            entry = await anext(entries)
+            assert isinstance(entry, MessageEntry)
+            assert (entry.id, entry.parent_id, entry.seq) == (third, last, 3)
+            assert session.path() == [first, last, third]
+
+
+@pytest.mark.feature("G-106")
+async def test_the_file_comes_first(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, writes="thread") as host:
+        session = await host.create("s")
+        first = await session.append_message("user", "one")
+        stall = disk.stall("position", path="*.jsonl")  # the bytes are in the file, and the write is not over
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(session.append_message, "user", "two")
+                await anyio.to_thread.run_sync(stall.wait)
+                assert len((tmp_path / "s.jsonl").read_bytes().splitlines()) == 3
+                assert (session.leaf_id, session.message_count) == (first, 1)
+                assert [entry.id for entry in await session.entries()] == [first]
+                stall.lift()
+        finally:
+            stall.lift()
+        assert session.message_count == 2
+        assert session.leaf_id != first
+
+
+async def test_a_first_write_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk) as host:
+        session = await host.create("s")
+        disk.fail("write", errno.ENOSPC, path="*.jsonl")
+        with pytest.raises(AppendFailed):
+            await session.append_message("user", "one")
+        assert not (tmp_path / "s.jsonl").exists()
+        assert session.path() == []
+        await session.append_message("user", "one")
+        assert len((tmp_path / "s.jsonl").read_bytes().splitlines()) == 2

@@ -1,0 +1,176 @@
+"""A command that was carried out before is answered again and not carried out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import anyio
+import msgspec
+import pytest
+
+from treering import (
+    BashExecution,
+    BranchSummary,
+    CommandConflict,
+    Compaction,
+    ContextEdit,
+    Custom,
+    CustomMessage,
+    Label,
+    Limits,
+    Message,
+    ModelChange,
+    Payload,
+    Session,
+    SessionHost,
+    SessionInfo,
+    ThinkingLevel,
+    ToolExecution,
+    Usage,
+    UsageRecord,
+    text,
+    thinking,
+    tool_result,
+    tool_use,
+)
+
+Name: TypeAlias = Literal["native", "pi", "omp"]
+DIALECTS: list[Name] = ["native", "pi", "omp"]
+
+RAW = msgspec.Raw(b'{ "b" : 1.0,\n "a":[1e3, "\\u00e9"] }')
+USAGE = Usage(10, 20, 3, 4, 37, 0.5)
+PAYLOADS: dict[str, Callable[[str], Payload]] = {
+    "user": lambda _: Message("user", (text("hello"),)),
+    "assistant": lambda _: Message(
+        "assistant",
+        (thinking("hm"), text("well"), tool_use("call-1", "read", {"path": "a.py", "n": 1.0})),
+        model="m",
+        provider="p",
+        usage=USAGE,
+        stop_reason="toolUse",
+    ),
+    "tool": lambda _: Message("tool", (tool_result("call-1", "done", is_error=True),), tool_name="read"),
+    "system": lambda _: Message("system", (text("be brief"),)),
+    "bash": lambda _: Message("bashExecution", bash=BashExecution("ls", "a\nb", 0)),
+    "metadata": lambda _: Message("user", (text("x"),), raw_metadata=RAW),
+    "model_change": lambda _: ModelChange("p", "m"),
+    "thinking_level": lambda _: ThinkingLevel("high"),
+    "label": lambda first: Label(first, "here"),
+    "no label": lambda first: Label(first),
+    "session_info": lambda _: SessionInfo("name", summary="s", raw_metadata=RAW),
+    "compaction": lambda first: Compaction("short", first, 100, raw_details=RAW, usage=USAGE),
+    "compaction of all": lambda _: Compaction("short", None, 100),
+    "branch_summary": lambda first: BranchSummary("left", first, RAW, USAGE, from_hook=True),
+    "branch_summary of the leaf": lambda _: BranchSummary("left", ""),
+    "custom": lambda _: Custom("mine", RAW),
+    "custom without data": lambda _: Custom("mine", None),
+    "custom_message": lambda _: CustomMessage("mine", (text("see"),), False, RAW),
+    "tool_execution": lambda first: ToolExecution(
+        "call-1", "read", RAW, success=False, error="e", exit_code=1, duration_ms=2.5, tokens=7, message_id=first
+    ),
+    "usage": lambda _: UsageRecord("turn", USAGE, "p", "m", messages=2, raw_metadata=RAW),
+    "context_edit": lambda first: ContextEdit(first, (text("edited"),)),
+    "context_edit away": lambda first: ContextEdit(first, None),
+}
+
+
+def written(session: Session) -> bytes:
+    assert session.file_path is not None
+    return Path(session.file_path).read_bytes()
+
+
+@pytest.mark.feature("X-8")
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", PAYLOADS)
+async def test_the_same_command_again_appends_nothing(tmp_path: Path, dialect: Name, name: str) -> None:
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create()
+        first = await session.append_message("user", "first")
+        payload = PAYLOADS[name](first)
+        made = await session.append(payload, command_id="request-1")
+        lines = written(session)
+        assert await session.append(payload, command_id="request-1") == made
+        await session.passivate()
+        assert await session.append(payload, command_id="request-1") == made
+        path = session.file_path
+        assert path is not None
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(path)
+        assert await session.append(payload, command_id="request-1") == made
+        with pytest.raises(CommandConflict):
+            await session.append(Custom("another", None), command_id="request-1")
+        with pytest.raises(CommandConflict):
+            await session.append_many([payload, payload], command_id="request-1")
+        assert written(session) == lines
+        assert session.leaf_id == made
+        assert await session.append(payload, command_id="request-2") != made
+
+
+@pytest.mark.feature("X-8")
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_same_batch_again_appends_nothing(tmp_path: Path, dialect: Name) -> None:
+    turn = [Message("user", (text("one"),)), Message("assistant", (text("two"),))]
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create()
+        made = await session.save_turn(turn, USAGE, command_id="turn-1")
+        assert len(set(made)) == 3
+        lines = written(session)
+        path = session.file_path
+        assert path is not None
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(path)
+        assert await session.save_turn(turn, USAGE, command_id="turn-1") == made
+        for other in (turn[:1], turn, [*turn, *turn], turn[::-1]):
+            with pytest.raises(CommandConflict):
+                await session.append_many(other, command_id="turn-1")
+        assert written(session) == lines
+
+
+@pytest.mark.feature("X-8")
+@pytest.mark.parametrize("writes", ["inline", "thread"])
+async def test_the_same_command_at_the_same_time_is_carried_out_once(
+    tmp_path: Path, writes: Literal["inline", "thread"]
+) -> None:
+    answers: list[str] = []
+    conflicts: list[CommandConflict] = []
+    async with SessionHost(tmp_path, writes=writes, limits=Limits(mailbox_max=4)) as host:
+        session = await host.create()
+
+        async def ask(number: int) -> None:
+            try:
+                answers.append(await session.append_custom_entry("note", number % 2, command_id="request"))
+            except CommandConflict as conflict:
+                conflicts.append(conflict)
+
+        async with anyio.create_task_group() as tasks:
+            for number in range(20):
+                tasks.start_soon(ask, number)
+        assert len(set(answers)) == 1
+        assert (len(answers), len(conflicts)) == (10, 10)
+        assert len(written(session).splitlines()) == 2
+
+
+async def test_a_command_whose_batch_was_torn_is_carried_out_anew(tmp_path: Path) -> None:
+    payloads = [Custom("note", msgspec.Raw(str(number).encode())) for number in range(3)]
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("s")
+        await session.append_message("user", "before")
+        before = len(written(session))
+        made = await session.append_many(payloads, command_id="batch")
+    whole = (tmp_path / "s.jsonl").read_bytes()
+    torn = before + whole[before:].index(b"\n") + 1  # one line of the three
+    for between in (False, True):
+        (tmp_path / "s.jsonl").write_bytes(whole[:torn])
+        async with SessionHost(tmp_path) as host:
+            session = await host.load("s")
+            assert session.message_count == 1
+            assert len(session.path()) == 1
+            if between:
+                await session.append_message("user", "between")
+            assert await session.append_many(payloads, command_id="batch") == made
+            assert await session.append_many(payloads, command_id="batch") == made
+            notes = await session.entries(custom_type="note")
+            assert [entry.id for entry in notes] == made
+            assert session.path()[-3:] == made

@@ -1,0 +1,74 @@
+"""The suites of stores and sessions, with every call made through the blocking facade from a worker thread."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from treering.events.stores.base import Ref, Store
+from treering.events.stores.files import FileStore
+from treering.events.stores.memory import MemoryStore
+from treering.testing.stores import StoreSuite
+
+HERE = Path(__file__).parent
+SUITES_S = 600
+
+
+def _threaded() -> ModuleType:
+    spec = spec_from_file_location("threaded", HERE / "threaded.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+ThreadedStore: Any = _threaded().ThreadedStore
+
+
+@pytest.mark.feature("X-34")
+class TestMemoryStoreFromThreads(StoreSuite):
+    async def make_store(self) -> Store:
+        store: Store = ThreadedStore(MemoryStore())
+        return store
+
+
+@pytest.mark.feature("X-34")
+class TestFileStoreFromThreads(StoreSuite):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = tmp_path / "sessions"
+
+    async def make_store(self) -> Store:
+        store: Store = ThreadedStore(FileStore(self.folder))
+        return store
+
+    async def another_host(self, store: Store) -> Store:
+        return await self.make_store()
+
+    def ref(self, name: str) -> Ref:
+        return f"{name}.jsonl"
+
+
+@pytest.mark.feature("X-34")
+@pytest.mark.timeout(SUITES_S)
+def test_the_tests_of_sessions_pass_from_threads() -> None:
+    options = ["-q", "--tb=short", "-p", "threaded", "-p", "no:cacheprovider", "-k", "asyncio"]
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, str(HERE.parent / "sessions")],
+        cwd=HERE.parents[1],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SUITES_S,
+    )
+    assert ended.returncode == 0, ended.stdout[-5000:] + ended.stderr[-2000:]

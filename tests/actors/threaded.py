@@ -1,0 +1,165 @@
+"""The async interface on top of the blocking one: whoever awaits a call has it made from a worker thread.
+
+As a plugin (`pytest -p threaded`) it puts itself in the place of `treering.SessionHost`, so that tests that were written
+for the async interface go through `SyncHost`, from as many threads as they have calls under way.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial, wraps
+from typing import Any
+
+import pytest
+from anyio import CapacityLimiter, to_thread
+
+import treering
+from treering.actors.sync import SyncHost, SyncSession, SyncSubscription
+from treering.events.stores.base import Append, Outcome, Store
+
+_ORIGINALS = treering.SessionHost, treering.Session
+
+
+def _inward(value: Any) -> Any:
+    return value.twin if isinstance(value, (ThreadedSession, ThreadedHost)) else value
+
+
+def _outward(value: Any) -> Any:
+    if isinstance(value, SyncSession):
+        return ThreadedSession(value)
+    return ThreadedSubscription(value) if isinstance(value, SyncSubscription) else value
+
+
+async def _elsewhere(call: Callable[[], Any], *, leave: bool = False) -> Any:
+    return await to_thread.run_sync(call, abandon_on_cancel=leave, limiter=CapacityLimiter(1))
+
+
+def _member(name: str, original: Any) -> Any:
+    """Make the member of the async interface out of its blocking twin."""
+    if isinstance(original, property):
+        return property(lambda self: getattr(self.twin, name))
+
+    def call(self: Any, args: Any, kwargs: Any) -> Callable[[], Any]:
+        return partial(getattr(self.twin, name), *map(_inward, args), **kwargs)
+
+    @wraps(original)
+    async def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _outward(await _elsewhere(call(self, args, kwargs)))
+
+    @wraps(original)
+    async def iterating(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        iterator, end = call(self, args, kwargs)(), object()
+        while (item := await _elsewhere(lambda: next(iterator, end))) is not end:
+            yield item
+
+    @wraps(original)
+    def at_once(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _outward(call(self, args, kwargs)())
+
+    if inspect.iscoroutinefunction(original):
+        return waiting
+    return iterating if inspect.isasyncgenfunction(original) else at_once
+
+
+class ThreadedSession:
+    """A `Session` whose every call goes through a `SyncSession`."""
+
+    def __init__(self, twin: SyncSession) -> None:
+        self.twin = twin
+        self.id = twin.id
+        self.ref = twin.ref
+
+    async def __aenter__(self) -> ThreadedSession:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await _elsewhere(self.twin.close)
+
+
+class ThreadedHost:
+    """A `SessionHost` whose every call goes through a `SyncHost`."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.twin = SyncHost(*args, **kwargs)
+
+    async def __aenter__(self) -> ThreadedHost:
+        await _elsewhere(self.twin.__enter__)
+        return self
+
+    async def __aexit__(self, *error: Any) -> None:
+        await _elsewhere(partial(self.twin.__exit__, *error))
+
+
+class ThreadedSubscription:
+    """A subscription that is read by worker threads."""
+
+    def __init__(self, twin: SyncSubscription[Any]) -> None:
+        self.twin = twin
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.twin, name)
+
+    async def __aenter__(self) -> ThreadedSubscription:
+        await _elsewhere(self.twin.__enter__)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await _elsewhere(partial(self.twin.__exit__, *error))
+
+    def __aiter__(self) -> ThreadedSubscription:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await _elsewhere(self.twin.receive, leave=True)
+        except treering.Closed:
+            raise StopAsyncIteration from None
+
+    async def receive_many(self) -> Any:
+        return await _elsewhere(self.twin.receive_many, leave=True)  # type: ignore[attr-defined]
+
+
+for _facade, _original in zip((ThreadedHost, ThreadedSession), _ORIGINALS, strict=True):
+    for _name, _value in inspect.getmembers(_original):
+        if not _name.startswith("_") and not inspect.ismemberdescriptor(_value) and _name not in {"core", "log"}:
+            setattr(_facade, _name, _member(_name, _value))
+
+
+class ThreadedStore:
+    """A store that lives in a `SyncHost`, and whose every call comes from a worker thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._host = SyncHost(store=store)
+        self._host.__enter__()
+        self._bridge = self._host._bridge
+
+    def __getattr__(self, name: str) -> Any:
+        original = getattr(self._store, name)
+        if inspect.iscoroutinefunction(original):
+
+            async def call(*args: Any, **kwargs: Any) -> Any:
+                return await _elsewhere(partial(self._bridge.wait, partial(original, *args, **kwargs)))
+
+            return call
+        return lambda *args, **kwargs: self._bridge.read(partial(original, *args, **kwargs))
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        found: list[Outcome] = await _elsewhere(partial(self._bridge.wait, partial(self._store.append, appends)))
+        return found
+
+    async def watch(self, refs: Sequence[str]) -> AsyncIterator[set[str]]:
+        changes = self._store.watch(refs)
+        while True:
+            yield await _elsewhere(partial(self._bridge.wait, changes.__anext__), leave=True)
+
+    async def aclose(self) -> None:
+        await _elsewhere(partial(self._host.__exit__, None, None, None))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Take the place of the async interface."""
+    treering.SessionHost = ThreadedHost  # type: ignore[misc,assignment]
+    treering.Session = ThreadedSession  # type: ignore[misc,assignment]

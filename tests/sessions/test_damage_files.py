@@ -1,0 +1,418 @@
+"""Files that are not as they should be: each is read as far as it makes sense, or refused by name; no line is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import pytest
+
+from treering import (
+    CorruptTree,
+    Message,
+    NotASession,
+    OpaqueEntry,
+    Session,
+    SessionHost,
+    SessionNotFound,
+    message,
+    plain_text,
+)
+from treering.events.doctor import examine_file
+
+Dialect: TypeAlias = Literal["native", "pi", "omp"]
+Row: TypeAlias = dict[str, Any]
+
+SLOT = b'{"type":"title","v":1,"title":"","source":"user","updatedAt":"2026-01-01T00:00:00.000Z","pad":""}\n'
+DIALECTS: tuple[Dialect, ...] = ("native", "pi", "omp")
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def header(dialect: Dialect, **more: object) -> Row:
+    version = 1 if dialect == "native" else 3
+    return {"type": "session", "version": version, "id": "s", "timestamp": "2026-01-01T00:00:00.000Z", **more}
+
+
+def row(dialect: Dialect, entry_id: str, parent_id: str | None, said: object = "words", **more: object) -> Row:
+    return {
+        "type": "message",
+        "id": entry_id,
+        "parent_id" if dialect == "native" else "parentId": parent_id,
+        "timestamp": "2026-01-01T00:00:01.000Z",
+        "message": {"role": "user", "content": said},
+        **more,
+    }
+
+
+def encoded(*rows: Row | bytes) -> bytes:
+    """Rows as lines; bytes stand for themselves."""
+    return b"".join(each if isinstance(each, bytes) else json.dumps(each).encode() + b"\n" for each in rows)
+
+
+def held(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def names(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir() if each.is_file()]
+
+
+class Case:
+    """One damaged file, looked at by a reader and by an owner."""
+
+    def __init__(self, folder: Path, dialect: Dialect, *rows: Row | bytes, head: Row | bytes | None = None) -> None:
+        self.dialect = dialect
+        self.path = folder / "s.jsonl"
+        slot = SLOT if dialect == "omp" and head is None else b""
+        self.before = slot + encoded(header(dialect) if head is None else head, *rows)
+        self.path.write_bytes(self.before)
+
+    async def check(self, said: Sequence[str], *, path: Sequence[str] | None = None, warned: bool = False) -> None:
+        """See that all lines are read as they should be, stay as they are, and that the session goes on."""
+        async with SessionHost(self.path.parent) as host:
+            async with await host.load(self.path, read_only=True) as reader:
+                await self._look(reader, said, path, warned=warned)
+            assert held(self.path) == self.before
+            session = await host.load(self.path)
+            await self._look(session, said, path, warned=warned)
+            leaf = session.leaf_id
+            made = await session.append_message("user", "and on")
+            entry = await session.entry(made)
+            assert entry is not None
+            assert entry.parent_id == leaf
+        assert held(self.path).startswith(self.before)
+        async with SessionHost(self.path.parent) as host:
+            session = await host.load(self.path)
+            assert (session.leaf_id, texts(await session.messages())[-1]) == (made, "and on")
+
+    @staticmethod
+    async def _look(session: Session, said: Sequence[str], path: Sequence[str] | None, *, warned: bool) -> None:
+        context = await session.context()
+        assert texts([each.message for each in context.messages]) == [*said]
+        assert bool(context.warnings) == warned
+        if path is not None:
+            assert session.path() == [*path]
+
+    def codes(self) -> set[str]:
+        return {finding.code for finding in examine_file(str(self.path))}
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    return [plain_text(each.content) for each in messages]
+
+
+# -- the tree
+
+
+@every_dialect
+async def test_a_parent_that_is_missing_or_later_ends_the_path(tmp_path: Path, dialect: Dialect) -> None:
+    case = Case(
+        tmp_path,
+        dialect,
+        row(dialect, "a", None, "gone"),
+        row(dialect, "b", "nowhere", "b"),
+        row(dialect, "c", "b", "c"),
+        row(dialect, "d", "e", "d"),
+        row(dialect, "e", "c", "e"),
+    )
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path, read_only=True)
+        assert [(node.id, node.parent_id) for node in session.tree().nodes] == [
+            *[("a", None), ("b", None), ("c", "b"), ("e", "c"), ("d", None)]
+        ]
+        assert session.children(None) == ["a", "b", "d"]
+        assert session.path("d") == ["d"]
+        assert (await session.context("d")).warnings
+    assert case.codes() == {"parent_missing", "parent_later"}
+    await case.check(["b", "c", "e"], path=["b", "c", "e"], warned=True)
+
+
+@every_dialect
+@pytest.mark.parametrize("cycle", [[("x", "x")], [("x", "y"), ("y", "x")], [("x", "z"), ("y", "x"), ("z", "y")]])
+async def test_a_cycle_is_an_error_of_the_path_and_of_nothing_else(
+    tmp_path: Path, dialect: Dialect, cycle: list[tuple[str, str]]
+) -> None:
+    rows = [row(dialect, *each) for each in cycle]
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "fine"), *rows)
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path)
+        for entry_id, _ in cycle:
+            with pytest.raises(CorruptTree):
+                await session.context(entry_id)
+            with pytest.raises(CorruptTree):
+                session.path(entry_id)
+        assert texts([each.message for each in (await session.context("a")).messages]) == ["fine"]
+        assert len(session.tree().nodes) == 1 + len(cycle)
+        assert cycle[0][0] in session.children(None)
+        await session.branch("a")
+        await session.append_message("user", "out of it")
+        assert texts(await session.messages()) == ["fine", "out of it"]
+        assert len(await host.list_sessions()) == 1
+    assert held(case.path).startswith(case.before)
+    assert not case.codes().isdisjoint({"self_parent", "cycle"})
+
+
+@every_dialect
+async def test_an_id_that_is_used_twice_means_the_latest_line_before(tmp_path: Path, dialect: Dialect) -> None:
+    case = Case(
+        tmp_path,
+        dialect,
+        row(dialect, "a", None, "first a"),
+        row(dialect, "b", "a", "b"),
+        row(dialect, "a", "b", "second a"),
+        row(dialect, "c", "a", "c"),
+    )
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path, read_only=True)
+        found = await session.entry("a")
+        assert found is not None
+        assert found.seq == 3
+        assert texts([each.message for each in (await session.context("b")).messages]) == ["first a", "b"]
+    assert "duplicate_id" in case.codes()
+    await case.check(["first a", "b", "second a", "c"], path=["a", "b", "a", "c"])
+
+
+# -- single lines
+
+
+@every_dialect
+async def test_a_known_type_with_wrong_fields_is_a_valid_parent(tmp_path: Path, dialect: Dialect) -> None:
+    wrong = [
+        row(dialect, "b", "a", message=7),
+        row(dialect, "c", "b", message={"content": "no role"}),
+        row(dialect, "d", "c", type="compaction", summary=1),
+        row(dialect, "e", "d", type="model_change", message=None),
+    ]
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), *wrong, row(dialect, "f", "e", "two"))
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path, read_only=True)
+        entries = await session.entries()
+        assert [entry.id for entry in entries if isinstance(entry, OpaqueEntry)] == ["b", "c", "d", "e"]
+        assert [entry.value for entry in entries if isinstance(entry, OpaqueEntry)] == wrong
+    await case.check(["one", "two"], path=["a", "b", "c", "d", "e", "f"])
+
+
+NO_JSON = [
+    b'{"half":\n',
+    b"words\n",
+    b"\x00\x00\x00\n",
+    b"\xff\xfe\n",
+    b"nan\n",
+    b"null\n",
+    b"[1,2]\n",
+    b"7\n",
+    b'"s"\n',
+]
+
+
+@every_dialect
+@pytest.mark.parametrize("line", NO_JSON)
+async def test_a_line_that_is_no_json_object_keeps_its_seq_and_is_skipped(
+    tmp_path: Path, dialect: Dialect, line: bytes
+) -> None:
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), line, row(dialect, "b", "a", "two"))
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path, read_only=True)
+        assert [(entry.id, entry.seq) for entry in await session.entries()] == [("a", 1), ("b", 3)]
+        assert session.cursor.seq == 3
+    [finding] = [each for each in examine_file(str(case.path)) if each.severity == "error"]
+    number = case.before[: case.before.index(line)].count(b"\n") + 1
+    assert (finding.line, finding.byte) == (number, case.before.index(line))
+    assert str(finding.where) == f"{case.path}:{number}:{finding.byte}"
+    await case.check(["one", "two"], path=["a", "b"])
+
+
+@every_dialect
+@pytest.mark.parametrize("depth", [50, 20_000])
+async def test_deep_and_odd_values_are_kept(tmp_path: Path, dialect: Dialect, depth: int) -> None:
+    deep = b'{"type":"bark","id":"b","parentId":"a","parent_id":"a","x":%s1%s}\n' % (b"[" * depth, b"]" * depth)
+    odd = b'{"type":"bark","id":"c","parentId":"a","parent_id":"a","n":1e999,"s":"\\ud800","s":"twice"}\n'
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), deep, odd, row(dialect, "d", "a", "two"))
+    await case.check(["one", "two"], path=["a", "d"])
+
+
+@pytest.mark.parametrize("dialect", ["pi", "omp"])
+async def test_an_entry_without_id_can_only_be_looked_at(tmp_path: Path, dialect: Dialect) -> None:
+    nameless = row(dialect, "x", "a", "nobody")
+    del nameless["id"]
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), nameless)
+    await case.check(["one"], path=["a"])
+
+
+@every_dialect
+async def test_null_content_and_a_message_without_any_say_nothing_and_hide_nothing(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    bare = row(dialect, "c", "b", message={"role": "user"})
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), row(dialect, "b", "a", None), bare)
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path, read_only=True)
+        assert session.path() == ["a", "b", "c"]
+        assert [text for text in texts(await session.messages()) if text] == ["one"]
+        [listed] = await host.list_sessions()
+        assert (listed.status, listed.first_message) == ("active", "one")
+
+
+# -- whole files
+
+
+@every_dialect
+@pytest.mark.parametrize("shape", ["bom", "crlf", "blank", "all"])
+async def test_a_byte_order_mark_crlf_and_blank_lines_are_read(tmp_path: Path, dialect: Dialect, shape: str) -> None:
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), row(dialect, "b", "a", "two"))
+    if shape in ("crlf", "all"):
+        case.before = case.before.replace(b"\n", b"\r\n")
+    if shape in ("blank", "all"):
+        case.before = b"\n" + case.before.replace(b"\n", b"\n\n  \n")
+    if shape in ("bom", "all"):
+        case.before = b"\xef\xbb\xbf" + case.before
+    case.path.write_bytes(case.before)
+    await case.check(["one", "two"], path=["a", "b"])
+
+
+@every_dialect
+async def test_an_empty_file_is_a_new_session(tmp_path: Path, dialect: Dialect) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"")
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        assert await host.list_sessions() == []
+        with pytest.raises(SessionNotFound):
+            await host.load(path)
+        assert held(path) == b""
+        session = await host.open("s")
+        await session.append_message("user", "hello")
+        assert texts(await session.messages()) == ["hello"]
+        assert [each.id for each in await host.list_sessions()] == ["s"]
+        if dialect == "native":
+            assert held(path).count(b"\n") == 2
+
+
+@every_dialect
+async def test_a_second_header_is_ignored(tmp_path: Path, dialect: Dialect) -> None:
+    other = header(dialect, cwd="/other") | {"id": "other"}
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), other, row(dialect, "b", "a", "two"), other)
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path, read_only=True)
+        assert (session.id, session.header.cwd) == ("s", None)
+        assert [entry.id for entry in await session.entries()] == ["a", "b"]
+    await case.check(["one", "two"], path=["a", "b"])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"words",
+        b"words\n",
+        b"\n\n \n",
+        b"\xef\xbb\xbf",
+        b"\x00" * 5000,
+        b"[]\n",
+        b"null\n",
+        b'{"type":"message","id":"a"}\n',
+        b'{"type":"session"',
+        b'{"type":"session"}\n',
+        b'{"type":"session","id":7,"version":3}\n',
+        b'{"type":"title","v":1,"title":"only a title"}\n',
+        b'{"id":"x","version":3}\n{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00Z"}\n',
+        b"<html>" * 5000,
+    ],
+)
+async def test_a_file_without_a_header_is_refused_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(content)
+    async with SessionHost(tmp_path) as host:
+        for read_only in (True, False):
+            with pytest.raises(NotASession, match=r"s\.jsonl"):
+                await host.load(path, read_only=read_only)
+        with pytest.raises(NotASession):
+            await host.open("s")
+        with pytest.raises(NotASession):
+            await host.fork_from(path)
+        [listed] = await host.list_sessions()
+        assert (listed.status, listed.path) == ("corrupted", None)
+        assert await host.find_recent() is None
+    assert held(path) == content
+    assert names(tmp_path) == ["s.jsonl"]
+
+
+@every_dialect
+async def test_a_header_of_ten_kilobytes_is_read_and_listed(tmp_path: Path, dialect: Dialect) -> None:
+    long = header(dialect, cwd="/" + "deep/" * 2000, other="x" * 5000)
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), head=long)
+    async with SessionHost(tmp_path) as host:
+        [listed] = await host.list_sessions()
+        assert (listed.id, listed.cwd, listed.message_count) == ("s", long["cwd"], 1)
+        recent = await host.find_recent(cwd=long["cwd"])
+        assert recent is not None
+        assert recent.id == "s"
+    await case.check(["one"])
+
+
+# -- batches
+
+
+@every_dialect
+@pytest.mark.parametrize("kept", [1, 2])
+async def test_a_batch_that_was_cut_off_says_nothing(tmp_path: Path, dialect: Dialect, kept: int) -> None:
+    """Cut by a crash after some of its lines: withheld, and opaque as soon as anything follows."""
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create("s")
+        first = await session.append_message("user", "one")
+        torn = await session.append_many([message("user", f"torn {number}") for number in range(3)])
+        path = Path(session.file_path or "")
+    lines = held(path).splitlines(keepends=True)
+    write(path, b"".join(lines[: len(lines) - 3 + kept]))
+    before = held(path)
+    async with SessionHost(tmp_path) as host:
+        reader = await host.load(path, read_only=True)
+        assert ([entry.id for entry in await reader.entries()], reader.leaf_id) == ([first], first)
+        assert texts(await reader.messages()) == ["one"]
+        await reader.close()
+        assert held(path) == before
+        session = await host.load(path)
+        assert session.leaf_id == first
+        made = await session.append_message("user", "two")
+        assert texts(await session.messages()) == ["one", "two"]
+        assert session.path() == [first, made]
+        entries = await session.entries()
+        assert [entry.id for entry in entries] == [first, *torn[:kept], made]
+        assert [entry.id for entry in entries if isinstance(entry, OpaqueEntry)] == torn[:kept]
+        below = await session.append_message("user", "three", below=torn[kept - 1])
+        assert session.path() == [first, *torn[:kept], below]
+        assert texts(await session.messages()) == ["one", "three"]
+    assert held(path).startswith(before)
+
+
+# -- what is not known here
+
+
+@pytest.mark.feature("U-25")
+@every_dialect
+async def test_what_is_unknown_here_is_copied_byte_for_byte(tmp_path: Path, dialect: Dialect) -> None:
+    parent = "parent_id" if dialect == "native" else "parentId"
+    unknown = [
+        b'{"type":"bark", "id":"b","%s":"a" ,%t,"deep":{"z":1.50,"a":[ ]}}\n',
+        b'{"n":1e2,"type":"message","id":"c","%s":"b",%t,"message":{"role":"user","content":"known","mood":"\\u00fc"}}\n',
+        b'{"type":"ring_count","id":"d","%s":"c","timestamp":"2999-01-01T00:00:01+00:00","version":9,"ring":{}}\n',
+    ]
+    time = b'"timestamp": "2026-01-01T00:00:01.000Z"'
+    rows = [each.replace(b"%s", parent.encode()).replace(b"%t", time) for each in unknown]
+    case = Case(tmp_path, dialect, row(dialect, "a", None, "one"), *rows)
+    body = encoded(row(dialect, "a", None, "one"), *rows)
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(case.path)
+        assert [entry.type for entry in await session.entries()][1::2] == ["bark", "ring_count"]
+        whole, part = await session.fork(), await session.create_branched_session("d")
+        for copy in (whole, part):
+            assert held(Path(copy.file_path or "")).endswith(b"\n" + body)
+        again = await host.fork_from(whole.file_path or "")
+        assert held(Path(again.file_path or "")).endswith(b"\n" + body)
+        await session.append_message("user", "more")
+    assert held(case.path).startswith(case.before)
+    await Case(tmp_path, dialect, row(dialect, "a", None, "one"), *rows).check(["one", "known"], path=list("abcd"))

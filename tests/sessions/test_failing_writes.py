@@ -1,0 +1,215 @@
+"""Writes that were broken off, by a crash or by a full disk: nothing else is lost, and nothing is there twice."""
+
+from __future__ import annotations
+
+import errno
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+from zlib import crc32
+
+import anyio
+import pytest
+
+from treering import AppendFailed, Message, Session, SessionHost, message, plain_text
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
+
+Dialect: TypeAlias = Literal["native", "pi", "omp"]
+DIALECTS: tuple[Dialect, ...] = ("native", "pi", "omp")
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+def held(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def cut(path: Path, count: int) -> None:
+    path.write_bytes(path.read_bytes()[:-count])
+
+
+def torn(path: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in path.parent.glob("*.torn-*")}
+
+
+def texts(messages: Sequence[Message]) -> list[str]:
+    return [plain_text(each.content) for each in messages]
+
+
+async def begun(root: Path, dialect: Dialect) -> Path:
+    """Make a session of two messages and let it go."""
+    async with SessionHost(root, dialect=dialect) as host:
+        session = await host.create("s", cwd="/w")
+        await session.append_message("user", "one")
+        await session.append_message("assistant", "two", provider="p", model="m")
+        return Path(session.file_path or "")
+
+
+async def said(path: Path) -> list[str]:
+    """What a reader that has seen nothing but the file finds in it."""
+    async with SessionHost(path.parent) as host:
+        return texts(await (await host.load(path, read_only=True)).messages())
+
+
+# -- a crash in the middle of a line
+
+
+@pytest.mark.feature("U-1")
+@every_dialect
+@pytest.mark.parametrize(
+    "fragment", [b"{", b'{"type":"message","id":"dead', b"\x00" * 4096, b"\xff\xfe", b"[1]", b'"x"']
+)
+async def test_half_a_line_is_set_aside(tmp_path: Path, dialect: Dialect, fragment: bytes) -> None:
+    path = await begun(tmp_path, dialect)
+    whole = held(path)
+    append(path, fragment)
+    assert await said(path) == ["one", "two"]
+    assert held(path) == whole + fragment, "a reader changes nothing"
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(path)
+        await session.append_message("user", "three")
+        assert texts(await session.messages()) == ["one", "two", "three"]
+    assert await said(path) == ["one", "two", "three"]
+    if dialect == "native":
+        assert torn(path) == {f"s.jsonl.torn-{len(whole)}-{crc32(fragment):08x}": fragment}
+        assert held(path).startswith(whole + b"{")
+    else:  # it may be another program's, which is still writing: a newline keeps it apart
+        assert torn(path) == {}
+        assert held(path).startswith(whole + fragment + b"\n")
+    assert len(held(path).splitlines()) == len(whole.splitlines()) + (1 if dialect == "native" else 2)
+
+
+@pytest.mark.feature("U-3")
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+def test_fifty_megabytes_of_half_a_line_are_set_aside(tmp_path: Path, dialect: Dialect) -> None:
+    async def main() -> None:
+        path = await begun(tmp_path, dialect)
+        whole = held(path)
+        fragment = b'{"type":"custom","id":"x","data":"' + b"x" * 50_000_000
+        append(path, fragment)
+        async with SessionHost(tmp_path) as host:
+            session = await host.load(path)
+            await session.append_message("user", "three")
+            assert texts(await session.messages()) == ["one", "two", "three"]
+        assert await said(path) == ["one", "two", "three"]
+        assert held(path).startswith(whole)
+        assert [*torn(path).values()] == ([fragment] if dialect == "native" else [])
+        assert dialect == "native" or held(path).startswith(whole + fragment + b"\n")
+
+    anyio.run(main)
+
+
+@pytest.mark.feature("U-4")
+@every_dialect
+async def test_a_last_line_without_its_newline_survives(tmp_path: Path, dialect: Dialect) -> None:
+    path = await begun(tmp_path, dialect)
+    whole = held(path)
+    cut(path, 1)
+    assert await said(path) == ["one", "two"]
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(path)
+        await session.append_message("user", "three")
+    assert held(path).startswith(whole)
+    assert await said(path) == ["one", "two", "three"]
+    assert torn(path) == {}
+
+
+# -- a disk that is full
+
+
+@pytest.mark.feature("U-2")
+@every_dialect
+@pytest.mark.parametrize("taken", [0, 1, 60, -1])
+@pytest.mark.parametrize("command_id", [None, "c1"])
+async def test_a_write_that_fails_half_way_is_there_once_when_it_is_tried_again(
+    tmp_path: Path, dialect: Dialect, taken: int, command_id: str | None
+) -> None:
+    path = await begun(tmp_path, dialect)
+    whole = held(path)
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk) as host:
+        session = await host.load(path)
+        shown = await session.entries()
+        # the length of the line is known only when it is there, so -1 stands for all but its newline
+        count = taken if taken >= 0 else await length_of("three", tmp_path / "probe", dialect, command_id) - 1
+        fault = disk.shorten(count, path="*.jsonl") if count else disk.fail("write", errno.ENOSPC, path="*.jsonl")
+        with pytest.raises(AppendFailed, match="No space left") as caught:
+            await tell(session, "three", command_id)
+        assert fault.hits == 1
+        assert isinstance(caught.value.__cause__, OSError)
+        assert await session.entries() == shown
+        made = await tell(session, "three", command_id)
+        if command_id is not None:
+            assert await tell(session, "three", command_id) == made
+        assert texts(await session.messages()) == ["one", "two", "three"]
+        assert session.path()[-1] == session.leaf_id == made
+    assert held(path).startswith(whole)
+    assert sum(b'"three"' in line and whole_line(line) for line in held(path).splitlines()) == 1
+    if dialect == "native":
+        assert len(held(path).splitlines()) == len(whole.splitlines()) + 1
+    assert await said(path) == ["one", "two", "three"]
+
+
+async def tell(session: Session, words: str, command_id: str | None) -> str:
+    if command_id is None:
+        return await session.append_message("user", words)
+    return await session.append_message("user", words, command_id=command_id)
+
+
+async def length_of(words: str, root: Path, dialect: Dialect, command_id: str | None) -> int:
+    """How long the line is that another session, which is just like this one, writes for these words."""
+    path = await begun(root, dialect)
+    async with SessionHost(root) as host:
+        before = len(held(path))
+        await tell(await host.load(path), words, command_id)
+    return len(held(path)) - before
+
+
+def whole_line(line: bytes) -> bool:
+    try:
+        json.loads(line)
+    except ValueError:
+        return False
+    return True
+
+
+@pytest.mark.feature("U-2")
+@every_dialect
+async def test_a_batch_that_fails_half_way_is_there_once_when_it_is_tried_again(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    path = await begun(tmp_path, dialect)
+    disk = FaultyDisk(OsDisk())
+    batch = [message("user", f"more {number}") for number in range(3)]
+    async with SessionHost(tmp_path, disk=disk) as host:
+        session = await host.load(path)
+        for taken in (1, 300, 600):
+            disk.shorten(taken, path="*.jsonl")
+            with pytest.raises(AppendFailed):
+                await session.append_many(batch, command_id="c")
+            assert texts(await session.messages()) == ["one", "two"]
+        made = await session.append_many(batch, command_id="c")
+        assert await session.append_many(batch, command_id="c") == made
+        expected = ["one", "two", "more 0", "more 1", "more 2"]
+        assert texts(await session.messages()) == expected
+    assert await said(path) == expected
+
+
+@pytest.mark.feature("U-2")
+@every_dialect
+async def test_a_first_append_that_fails_leaves_no_file(tmp_path: Path, dialect: Dialect) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, dialect=dialect, disk=disk) as host:
+        session = await host.create("s")
+        disk.shorten(70, path="*.jsonl")
+        with pytest.raises(AppendFailed):
+            await session.append_message("user", "one")
+        assert list(tmp_path.rglob("*.jsonl")) == []
+        await session.append_message("user", "one")
+        assert await said(Path(session.file_path or "")) == ["one"]

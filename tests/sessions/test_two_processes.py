@@ -1,0 +1,92 @@
+"""One session and two processes: the first owns it, the second is told who does, and a dead owner owns nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+import treering
+from treering import SessionHost, SessionLocked, plain_text
+
+OWNER = """
+import sys
+import anyio
+from treering import SessionHost, SessionLocked
+
+async def main():
+    async with SessionHost(sys.argv[1]) as host:
+        try:
+            session = await host.load(sys.argv[2])
+        except SessionLocked as error:
+            print("locked by", error.pid, "on", error.host, flush=True)
+            reader = await host.load(sys.argv[2], read_only=True)
+            print(len(await reader.entries()), flush=True)
+            return
+        await session.append_message("user", "from the other process")
+        print("owned", flush=True)
+        sys.stdin.readline()
+
+anyio.run(main)
+"""
+
+
+class Other:
+    """Another process that loads a session and, if it may, writes to it and keeps it."""
+
+    def __init__(self, path: Path) -> None:
+        environment = {**os.environ, "PYTHONPATH": str(Path(treering.__file__).parents[1])}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", OWNER, str(path.parent), str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,  # type: ignore[call-overload]
+        )
+
+    def __enter__(self) -> Other:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def hears(self) -> str:
+        return str(self.process.stdout.readline().strip())
+
+    def dies(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.mark.feature("U-5")
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_a_session_has_one_owner(tmp_path: Path, dialect: Literal["native", "pi"]) -> None:
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create()
+        await session.append_message("user", "hello")
+        path = Path(session.file_path or "")
+        with Other(path) as other:
+            assert other.hears() == f"locked by {os.getpid()} on {os.uname().nodename}"
+            assert other.hears() == "1", "it may read"
+        await session.append_message("user", "still ours")
+    async with SessionHost(tmp_path) as host:
+        with Other(path) as other:
+            assert other.hears() == "owned"
+            for _ in range(2):
+                with pytest.raises(SessionLocked, match=str(other.process.pid)) as caught:
+                    await host.load(path)
+                assert (caught.value.pid, caught.value.host) == (other.process.pid, os.uname().nodename)
+            reader = await host.load(path, read_only=True)
+            assert plain_text((await reader.messages())[-1].content) == "from the other process"
+            await reader.close()
+            other.dies()
+            session = await host.load(path)
+            await session.append_message("user", "taken over")
+        said = [plain_text(each.content) for each in await session.messages()]
+        assert said == ["hello", "still ours", "from the other process", "taken over"]
