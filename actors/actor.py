@@ -31,7 +31,7 @@ from ..projections import feed
 from .commands import Append, Command, MoveLeaf
 from .decide import NO_ENTRIES, Draft, Entries, decide, wanted
 from .leaf_record import encode_leaf
-from .mail import Decided, Landed, Made, Mail
+from .mail import Decided, Landed, Made, Mail, unreachable
 from .open_log import OpenLog
 from .runtime import Runtime
 
@@ -98,7 +98,10 @@ class SessionActor:
             await checkpoint_if_cancelled()
             done = self._perform_now(command)
             if isinstance(done, list):
-                await self._give_turn()
+                runtime = self._runtime
+                if runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
+                    await cancel_shielded_checkpoint()
+                    runtime.turn_at = runtime.timer()
                 return done
             request = done
         mail = Mail(request)
@@ -117,13 +120,6 @@ class SessionActor:
         if not self._serving:
             self._serving = True
             self._runtime.spawn(self._serve)
-
-    async def _give_turn(self) -> None:
-        """Let the event loop have its turn when inline commands have run for long enough."""
-        runtime = self._runtime
-        if runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
-            await cancel_shielded_checkpoint()
-            runtime.turn_at = runtime.timer()
 
     async def _serve(self) -> None:
         """Serve the mailbox until it is empty."""
@@ -147,6 +143,11 @@ class SessionActor:
             except anyio.WouldBlock:
                 break
         return mails
+
+    @staticmethod
+    def _written(mails: Sequence[Mail]) -> None:
+        for mail in mails:
+            mail.written = True
 
     # -- carrying them out
 
@@ -182,6 +183,10 @@ class SessionActor:
             raise AppendFailed("another program keeps appending to this log: try again when it is quiet")
         except TreeringError as error:
             self._refuse(mails, error)
+        except OSError as error:
+            self._stale = True
+            for mail in mails:
+                self._refuse([mail], unreachable(mail.command, self.log.ref, error, written=mail.written))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, every caller gets an answer
             self._stale = True
             logger().exception("actor_failed", session_id=self.log.index.header.id)
@@ -299,6 +304,7 @@ class SessionActor:
                     if each.mail is not None:
                         each.mail.answer(each.entries)
             else:
+                self._written(mails)
                 await self._recover()
                 for each in group:
                     if each.mail is not None:
@@ -309,6 +315,8 @@ class SessionActor:
             return mails
         self._runtime.counters.failures += 1
         if isinstance(outcome, Failed):
+            if outcome.head.seq > request.expected_head.seq:
+                self._written(mails)
             await self._answer_prefix(group, outcome)
         self._refuse(mails, outcome.error)
         return []

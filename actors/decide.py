@@ -115,7 +115,7 @@ def command_entry_id(session_id: str, command_id: str, position: int) -> str:
 
 def wanted(draft: Draft, command: Append) -> Sequence[int]:
     """Name the ordinals of committed entries that deciding this command needs to look into."""
-    if command.command_id is None and not any(type(payload) in _LOOKING for payload in command.payloads):
+    if command.command_id is None and _LOOKING.isdisjoint(map(type, command.payloads)):
         return ()
     if command.command_id is not None:
         found = _earlier(draft, command, command.command_id)

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..events.entries import Entry, Payload
-from ..events.errors import EntryNotFound, ReadOnly, SessionClosed
+from ..events.errors import EntryNotFound, ReadOnly, SessionClosed, TreeringError
 from ..events.index import LogIndex
 from ..events.stores.base import Ref
 from .commands import Append, AppendOptions, MoveLeaf
 from .follower import Follower
+from .mail import unreachable
 from .registry import Birth
 
 if TYPE_CHECKING:
@@ -77,5 +78,10 @@ class Handle:
         if self._follower is not None:
             raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
         registry = self._core.registry
-        actor = registry.live(self.ref) or await registry.actor(self.ref, self._birth)
+        try:
+            actor = registry.live(self.ref) or await registry.actor(self.ref, self._birth)
+        except TreeringError:
+            raise
+        except OSError as error:
+            raise unreachable(command, self.ref, error) from error
         return await actor.perform(command)

@@ -8,7 +8,9 @@ import anyio
 from msgspec import Struct
 
 from ..events.entries import Entry
-from .commands import Command
+from ..events.errors import AppendError, AppendFailed, AppendInDoubt
+from ..events.stores.base import Ref
+from .commands import Append, Command
 
 Made: TypeAlias = list[Entry]
 """What a command made: the entries, empty for a move of the leaf."""
@@ -21,12 +23,18 @@ class Landed(Struct, frozen=True):
 
 
 class Mail:
-    """A command with a place for its reply."""
+    """A command with a place for its reply.
 
-    __slots__ = ("_done", "_error", "_made", "command")
+    Attributes:
+        command: What is asked for.
+        written: Some of its lines may be in the log by now.
+    """
+
+    __slots__ = ("_done", "_error", "_made", "command", "written")
 
     def __init__(self, command: Command | Landed) -> None:
         self.command = command
+        self.written = isinstance(command, Landed)
         self._done = anyio.Event()
         self._made: Made | None = None
         self._error: Exception | None = None
@@ -53,6 +61,22 @@ class Mail:
             raise self._error
         assert self._made is not None
         return self._made
+
+
+def unreachable(command: Command | Landed, ref: Ref, error: OSError, *, written: bool = False) -> AppendError:
+    """Say that a log cannot be opened or read, so that nothing can be appended to it.
+
+    Args:
+        command: What was asked for. One that has an id may have been tried before, and have landed then.
+        ref: The name of the log.
+        error: What the disk said.
+        written: It may have landed now.
+    """
+    doubtful = written or (isinstance(command, Append) and command.command_id is not None)
+    kind, remedy = (AppendInDoubt, "retry with the same command id") if doubtful else (AppendFailed, "append again")
+    unreached = kind(f"{ref} cannot be opened or read ({error.strerror or error}): see to the disk, then {remedy}")
+    unreached.__cause__ = error
+    return unreached
 
 
 class Decided:

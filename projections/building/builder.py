@@ -204,7 +204,7 @@ class ContextBuilder:
             if isinstance(made, NeededSummary):
                 return made
             tokens = self._count(made.messages)
-        except Exception as error:  # a user's strategy may raise anything, and a context is needed all the same
+        except Exception as error:  # noqa: BLE001 - a strategy may raise anything, and a context is needed all the same
             return f"raised {type(error).__name__}: {error}"
         if tokens > available:
             return f"takes {tokens} tokens, and {available} are available"

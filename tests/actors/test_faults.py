@@ -185,7 +185,6 @@ async def test_a_subscriber_that_raises_leaves_the_others_alone() -> None:
 
             tasks.start_soon(start)
             await ready.wait()
-        assert host.statistics().subscribers == 0 or host.statistics().live == 1
         one = await session.append_message("user", "one")
         await anyio.wait_all_tasks_blocked()
         two = await session.append_message("user", "two")

@@ -4,12 +4,13 @@ As a plugin (`pytest -p threaded`) it puts itself in the place of `treering.Sess
 for the async interface go through `SyncHost`, from as many threads as they have calls under way.
 """
 
+# ruff: noqa: ANN401 -- it stands for whatever interface it is given
 from __future__ import annotations
 
 import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial, wraps
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from anyio import CapacityLimiter, to_thread
@@ -70,7 +71,7 @@ class ThreadedSession:
         self.id = twin.id
         self.ref = twin.ref
 
-    async def __aenter__(self) -> ThreadedSession:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -83,11 +84,11 @@ class ThreadedHost:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.twin = SyncHost(*args, **kwargs)
 
-    async def __aenter__(self) -> ThreadedHost:
+    async def __aenter__(self) -> Self:
         await _elsewhere(self.twin.__enter__)
         return self
 
-    async def __aexit__(self, *error: Any) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await _elsewhere(partial(self.twin.__exit__, *error))
 
 
@@ -100,7 +101,7 @@ class ThreadedSubscription:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.twin, name)
 
-    async def __aenter__(self) -> ThreadedSubscription:
+    async def __aenter__(self) -> Self:
         await _elsewhere(self.twin.__enter__)
         return self
 

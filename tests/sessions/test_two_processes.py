@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import pytest
 
@@ -41,15 +41,11 @@ class Other:
 
     def __init__(self, path: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(Path(treering.__file__).parents[1])}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", OWNER, str(path.parent), str(path)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,  # type: ignore[call-overload]
-        )
+        command = [sys.executable, "-c", OWNER, str(path.parent), str(path)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
 
-    def __enter__(self) -> Other:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,7 +53,8 @@ class Other:
         self.process.communicate()
 
     def hears(self) -> str:
-        return str(self.process.stdout.readline().strip())
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
 
     def dies(self) -> None:
         self.process.send_signal(signal.SIGKILL)

@@ -182,20 +182,27 @@ def _undo(disk: Disk, log: Log, fd: int, request: Append, landed: int, error: OS
             disk.truncate(fd, end)
     except OSError as second:
         return _doubt(log, second, f"a failed write ({error.strerror or error}) could not be taken back")
+    try:
+        log.refresh(fd, disk.fstat(fd))
+    except OSError as second:
+        return _doubt(log, second, f"what a failed write left ({error.strerror or error}) cannot be read")
+    if log.size > log.table.scanned:
+        with suppress(OSError):  # where there is no room even for a newline, the next append writes it
+            log.settle(fd)
+    if shared and whole < len(request.lines) and before + landed == end + len(request.lines[whole]) - 1:
+        # All of the line but its newline landed: it counts as soon as one follows.
+        seq = request.expected_head.seq + whole + 1
+        if log.table.count < seq:
+            return _doubt(log, error, "a line was appended, but there was no room for its newline")
+        whole += log.table.ends[seq] == end + len(request.lines[whole])
     if sync and whole:
         try:
             disk.datasync(fd)
         except OSError as second:
             return _unsynced(log, before, second)
-    try:
-        log.refresh(fd, disk.fstat(fd))
-    except OSError as second:
-        return _doubt(log, second, f"what a failed write left ({error.strerror or error}) cannot be read")
-    reached = Cursor(log.head.generation, request.expected_head.seq + whole)
-    if log.size > log.table.scanned:
-        with suppress(OSError):  # where there is no room even for a newline, the next append writes it
-            log.settle(fd)
-    return Failed(reached, failure(log, error))
+    if whole == len(request.lines):
+        return Committed(log.head)
+    return Failed(Cursor(log.head.generation, request.expected_head.seq + whole), failure(log, error))
 
 
 # -- the first append

@@ -19,11 +19,13 @@ class Asked(Struct, eq=False):
 
     Attributes:
         ids: The ids of its entries, once they are known.
+        settled: The machine has written them down by itself since.
     """
 
     tokens: tuple[str, ...]
     fate: Fate = "open"
     ids: tuple[str, ...] = ()
+    settled: bool = False
 
 
 class Ledger:
@@ -69,6 +71,11 @@ class Ledger:
         """Return the tokens that the log must hold."""
         return {token for asked in self.asked if asked.fate == "acknowledged" for token in asked.tokens}
 
+    def settled(self) -> None:
+        """Note that all acknowledged entries have reached the disk, whatever the durability."""
+        for asked in self.asked:
+            asked.settled = asked.settled or asked.fate == "acknowledged"
+
     def check(self, entries: Sequence[Entry], *, lossy: bool = False) -> None:
         """Hold the visible entries of a log against what callers were told.
 
@@ -92,14 +99,14 @@ class Ledger:
             there = [token for token in asked.tokens if token in found]
             if there and len(there) != len(asked.tokens):
                 raise Broken(f"{self.name}: of {asked.tokens} only {there} is there")
-            if asked.fate == "acknowledged" and not there and not lossy:
+            if asked.fate == "acknowledged" and not there and not (lossy and not asked.settled):
                 raise Broken(f"{self.name}: {asked.tokens} was acknowledged and is not there")
             if asked.fate == "refused" and there and not lossy:
                 raise Broken(f"{self.name}: {there} was refused and is there")
             if there and asked.ids and asked.ids[: len(there)] != tuple(found[token] for token in there):
                 raise Broken(f"{self.name}: {there} has not the ids {asked.ids} that were acknowledged")
 
-    def settle(self, entries: Sequence[Entry]) -> None:
+    def rest(self, entries: Sequence[Entry]) -> None:
         """Take what a log was found to hold, once it was checked, for the truth from here on."""
         found = {token: entry.id or "" for entry in entries if (token := token_of(entry)) is not None}
         for asked in self.asked:

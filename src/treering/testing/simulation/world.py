@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
@@ -15,11 +14,13 @@ import anyio
 from ...actors.host import SessionHost
 from ...actors.runtime import Limits
 from ...actors.session import Session
-from ...events.errors import AppendFailed, NotASession, TreeringError
+from ...events.entries import Entry
+from ...events.errors import NotASession
+from ...events.index import LogIndex
 from ...events.stores.files import FileStore
 from ..disks import MemoryDisk
 from ..disks.changes import Operation
-from .checks import Broken, Replay, check_file, check_session
+from .checks import Broken, Replay, check_file, check_session, tokens_of
 from .determinism import AtOnce, SeededIds, VirtualClock
 from .ledger import Ledger
 from .unwell import UnwellDisk, told
@@ -67,6 +68,13 @@ class World:
         self._host: SessionHost | None = None
         self._sessions: dict[str, Session] = {}
         self._opening = anyio.Lock()
+
+    def settle(self) -> None:
+        """Let the machine write down what it holds back, as it does now and then."""
+        self.tell("the disk settles")
+        self.memory.settle()
+        for ledger in self.ledgers.values():
+            ledger.settled()
 
     def tell(self, what: str) -> None:
         """Note what happened."""
@@ -188,6 +196,12 @@ class World:
                 self._sessions[name] = await self._host.open(name)
         return self._sessions[name]
 
+    def index(self, name: str) -> LogIndex | None:
+        """Return what the host knows of a session, where it is live."""
+        assert self._host is not None
+        actor = self._host.core.registry.live(f"{name}.jsonl")
+        return None if actor is None else actor.log.index
+
     def check_live(self, name: str) -> None:
         """Check that the state of a session at rest is what its file says."""
         assert self._host is not None
@@ -217,9 +231,11 @@ class World:
     async def _check_opening(self, name: str, *, lossy: bool) -> list[str | None]:
         self.checks += 1
         ledger = self.ledgers[name]
-        store = FileStore(ROOT, durability=self.durability, disk=self.disk, offload=AtOnce(self.random))
         limits = Limits(inline_for_s=1e9)
-        async with SessionHost(store=store, clock=self.clock, new_id=self.new_id, limits=limits) as host:
+        offload = AtOnce(self.random)
+        store = FileStore(ROOT, durability=self.durability, disk=self.disk, offload=offload)
+        host = SessionHost(store=store, clock=self.clock, new_id=self.new_id, offload=offload, limits=limits)
+        async with host:
             try:
                 session = await host.open(name)
                 entries = await session.entries()
@@ -231,12 +247,12 @@ class World:
                 session = None
             ledger.check(entries, lossy=lossy)
             if lossy:
-                self._check_prefix(name, [token for token in _tokens(entries)])
-            ledger.settle(entries)
+                self._check_prefix(name, tokens_of(entries))
+            ledger.rest(entries)
             leaf = session.leaf_id if session is not None else None
             return [leaf, *(entry.id for entry in entries)]
 
-    def _clear_beginning(self, name: str) -> list[Any]:
+    def _clear_beginning(self, name: str) -> list[Entry]:
         """Take away the file of a session whose very first write was torn, as a person would."""
         data = self.data(name) or b""
         if b"\n" in data.rstrip(b"\0").rstrip(b"\n"):
@@ -254,12 +270,6 @@ class World:
             raise Broken(f"{name}: held {before} before the power cut, and holds {after}")
 
 
-def _tokens(entries: list[Any]) -> list[str]:
-    from .checks import tokens_of
-
-    return tokens_of(entries)
-
-
 def _logs(memory: MemoryDisk) -> dict[str, bytes]:
     return {path: data for path, data in memory.files().items() if path.endswith(".jsonl")}
 
@@ -270,5 +280,3 @@ def _digest(memory: MemoryDisk) -> str:
         digest.update(b"%s %d\n" % (path.encode(), len(data)) + data)
     return digest.hexdigest()
 
-
-__all__ = ["PATIENCE_S", "ROOT", "AppendFailed", "TreeringError", "World", "errno"]

@@ -1,0 +1,89 @@
+"""Leaving a branch with a summary of what was done on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from ..events.content import JSON, raw_json
+from ..events.entries import BranchSummary, Entry
+from ..events.errors import EntryNotFound
+from ..projections.building.pairing import paired
+from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions, generate_summary
+from ..projections.context import ContextMessage, message_of
+from ..projections.tokens import Tokenizer
+from .files_touched import files_touched
+
+if TYPE_CHECKING:
+    from ..events.index import LogIndex
+    from .session import Session
+
+BRANCH_SUMMARY_TOKENS = 2_000
+"""About how long the summary of a branch should be."""
+
+
+class BranchReport(Struct, frozen=True):
+    """What came of leaving a branch.
+
+    Attributes:
+        entry_id: The entry of the summary, which is the leaf now; None where nothing was left behind to summarize.
+        from_id: The leaf that was left.
+        ancestor_id: The last entry that both branches share.
+        message_count: How many messages the summary stands for.
+        summary: The summary.
+        details: The files that were read and modified on the branch.
+    """
+
+    entry_id: str | None
+    from_id: str | None
+    ancestor_id: str | None
+    message_count: int
+    summary: str
+    details: dict[str, JSON]
+
+
+async def summarized_branch(
+    session: Session,
+    entry_id: str,
+    summarizer: Summarizer,
+    *,
+    target_tokens: int = BRANCH_SUMMARY_TOKENS,
+    tokenizer: Tokenizer | None = None,
+    options: SummarizerOptions = DEFAULT_OPTIONS,
+) -> BranchReport:
+    """Leave a branch with a summary; see `Session.summarize_branch`."""
+    log = await session.log()
+    index = log.index
+    target = index.find(entry_id)
+    if not target:
+        raise EntryNotFound(entry_id)
+    leaf, leaf_id = index.leaf, index.leaf_id
+    ancestor, seqs = _left(index, leaf, target)
+    found = await log.entries_at(seqs)
+    entries = [entry for seq in seqs if (entry := found[seq]) is not None]
+    messages = [each.message for each in paired(_messages(entries))]
+    ancestor_id = index.ids[ancestor] if ancestor else None
+    details = files_touched(entries)
+    if not messages:
+        await session.branch(entry_id)
+        return BranchReport(None, leaf_id, ancestor_id, 0, "", details)
+    made = await generate_summary(messages, target_tokens, summarizer, tokenizer=tokenizer, options=options)
+    payload = BranchSummary(made.content, "", raw_json(details), made.usage)
+    summary_id = await session.append(payload, below=entry_id, expected_leaf=leaf_id)
+    return BranchReport(summary_id, leaf_id, ancestor_id, len(messages), made.content, details)
+
+
+def _left(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int]]:
+    """Return the last entry that two paths share, and what the first has after it."""
+    shared = set(index.path(target))
+    left: list[int] = []
+    for seq in index.upward(leaf):
+        if seq in shared:
+            return seq, left[::-1]
+        left.append(seq)
+    return 0, left[::-1]
+
+
+def _messages(entries: list[Entry]) -> list[ContextMessage]:
+    return [ContextMessage(entry.id or "", message) for entry in entries if (message := message_of(entry)) is not None]

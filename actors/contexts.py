@@ -1,0 +1,165 @@
+"""Contexts that fit, of a session: reads what the builder needs, and has the missing summary made and stored.
+
+The builder is pure. Here is what stands around it: the path is read only when the context does not fit as it is, and a
+summary is asked for only when the builder says that one is missing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from ..events.entries import CompactionEntry, Entry, MessageEntry
+from ..events.errors import EntryNotFound, InvalidEntry, SummaryRefused
+from ..events.kinds import Kind
+from ..projections.building.budget import ContextBudget
+from ..projections.building.builder import ContextBuilder, ContextBuildResult
+from ..projections.building.pairing import is_request, paired
+from ..projections.building.source import ContextSource
+from ..projections.building.strategy import NeededSummary
+from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions, generate_summary
+from ..projections.building.summary_cache import (
+    StoredSummary,
+    longest_summary,
+    range_key,
+    stored_summaries,
+    summarizer_id,
+)
+from ..projections.context import Context, ContextMessage, boundary, message_of
+from ..projections.tokens import ByteEstimator, Tokenizer, count_messages
+
+if TYPE_CHECKING:
+    from .open_log import OpenLog
+    from .session import Session
+
+
+async def built_context(
+    session: Session,
+    budget: ContextBudget,
+    builder: ContextBuilder | None = None,
+    *,
+    leaf_id: str | None = None,
+    summarizer: Summarizer | None = None,
+    options: SummarizerOptions = DEFAULT_OPTIONS,
+) -> ContextBuildResult:
+    """Build a context that fits; see `Session.build_context`."""
+    builder = builder or ContextBuilder()
+    log = await session.log()
+    leaf = log.index.find(leaf_id) if leaf_id is not None else log.index.leaf
+    if leaf_id is not None and not leaf:
+        raise EntryNotFound(leaf_id)
+    context = await log.context(leaf)
+    request = await _request(log, leaf, context)
+    source = ContextSource.of(context, request=request)
+    if count_messages([each.message for each in source.messages], builder.tokenizer) > budget.available_tokens:
+        source = ContextSource.of(
+            context,
+            await _path(log, leaf),
+            project_path=log.index.info.project or log.index.header.cwd or "",
+            summaries=await _summaries(log),
+            request=request,
+        )
+    result = builder.build(source, budget)
+    if summarizer is None or result.needs_summary is None:
+        return result
+    stored = await _made(session, result.needs_summary, summarizer, builder.tokenizer, options)
+    return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
+
+
+async def summary_for_range(
+    session: Session,
+    start_id: str,
+    end_id: str,
+    target_tokens: int,
+    summarizer: Summarizer,
+    *,
+    tokenizer: Tokenizer | None = None,
+    options: SummarizerOptions = DEFAULT_OPTIONS,
+) -> StoredSummary:
+    """Return the summary of a range of the context, made only where none is stored; see `Session.summary_for_range`."""
+    tokenizer = tokenizer or ByteEstimator()
+    log = await session.log()
+    messages = paired((await log.context(log.index.leaf)).messages)
+    start = next((place for place, each in enumerate(messages) if each.entry_id == start_id), -1)
+    end = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].entry_id == end_id), -1)
+    if start < 0 or end < 0:
+        raise EntryNotFound(start_id if start < 0 else end_id)
+    if end < start:
+        raise InvalidEntry(f"entry {end_id!r} stands before {start_id!r}: give the first and the last of the range")
+    end += 1
+    while end < len(messages) and not messages[end].entry_id:
+        end += 1
+    name = summarizer_id(summarizer)
+    held = [each for each in await _summaries(log) if each.summarizer == name]
+    found = longest_summary(held, messages, start, end)
+    if found is not None and found[1] == end:
+        return found[0]
+    chosen = messages[start:end]
+    tokens = count_messages([each.message for each in chosen], tokenizer)
+    needed = NeededSummary(
+        range_key(chosen), start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen
+    )
+    return await _made(session, needed, summarizer, tokenizer, options)
+
+
+async def _made(
+    session: Session,
+    needed: NeededSummary,
+    summarizer: Summarizer,
+    tokenizer: Tokenizer,
+    options: SummarizerOptions,
+) -> StoredSummary:
+    """Have a summary made and keep it in the log."""
+    told = [each.message for each in needed.messages]
+    made = await generate_summary(told, needed.target_tokens, summarizer, tokenizer=tokenizer, options=options)
+    if made.tokens >= needed.tokens:
+        raise SummaryRefused(
+            f"the summary takes {made.tokens} tokens and the {needed.message_count} messages that it stands for "
+            f"{needed.tokens}: it was not kept"
+        )
+    stored = StoredSummary(
+        needed.key,
+        needed.start_id,
+        needed.end_id,
+        needed.message_count,
+        made.content,
+        made.tokens,
+        summarizer_id(summarizer),
+        needed.tokens,
+        made.tokens / needed.tokens,
+    )
+    await session.append(stored.payload())
+    return stored
+
+
+async def _request(log: OpenLog, leaf: int, context: Context) -> ContextMessage | None:
+    """Read the last user message of the path, where a compaction with a summary is all that the context has of it."""
+    index = log.index
+    first = boundary(index, leaf)
+    if not first or any(is_request(each.message) for each in context.messages):
+        return None
+    made = (await log.entries_at([first]))[first]
+    if not isinstance(made, CompactionEntry) or not made.compaction.summary:
+        return None  # what was reset or cleared stays so
+    for seq in index.upward(first):
+        if index.kinds[seq] == Kind.USER:
+            entry = (await log.entries_at([seq]))[seq]
+            message = message_of(entry) if entry is not None else None
+            if isinstance(entry, MessageEntry) and message is not None and is_request(message):
+                return ContextMessage(entry.id, message)
+        elif index.kinds[seq] == Kind.RESET:
+            break
+    return None
+
+
+async def _path(log: OpenLog, leaf: int) -> list[Entry]:
+    seqs = log.index.path(leaf)
+    found = await log.entries_at(seqs)
+    return [entry for seq in seqs if (entry := found[seq]) is not None]
+
+
+async def _summaries(log: OpenLog) -> tuple[StoredSummary, ...]:
+    seqs = [seq for seq, kind in enumerate(log.index.kinds) if kind == Kind.CUSTOM]
+    found = await log.entries_at(seqs)
+    return stored_summaries(found[seq] for seq in seqs)

@@ -1,0 +1,43 @@
+"""Which files the work on some entries read and modified, as summaries note it beside their text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..events.content import JSON
+from ..events.entries import EPOCH, BranchSummaryEntry, CompactionEntry, Entry, Header
+from ..projections.base import replay
+from ..projections.state import WorkProjection
+
+_NO_HEADER = Header(id="", version=1, timestamp=EPOCH)
+
+
+def files_touched(entries: Iterable[Entry]) -> dict[str, JSON]:
+    """Return `{"readFiles": [...], "modifiedFiles": [...]}`: what tools did, and what earlier summaries among them noted.
+
+    A file that was modified is not listed as read. Created and deleted files count as modified.
+    """
+    entries = list(entries)
+    read: dict[str, None] = {}
+    modified: dict[str, None] = {}
+    for entry in entries:
+        noted = _details(entry)
+        read.update(dict.fromkeys(_paths(noted.get("readFiles"))))
+        modified.update(dict.fromkeys(_paths(noted.get("modifiedFiles"))))
+    for touch in replay(WorkProjection(), _NO_HEADER, entries).files:
+        (read if touch.action == "read" else modified)[touch.path] = None
+    return {"readFiles": [path for path in read if path not in modified], "modifiedFiles": list(modified)}
+
+
+def _details(entry: Entry) -> dict[str, JSON]:
+    if isinstance(entry, CompactionEntry):
+        details = entry.compaction.details
+    elif isinstance(entry, BranchSummaryEntry):
+        details = entry.branch_summary.details
+    else:
+        return {}
+    return details if isinstance(details, dict) else {}
+
+
+def _paths(value: JSON) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

@@ -1,0 +1,127 @@
+"""The course of a simulation: several hosts, one after the other, on one disk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import structlog
+from msgspec import Struct
+
+from ...actors.host import SessionHost
+from .agents import Disturber, Subscriber, Writer
+from .checks import Broken
+from .determinism import run
+from .world import PATIENCE_S, World
+
+LIVES = 4
+
+
+class Told(Struct, frozen=True):
+    """What came of a simulation.
+
+    Attributes:
+        seed: Its seed.
+        trace: What happened, line by line.
+        files: What the disk holds in the end, by path.
+        acknowledged: How many entries were acknowledged.
+        crashes: How many hosts were killed or lost their power.
+        checks: How often a log was held against its file or its callers.
+    """
+
+    seed: int
+    trace: list[str]
+    files: dict[str, bytes]
+    acknowledged: int
+    crashes: int
+    checks: int
+
+
+def simulate(seed: int, durability: Any = None) -> Told:  # noqa: ANN401
+    """Play out what a seed decides, and check what has to hold.
+
+    Args:
+        seed: Decides everything.
+        durability: What appends survive; by default the seed decides that, too.
+
+    Raises:
+        Broken: Something did not hold; the message names the command that plays the seed again.
+    """
+    from .determinism import durabilities
+
+    chosen = durability or durabilities()[seed % len(durabilities())]
+    again = f"python -m treering.testing.simulation --seed {seed} --durability {chosen}"
+    try:
+        with structlog.testing.capture_logs() as logged:
+            world = run(seed, _play, seed, chosen)
+    except BaseExceptionGroup as group:
+        raise Broken(f"{_first(group)!r}\n\nto see it again: {again}") from group
+    except Exception as error:
+        raise Broken(f"{error!r}\n\nto see it again: {again}") from error
+    bare = [event for event in logged if event["event"] == "actor_failed"]
+    if bare:
+        raise Broken(f"an actor failed: {bare[0]}\n\nto see it again: {again}")
+    acknowledged = sum(ledger.acknowledged for ledger in world.ledgers.values())
+    return Told(seed, world.trace, world.memory.files(), acknowledged, world.crashes, world.checks)
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        broken = [each for each in error.exceptions if isinstance(each, (Broken, BaseExceptionGroup))]
+        error = (broken or error.exceptions)[0]
+    return error
+
+
+async def _play(seed: int, durability: Any) -> World:  # noqa: ANN401
+    world = World(seed, durability)
+    followers = [Subscriber(world, world.random.choice(world.names)) for _ in range(world.random.randrange(4))]
+    for _ in range(LIVES):
+
+        async def life(host: SessionHost) -> None:
+            await _live(world, host, followers)
+
+        await world.live(life)
+        await world.check_all()
+        if world.end == "power cut" and durability == "os":
+            for follower in followers:  # what they saw may be gone
+                follower.seen.clear()
+                follower.cursor = 0
+    return world
+
+
+async def _live(world: World, host: SessionHost, followers: list[Subscriber]) -> None:
+    """Let writers write and subscribers follow, on a disk that is ill at times; in the end, all is well."""
+    async with anyio.create_task_group() as background:
+        for follower in followers:
+            background.start_soon(follower.run)
+        async with anyio.create_task_group() as disturbance:
+            disturbance.start_soon(Disturber(world, host).run)
+            with anyio.fail_after(PATIENCE_S * 10):
+                async with anyio.create_task_group() as writers:
+                    for number in range(world.random.randint(1, 4)):
+                        writers.start_soon(Writer(world, number).run)
+            disturbance.cancel_scope.cancel()
+        world.disk.heal()
+        world.tell("the disk is well in the end")
+        await _end_well(world, followers)
+        background.cancel_scope.cancel()
+
+
+async def _end_well(world: World, followers: list[Subscriber]) -> None:
+    """On a disk that is well, every session takes an append at once, and every subscriber comes to the end."""
+    for name in world.names:
+        session = await world.session(name)
+        token = world.token()
+        asked = world.ledgers[name].ask([token])
+        ids = [await session.append_message("user", token)]
+        if world.gone:
+            return
+        world.ledgers[name].answer(asked, ids)
+        world.check_live(name)
+    for follower in followers:
+        shown = [entry.id or "" for entry in await (await world.session(follower.name)).entries()]
+        with anyio.move_on_after(PATIENCE_S):
+            while not follower.has(shown) and not world.gone:
+                await anyio.sleep(1)
+        if not follower.has(shown) and not world.gone:
+            raise Broken(f"{follower.name}: a subscriber has {follower.seen} and the log {shown}")

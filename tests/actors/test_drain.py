@@ -1,0 +1,217 @@
+"""Closing a host answers what it accepted, and keeps what it acknowledged."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from treering import HostClosed, Limits, Session, SessionHost
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
+
+SESSIONS = 4
+SENDERS = 5
+PATIENCE_S = 60
+
+
+class Load:
+    """Senders that go on until they are refused.
+
+    Attributes:
+        acknowledged: The ids that were answered with, by session.
+        asked: How many commands were handed in.
+        refused: How many of them were refused because the host was closed.
+    """
+
+    def __init__(self) -> None:
+        self.acknowledged: dict[str, list[str]] = {}
+        self.asked = 0
+        self.refused = 0
+
+    async def send(self, session: Session) -> None:
+        while True:
+            self.asked += 1
+            try:
+                made = await session.append_custom_entry("load", self.asked)
+            except HostClosed:
+                self.refused += 1
+                return
+            self.acknowledged.setdefault(session.id, []).append(made)
+            await anyio.lowlevel.checkpoint()
+
+
+def lines_of(root: Path, session_id: str) -> list[bytes]:
+    return (root / f"{session_id}.jsonl").read_bytes().splitlines()[1:]
+
+
+@pytest.mark.feature("X-7")
+@pytest.mark.parametrize("options", [{"writes": "inline"}, {"writes": "thread"}, {"durability": "file"}], ids=str)
+async def test_closing_under_load_answers_what_was_accepted(tmp_path: Path, options: dict[str, Any]) -> None:
+    load = Load()
+    async with anyio.create_task_group() as tasks:
+        async with SessionHost(tmp_path, limits=Limits(mailbox_max=2), **options) as host:
+            sessions = [await host.create(f"s{number}") for number in range(SESSIONS)]
+            for session in sessions * SENDERS:
+                tasks.start_soon(load.send, session)
+            while not all(len(load.acknowledged.get(session.id, ())) > 20 for session in sessions):
+                await anyio.lowlevel.checkpoint()
+        assert host.statistics().live == 0
+        acknowledged = sum(map(len, load.acknowledged.values()))
+        await anyio.wait_all_tasks_blocked()
+    answered = sum(map(len, load.acknowledged.values()))
+    assert answered >= acknowledged
+    assert load.refused == SESSIONS * SENDERS
+    assert load.asked == answered + load.refused  # none is left without an answer
+    for session_id, ids in load.acknowledged.items():
+        lines = lines_of(tmp_path, session_id)
+        assert len(lines) == len(ids)
+        assert all(f'"id":"{made}"'.encode() in b"".join(lines) for made in ids)
+
+
+@pytest.mark.feature("X-7")
+async def test_closing_waits_for_what_was_accepted(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    answers: list[str] = []
+    async with anyio.create_task_group() as tasks:
+        try:
+            async with SessionHost(tmp_path, disk=disk, writes="thread", limits=Limits(mailbox_max=3)) as host:
+                session = await host.create("s")
+                await session.append_custom_entry("note", 0)
+
+                async def send(number: int) -> None:
+                    answers.append(await session.append_custom_entry("note", number))
+
+                stall = disk.stall("write", path="*.jsonl", times=None)
+                for number in range(1, 11):  # one is being written, three are in the mailbox, the others wait
+                    tasks.start_soon(send, number)
+                await anyio.to_thread.run_sync(stall.wait)
+                await anyio.wait_all_tasks_blocked()
+
+                async def lift() -> None:
+                    await anyio.wait_all_tasks_blocked()
+                    assert answers == []
+                    stall.lift()
+
+                tasks.start_soon(lift)
+            lines = lines_of(tmp_path, "s")
+        finally:
+            disk.heal()
+        assert len(lines) == 11
+        assert all(b'"data":%d}' % number in b"".join(lines) for number in range(11))
+        await anyio.wait_all_tasks_blocked()
+        assert len(answers) == 10
+
+
+CHILD = """
+import sys
+import anyio
+from treering import HostClosed, Limits, SessionHost
+
+async def main():
+    root, durability = sys.argv[1:3]
+    left = "no code"
+    pending = set()
+
+    async def send(session, name):
+        number = 0
+        while True:
+            number += 1
+            command = f"{name}-{number}"
+            pending.add(command)
+            try:
+                made = await session.append_custom_entry("load", command)
+            except HostClosed:
+                pending.remove(command)
+                return
+            pending.remove(command)
+            print("ack", session.id, made, flush=True)
+
+    async with anyio.create_task_group() as tasks:
+        try:
+            limits = Limits(mailbox_max=2)
+            async with SessionHost(root, signals=True, durability=durability, limits=limits) as host:
+                for number in range(3):
+                    session = await host.create(f"s{number}")
+                    for sender in range(4):
+                        tasks.start_soon(send, session, f"{number}-{sender}")
+                await anyio.sleep_forever()
+        except SystemExit as exit:
+            left = exit.code
+            print("closed", flush=True)
+    print("unanswered", len(pending), flush=True)
+    sys.exit(left)
+
+anyio.run(main, backend=sys.argv[3], backend_options={"use_uvloop": True} if sys.argv[4:] else {})
+"""
+
+
+@pytest.mark.feature("X-7")
+@pytest.mark.parametrize("loop", [("asyncio",), ("asyncio", "uvloop"), ("trio",)], ids=lambda loop: loop[-1])
+@pytest.mark.parametrize(("number", "durability"), [(signal.SIGTERM, "os"), (signal.SIGINT, "file")])
+def test_a_signal_drains_the_host(
+    tmp_path: Path, loop: tuple[str, ...], number: signal.Signals, durability: str
+) -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(tmp_path), durability, *loop],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert child.stdout is not None
+    assert child.stderr is not None
+    try:
+        acknowledged: list[tuple[str, str]] = []
+        for line in child.stdout:
+            word, *rest = line.split()
+            if word == "ack":
+                acknowledged.append((rest[0], rest[1]))
+                if len(acknowledged) == 100:
+                    os.kill(child.pid, number)
+            elif word == "unanswered":
+                assert rest == ["0"]
+        error = child.stderr.read()
+        assert child.wait(PATIENCE_S) == 128 + number, error
+        assert error == ""
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+    assert len(acknowledged) >= 100
+    found = {name: b"".join(lines_of(tmp_path, name)) for name in ("s0", "s1", "s2")}
+    assert all(f'"id":"{made}"'.encode() in found[name] for name, made in acknowledged)
+    assert sum(lines.count(b'"type":"custom"') for lines in found.values()) == len(acknowledged)
+
+
+def test_a_signal_ends_a_program_that_waits_for_nothing_else(tmp_path: Path) -> None:
+    program = """
+import sys, anyio
+from treering import SessionHost
+
+async def main():
+    async with SessionHost(sys.argv[1], signals=True) as host:
+        session = await host.create("s")
+        await session.append_message("user", "hello")
+        print("ready", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main)
+"""
+    child = subprocess.Popen([sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        os.kill(child.pid, signal.SIGTERM)
+        assert child.wait(PATIENCE_S) == 128 + signal.SIGTERM
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    assert len(lines_of(tmp_path, "s")) == 1

@@ -1,0 +1,136 @@
+"""A log is text: thirty lines that know nothing but JSON list it while treering writes it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import pytest
+
+from treering import Message, MessageEntry, OpaqueEntry, SessionHost, message, plain_text, text, tool_result, tool_use
+
+Dialect: TypeAlias = Literal["native", "pi", "omp"]
+
+
+def listed(path: str) -> list[tuple[str, str | None, str, str]]:
+    """List a log's entries as (id, parent, type, text)."""
+    import json
+
+    def words(value: object) -> str:
+        if isinstance(value, str):
+            return value
+        if isinstance(value, list):
+            return "\n".join(filter(None, map(words, value)))
+        if isinstance(value, dict):
+            return next((words(value[key]) for key in ("text", "content", "tool_result") if key in value), "")
+        return ""
+
+    rows: list[tuple[str, str | None, str, str]] = []
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            entry = json.loads(line)
+            kind = entry["type"]
+            if kind == "session":
+                assert entry["version"] in (1, 3)
+            elif kind != "title":
+                parent = entry["parent_id"] if "parent_id" in entry else entry["parentId"]
+                said = words(entry["message"]) if kind == "message" else ""
+                rows.append((entry["id"], parent, kind, said))
+    return rows
+
+
+def test_the_reader_has_thirty_lines_and_knows_json_alone() -> None:
+    source = inspect.getsource(listed)
+    assert len(source.splitlines()) <= 30
+    imported = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert [name.name for node in imported for name in node.names] == ["json"]
+    assert not {"treering", "msgspec", "Path", "plain_text"} & {
+        node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)
+    }
+
+
+def told(entry: object) -> str:
+    if not isinstance(entry, MessageEntry):
+        return ""
+    for part in entry.message.content:
+        if part.__struct_config__.tag == "tool_result":
+            return part.tool_result.text  # type: ignore[union-attr]
+    return plain_text(entry.message.content)
+
+
+@pytest.mark.feature("O-37", "X-32")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_any_program_lists_a_log_that_is_being_written(tmp_path: Path, dialect: Dialect) -> None:
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create(cwd="/work/rings", key="telegram:1")
+        path = session.file_path or ""
+
+        async def check() -> None:
+            entries = await session.entries()
+            assert not [entry for entry in entries if isinstance(entry, OpaqueEntry)]
+            rows = listed(path)
+            assert [(entry.id, entry.parent_id, told(entry)) for entry in entries] == [
+                (entry_id, parent, said) for entry_id, parent, _, said in rows
+            ]
+            if dialect == "native":
+                assert [entry.type for entry in entries] == [kind for _, _, kind, _ in rows]
+
+        first = await session.append_message("user", ["Hello\n\u2028", text("ünïcode 🌳 \x00")])
+        await check()
+        answer = [text("Let me look."), tool_use("c1", "read", {"path": "a"})]
+        await session.append_message("assistant", answer, provider="p", model="m")
+        await session.append_tool_execution("c1", "read", {"path": "a"}, "content", duration_ms=1.5)
+        await check()
+        await session.append_many(
+            [message("user", "both"), Message("tool", (tool_result("c2", "out"),), tool_name="t")]
+        )
+        await session.append_model_change("p", "m")
+        await session.append_thinking_level_change("high")
+        await session.set_label(first, "here")
+        await session.append_session_info("name", metadata={"a": [1]})
+        await session.append_custom_entry("x", {"y": {"text": "hidden"}})
+        await session.append_custom_message("x", "shown")
+        await session.append_compaction("summary", first, 10)
+        await session.branch_with_summary(first, "other")
+        await session.append_message("user", "again", command_id="c")
+        await check()
+        for copy in (await session.fork(), await session.create_branched_session(first)):
+            assert [entry.id for entry in await copy.entries()] == [row[0] for row in listed(copy.file_path or "")]
+
+
+@pytest.mark.feature("U-9")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_parallel_calls_and_their_results_stay_together(tmp_path: Path, dialect: Dialect) -> None:
+    """Wherever a cut is asked for, it falls before the calls or after the last of their results."""
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create()
+        for turn in range(3):
+            await session.append_message("user", f"question {turn} " * 40)
+            calls = [tool_use(f"{turn}.{number}", "read", {"n": number}) for number in range(3)]
+            await session.append_message("assistant", calls, provider="p", model="m")
+            for number in (2, 0, 1):
+                result = tool_result(f"{turn}.{number}", "content " * 40)
+                await session.append(Message("tool", (result,), tool_name="read"))
+            await session.append_message("assistant", "answer " * 40, provider="p", model="m")
+        kinds: set[str] = set()
+        leaf = session.leaf_id or ""
+        for keep in range(1, 1500, 20):
+            cut = await session.find_safe_cut(keep)
+            if cut is None:
+                continue
+            entry = await session.entry(cut)
+            assert isinstance(entry, MessageEntry)
+            kinds.add(entry.message.role)
+            await session.branch(leaf)
+            await session.append_compaction("summary", cut, 1000)
+            shown = await session.messages()
+            called = [part.tool_use.id for each in shown for part in each.content if hasattr(part, "tool_use")]
+            answered = [
+                part.tool_result.tool_use_id for each in shown for part in each.content if hasattr(part, "tool_result")
+            ]
+            assert sorted(called) == sorted(answered)
+            await session.branch(leaf)
+        assert "tool" not in kinds
+        assert {"user", "assistant"} & kinds
