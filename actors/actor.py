@@ -189,7 +189,7 @@ class SessionActor:
                 self._refuse([mail], unreachable(mail.command, self.log.ref, error, written=mail.written))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, every caller gets an answer
             self._stale = True
-            logger().exception("actor_failed", session_id=self.log.index.header.id)
+            logger().error("actor_failed", session_id=self.log.index.header.id, error=type(error).__qualname__)
             self._refuse(mails, error)
 
     @staticmethod
@@ -445,15 +445,7 @@ class SessionActor:
         grown = index.head - self.log.snapshot_at
         if grown >= self._runtime.limits.snapshot_after_lines and self._header_block is None and not self._stale:
             await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
-        self._close_mailbox()
         await self._runtime.store.release([self._lease])
-        if self._sender is not None and self._receiver is not None:
-            self._sender.close()
-            self._receiver.close()
-            self._sender = self._receiver = None
-
-    def _close_mailbox(self) -> None:
-        """Close the mailbox, which is empty."""
         if self._sender is not None and self._receiver is not None:
             self._sender.close()
             self._receiver.close()

@@ -36,8 +36,8 @@ from .compaction_guard import LOOP_AFTER, NOTE, refuse_loop
 from .files_touched import files_touched
 
 if TYPE_CHECKING:
+    from .fitting import Fitting
     from .open_log import OpenLog
-    from .session import Session
 
 KEEP_TOKENS = 20_000
 """How much of the path stays as it is, where no budget says otherwise."""
@@ -100,7 +100,7 @@ class _Cut(Struct, frozen=True):
 
 
 async def compacted(
-    session: Session,
+    session: Fitting,
     summarizer: Summarizer | None,
     *,
     budget: ContextBudget | None = None,

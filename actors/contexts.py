@@ -30,12 +30,12 @@ from ..projections.context import Context, ContextMessage, boundary, message_of
 from ..projections.tokens import ByteEstimator, Tokenizer, count_messages
 
 if TYPE_CHECKING:
+    from .fitting import Fitting
     from .open_log import OpenLog
-    from .session import Session
 
 
 async def built_context(
-    session: Session,
+    session: Fitting,
     budget: ContextBudget,
     builder: ContextBuilder | None = None,
     *,
@@ -68,7 +68,7 @@ async def built_context(
 
 
 async def summary_for_range(
-    session: Session,
+    session: Fitting,
     start_id: str,
     end_id: str,
     target_tokens: int,
@@ -104,7 +104,7 @@ async def summary_for_range(
 
 
 async def _made(
-    session: Session,
+    session: Fitting,
     needed: NeededSummary,
     summarizer: Summarizer,
     tokenizer: Tokenizer,

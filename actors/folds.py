@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..events.errors import InvalidInput, ProjectionFailed
 from ..events.stores.base import Cursor, Lease, Ref
-from ..events.telemetry import logger
+from ..events.telemetry import failure_of, logger
 from ..projections.base import Projection
 from ..projections.source import LogView
 from .runtime import Runtime
@@ -26,6 +26,7 @@ class _Held(Struct):
     """A projection's value at a cursor; `saved` is the ordinal of its checkpoint."""
 
     projection: Projection[Any, Any]
+    session_id: str
     cursor: Cursor
     value: Any
     saved: int
@@ -67,7 +68,8 @@ class Folds:
             await self._go_on(log, projection, held)
         except _Raised as raised:
             error = raised.error
-            logger().error("projection_failed", projection=key[1], session_id=log.index.header.id, exc_info=error)
+            session_id = log.index.header.id
+            logger().error("projection_failed", projection=key[1], session_id=session_id, **failure_of(error))
             self._failed[key] = ProjectionFailed(
                 f"the projection {key[1]!r} raised {type(error).__name__}: mend it and call `rebuild`"
             )
@@ -81,14 +83,19 @@ class Folds:
             blob = await self._runtime.store.load(ref, _kind(projection))
             if blob is not None and blob.head.generation == generation and blob.head.seq <= log.index.head:
                 try:
-                    return _Held(projection, blob.head, projection.load(blob.data), blob.head.seq)
+                    return _Held(
+                        projection, log.index.header.id, blob.head, projection.load(blob.data), blob.head.seq
+                    )
                 except Exception as error:  # noqa: BLE001  # whatever a program's own code raises, the checkpoint is no use
-                    logger().warning("checkpoint_ignored", projection=projection.name, ref=ref, error=repr(error))
+                    session_id = log.index.header.id
+                    logger().warning(
+                        "checkpoint_ignored", projection=projection.name, session_id=session_id, **failure_of(error)
+                    )
         try:
             value = projection.initial(log.index.header)
         except Exception as error:
             raise _Raised(error) from error
-        return _Held(projection, Cursor(generation, 0), value, 0)
+        return _Held(projection, log.index.header.id, Cursor(generation, 0), value, 0)
 
     @staticmethod
     async def _go_on(log: LogView, projection: Projection[Any, Any], held: _Held) -> None:
@@ -114,8 +121,9 @@ class Folds:
             try:
                 data = held.projection.dump(held.value)
                 await self._runtime.store.save(lease, _kind(held.projection), held.cursor, data)
-            except Exception:  # noqa: BLE001  # a checkpoint is derived: nobody else is to notice
-                logger().exception("checkpoint_not_saved", projection=key[1], ref=lease.ref)
+            except Exception as error:  # noqa: BLE001  # a checkpoint is derived: nobody else is to notice
+                session_id = held.session_id
+                logger().error("checkpoint_not_saved", projection=key[1], session_id=session_id, **failure_of(error))
 
 
 class _Raised(Exception):

@@ -120,6 +120,7 @@ class Follower:
                     except HostClosed:
                         return
                     except (TreeringError, OSError) as error:
-                        logger().warning("log_unreadable", ref=self.ref, error=str(error))
+                        session_id = self.log.index.header.id
+                        logger().warning("log_unreadable", session_id=session_id, ref=self.ref, error=str(error))
         finally:
             feed.close()

@@ -320,7 +320,7 @@ class SessionHost:
             bytes=counters.bytes,
             failures=counters.failures,
             commit=counters.latency(),
-            subscribers=sum(each.subscribers for each in sessions),
+            subscribers=core.registry.subscribers_of_all,
             sessions=sessions,
         )
 

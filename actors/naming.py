@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from ..events.dialects.base import Dialect
 from ..events.dialects.native import NativeDialect
-from ..events.dialects.omp import OmpDialect
-from ..events.dialects.pi import PiDialect, pi_directory_name, pi_file_name
 from ..events.entries import Header
 from ..events.errors import InvalidInput, InvalidSessionId
 from ..events.stores.base import Ref
@@ -25,8 +23,12 @@ def dialect_named(name: str) -> Dialect:
     if name == "native":
         return NativeDialect()
     if name == "pi":
+        from ..events.dialects.pi import PiDialect
+
         return PiDialect()
     if name == "omp":
+        from ..events.dialects.omp import OmpDialect
+
         return OmpDialect()
     raise InvalidInput(f"there is no dialect {name!r} to write: choose native, pi or omp")
 
@@ -58,5 +60,7 @@ def new_ref(dialect: Dialect, header: Header) -> Ref:
     """Return the name of the log of a new session, as its dialect names files."""
     if dialect.name == "native":
         return header.id + SUFFIX
+    from ..events.dialects.pi import pi_directory_name, pi_file_name
+
     name = pi_file_name(header)
     return f"{pi_directory_name(header.cwd)}/{name}" if header.cwd is not None else name

@@ -17,7 +17,7 @@ from ..events.dialects.base import Dialect
 from ..events.entries import Header
 from ..events.errors import HostClosed, SessionLocked, SessionNotFound
 from ..events.stores.base import Lease, Ref
-from ..events.telemetry import logger
+from ..events.telemetry import failure_of, logger
 from ..projections.feed import Feed
 from .actor import SessionActor
 from .open_log import OpenLog
@@ -162,23 +162,23 @@ class Registry:
                 actor.recent = False
                 self._live.move_to_end(ref)
             else:
-                await self.passivate(ref)
+                await self._passivate_safely(actor)
 
     async def sweep(self) -> None:
         """Passivate idle sessions, round after round, until cancelled."""
         while True:
             await anyio.sleep(self._runtime.limits.idle_after_s)
-            for ref, actor in list(self._live.items()):
+            for actor in self.actors():
                 if actor.recent:
                     actor.recent = False
                 else:
-                    await self._passivate_safely(ref)
+                    await self._passivate_safely(actor)
 
-    async def _passivate_safely(self, ref: Ref) -> None:
+    async def _passivate_safely(self, actor: SessionActor) -> None:
         try:
-            await self.passivate(ref)
-        except Exception:  # noqa: BLE001 - one session that cannot be let go must not keep the others
-            logger().exception("passivation_failed", ref=ref)
+            await self.passivate(actor.log.ref)
+        except Exception as error:  # noqa: BLE001 - one session that cannot be let go must not keep the others
+            logger().error("passivation_failed", session_id=actor.log.index.header.id, **failure_of(error))
 
     async def drain(self) -> None:
         """Take up nothing any more, answer what was accepted, and let every session go."""
@@ -186,9 +186,9 @@ class Registry:
         while self._live or self._moving:
             for moving in list(self._moving.values()):
                 await moving.wait()
-            for ref, actor in list(self._live.items()):
+            for actor in self.actors():
                 await actor.quiet()
-                await self._passivate_safely(ref)
+                await self._passivate_safely(actor)
         for feed in self._feeds.values():
             feed.close()
         self._runtime.touched.close()
@@ -215,6 +215,11 @@ class Registry:
         """Return how many follow a session."""
         feed = self._feeds.get(ref)
         return feed.subscribers if feed is not None else 0
+
+    @property
+    def subscribers_of_all(self) -> int:
+        """How many follow the sessions of this host, live or not."""
+        return sum(feed.subscribers for feed in self._feeds.values())
 
     def lag(self, ref: Ref) -> int:
         """Return how many events the slowest follower of a session is behind, as far as the feed knows."""

@@ -12,29 +12,23 @@ from ..events.content import raw_json
 from ..events.entries import BranchSummary
 from ..events.stores.base import Cursor
 from ..projections.base import Projection
-from ..projections.building.budget import ContextBudget
-from ..projections.building.builder import ContextBuilder, ContextBuildResult
 from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
-from ..projections.building.summary_cache import StoredSummary
 from ..projections.context import Context, ContextChange
 from ..projections.feed import transient
 from ..projections.labels import LabelChange
 from ..projections.subscriptions import EntrySubscription, ViewSubscription
 from ..projections.tokens import Tokenizer
 from ..projections.tree import Tree, TreeChange
-from .appending import Appending
 from .branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport, summarized_branch
 from .commands import AppendOptions, MoveLeaf
-from .compaction import CompactionReport, compacted
-from .contexts import built_context, summary_for_range
+from .fitting import Fitting
 from .forking import branched, forked
-from .reading import Reading
 
 V = TypeVar("V")
 C = TypeVar("C")
 
 
-class Session(Appending, Reading):
+class Session(Fitting):
     """One session of a host; `SessionHost` makes these."""
 
     __slots__ = ()
@@ -96,117 +90,6 @@ class Session(Appending, Reading):
     async def fork(self, session_id: str | None = None) -> Session:
         """Copy the whole session, all branches included, into a new one whose parent is this one."""
         return await forked(self._core, self, session_id)
-
-    # -- making contexts fit
-
-    async def build_context(
-        self,
-        budget: ContextBudget,
-        builder: ContextBuilder | None = None,
-        *,
-        leaf_id: str | None = None,
-        summarizer: Summarizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
-    ) -> ContextBuildResult:
-        """Build a context that fits a budget, of the path to an entry (the leaf, where none is given).
-
-        Args:
-            budget: How many tokens there are; see `calculate_budget`.
-            builder: What builds it; one with the default strategies where none is given.
-            leaf_id: The end of the path.
-            summarizer: Makes the summary that the builder finds missing, which is kept in the log. Without one, no model
-                is called and nothing is written.
-            options: How the summarizer is asked.
-
-        Raises:
-            ContextOverflow: Not even the minimal context fits.
-            EntryNotFound: The session has no such entry.
-            SummaryRefused: The summary is empty or not shorter than what it stands for; it was not kept.
-        """
-        return await built_context(self, budget, builder, leaf_id=leaf_id, summarizer=summarizer, options=options)
-
-    async def compact(
-        self,
-        summarizer: Summarizer,
-        *,
-        budget: ContextBudget | None = None,
-        keep_tokens: int | None = None,
-        target_tokens: int | None = None,
-        tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
-    ) -> CompactionReport:
-        """Let a summary stand for the older part of the path to the leaf; the originals stay readable.
-
-        Nothing is written when the summarizer fails or the caller is cancelled.
-
-        Args:
-            summarizer: Makes the summary: an async callable that takes a `SummaryRequest` and returns text or messages.
-            budget: What the context is to fit; it also settles how much is kept, where `keep_tokens` does not.
-            keep_tokens: About how much of the path stays as it is.
-            target_tokens: About how long the summary should be.
-            tokenizer: What counts tokens; an estimate by bytes where none is given.
-            options: How the summarizer is asked.
-
-        Returns:
-            What was done; with a `reason`, where there is nothing to compact.
-
-        Raises:
-            SummaryRefused: The summary is empty or not shorter than what it stands for.
-            CompactionLoop: The context is over the budget, and compacting (again) does not help.
-            ContextOverflow: The budget leaves nothing for the conversation, or the least input is too much for the
-                summarizer.
-            LeafMoved: Something was appended meanwhile, or the leaf was moved: compact again.
-        """
-        return await compacted(
-            self,
-            summarizer,
-            budget=budget,
-            keep_tokens=keep_tokens,
-            target_tokens=target_tokens,
-            tokenizer=tokenizer,
-            options=options,
-        )
-
-    async def dry_compact(
-        self,
-        *,
-        budget: ContextBudget | None = None,
-        keep_tokens: int | None = None,
-        target_tokens: int | None = None,
-        tokenizer: Tokenizer | None = None,
-    ) -> CompactionReport:
-        """Tell what `compact` would do: where it would cut, and the tokens before and after. No model is called."""
-        return await compacted(
-            self, None, budget=budget, keep_tokens=keep_tokens, target_tokens=target_tokens, tokenizer=tokenizer
-        )
-
-    async def summary_for_range(
-        self,
-        start_id: str,
-        end_id: str,
-        target_tokens: int,
-        summarizer: Summarizer,
-        *,
-        tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
-    ) -> StoredSummary:
-        """Return the summary of a range of the context's messages, from the log where this summarizer made one before.
-
-        Args:
-            start_id: The entry of the first message.
-            end_id: The entry of the last one.
-            target_tokens: About how long the summary should be.
-            summarizer: Makes it, where there is none.
-            tokenizer: What counts tokens; an estimate by bytes where none is given.
-            options: How the summarizer is asked.
-
-        Raises:
-            EntryNotFound: The context shows no such entry.
-            SummaryRefused: The summary is empty or not shorter than what it stands for; it was not kept.
-        """
-        return await summary_for_range(
-            self, start_id, end_id, target_tokens, summarizer, tokenizer=tokenizer, options=options
-        )
 
     async def summarize_branch(
         self,

@@ -277,7 +277,7 @@ class LogIndex:
         if not entry.aside:
             self.leaf = self.tip = seq
         self._last_id = entry.id
-        if entry.timestamp > self.last_time:
+        if entry.timestamp > self.last_time:  # noqa: PLR1730 - max() costs a call on the hot path
             self.last_time = entry.timestamp
         if not aborted:
             self._note(entry, kind, seq)

@@ -14,7 +14,7 @@ import anyio
 
 from ..events.errors import ProjectionFailed, TreeringError
 from ..events.stores.base import Cursor
-from ..events.telemetry import logger
+from ..events.telemetry import failure_of, logger
 from .changes import Changed
 from .feed import EntryAdded, Feed, FeedEvent, LeafMoved, Reset
 from .source import LogView, Source
@@ -152,7 +152,7 @@ class SharedView(Generic[V, C]):
 
     def _failed(self, error: Exception) -> ProjectionFailed:
         name = self._stepper.name
-        logger().exception("projection_failed", projection=name, session_id=self._session_id)
+        logger().error("projection_failed", projection=name, session_id=self._session_id, **failure_of(error))
         return ProjectionFailed(f"the projection {name!r} raised {type(error).__name__}: mend it and call `rebuild`")
 
     async def _advance(self, feed: Feed) -> None:

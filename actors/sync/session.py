@@ -10,12 +10,18 @@ from ...events.content import ContentLike, ImagePart, TextPart
 from ...events.entries import Entry, Header, Message, Payload, Usage
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
+from ...projections.building.budget import ContextBudget
+from ...projections.building.builder import ContextBuilder, ContextBuildResult
+from ...projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
+from ...projections.building.summary_cache import StoredSummary
 from ...projections.changes import Changed, Snapshot
 from ...projections.context import Context, ContextChange
 from ...projections.labels import LabelChange
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
+from ..branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport
 from ..commands import AppendOptions
+from ..compaction import CompactionReport
 from ..session import Session
 from .bridge import Bridge
 from .subscriptions import SyncEntrySubscription, SyncSubscription
@@ -245,6 +251,92 @@ class SyncSession:
     def fork(self, session_id: str | None = None) -> SyncSession:
         """See `Session.fork`."""
         return SyncSession(self._bridge, self._bridge.wait(lambda: self.twin.fork(session_id)))
+
+    def summarize_branch(
+        self,
+        entry_id: str,
+        summarizer: Summarizer,
+        *,
+        target_tokens: int = BRANCH_SUMMARY_TOKENS,
+        tokenizer: Tokenizer | None = None,
+        options: SummarizerOptions = DEFAULT_OPTIONS,
+    ) -> BranchReport:
+        """See `Session.summarize_branch`; the summarizer runs in the host's event loop."""
+        return self._bridge.wait(
+            lambda: self.twin.summarize_branch(
+                entry_id, summarizer, target_tokens=target_tokens, tokenizer=tokenizer, options=options
+            )
+        )
+
+    # -- making contexts fit
+
+    def build_context(
+        self,
+        budget: ContextBudget,
+        builder: ContextBuilder | None = None,
+        *,
+        leaf_id: str | None = None,
+        summarizer: Summarizer | None = None,
+        options: SummarizerOptions = DEFAULT_OPTIONS,
+    ) -> ContextBuildResult:
+        """See `Session.build_context`; the summarizer runs in the host's event loop."""
+        return self._bridge.wait(
+            lambda: self.twin.build_context(budget, builder, leaf_id=leaf_id, summarizer=summarizer, options=options)
+        )
+
+    def compact(
+        self,
+        summarizer: Summarizer,
+        *,
+        budget: ContextBudget | None = None,
+        keep_tokens: int | None = None,
+        target_tokens: int | None = None,
+        tokenizer: Tokenizer | None = None,
+        options: SummarizerOptions = DEFAULT_OPTIONS,
+    ) -> CompactionReport:
+        """See `Session.compact`; the summarizer runs in the host's event loop."""
+        return self._bridge.wait(
+            lambda: self.twin.compact(
+                summarizer,
+                budget=budget,
+                keep_tokens=keep_tokens,
+                target_tokens=target_tokens,
+                tokenizer=tokenizer,
+                options=options,
+            )
+        )
+
+    def dry_compact(
+        self,
+        *,
+        budget: ContextBudget | None = None,
+        keep_tokens: int | None = None,
+        target_tokens: int | None = None,
+        tokenizer: Tokenizer | None = None,
+    ) -> CompactionReport:
+        """See `Session.dry_compact`."""
+        return self._bridge.wait(
+            lambda: self.twin.dry_compact(
+                budget=budget, keep_tokens=keep_tokens, target_tokens=target_tokens, tokenizer=tokenizer
+            )
+        )
+
+    def summary_for_range(
+        self,
+        start_id: str,
+        end_id: str,
+        target_tokens: int,
+        summarizer: Summarizer,
+        *,
+        tokenizer: Tokenizer | None = None,
+        options: SummarizerOptions = DEFAULT_OPTIONS,
+    ) -> StoredSummary:
+        """See `Session.summary_for_range`; the summarizer runs in the host's event loop."""
+        return self._bridge.wait(
+            lambda: self.twin.summary_for_range(
+                start_id, end_id, target_tokens, summarizer, tokenizer=tokenizer, options=options
+            )
+        )
 
     # -- reading the index
 

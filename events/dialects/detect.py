@@ -18,11 +18,9 @@ from msgspec import Struct
 from ..entries import Header
 from ..errors import NotASession, Where
 from .base import Dialect
-from .camel import read_header
 from .camel_values import RawFields, as_int, as_string, attempt, object_of, well_formed
 from .native import NativeDialect
-from .omp import OmpDialect, TitleSlot, read_slot
-from .pi import PiDialect, PiOldDialect
+from .title_slot import TitleSlot, read_slot
 
 HEADER_MAX = 16 * 1024 * 1024
 """How many bytes may stand before the end of the header line; a file with more of them is no session."""
@@ -93,10 +91,17 @@ def detect(block: bytes, path: str) -> Detected:
 
 
 def _choose(line: bytes, fields: RawFields, slot: TitleSlot | None, where: Where) -> tuple[Header, Dialect]:
-    if slot is not None or not _OMP_KEYS.isdisjoint(fields):
-        return OmpDialect.decode_header(line, where, slot), OmpDialect()
-    if attempt(as_int, fields.get("version")) == _NATIVE_VERSION:
+    """Choose the dialect; those of other programs are loaded with their first file."""
+    by_omp = slot is not None or not _OMP_KEYS.isdisjoint(fields)
+    if not by_omp and attempt(as_int, fields.get("version")) == _NATIVE_VERSION:
         return NativeDialect.decode_header(line, where), NativeDialect()
+    if by_omp:
+        from .omp import OmpDialect
+
+        return OmpDialect.decode_header(line, where, slot), OmpDialect()
+    from .camel import read_header
+    from .pi import PiDialect, PiOldDialect
+
     header = read_header(line, where)
     return header, PiDialect() if header.version == PiDialect.version else PiOldDialect(header)
 

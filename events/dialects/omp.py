@@ -13,12 +13,11 @@ what treering has no type for stays an opaque entry of its own type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-from msgspec import Raw, Struct
-from msgspec.json import Decoder
+from msgspec import Raw
 from msgspec.structs import replace
 
 from ..content import NonEmpty
@@ -37,7 +36,7 @@ from ..errors import DialectCannot, Where
 from .camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
 from .camel_lines import OWN_SESSION_INFO, PI_LINES, Line, ModelChangeLine
 from .camel_messages import UNKNOWN
-from .camel_values import ABSENT, as_string, attempt, encode_json, iso, object_of, read_usage, well_formed, write_usage
+from .camel_values import ABSENT, as_string, attempt, iso, object_of, read_usage, well_formed, write_usage
 from .camel_writers import (
     PI_WRITERS,
     Writer,
@@ -47,44 +46,7 @@ from .camel_writers import (
     write_compaction,
     write_own,
 )
-
-SLOT_SIZE = 256
-"""How many bytes the title's slot takes, its newline included."""
-
-_LONGEST_ESCAPE = 6  # a slot that has fewer bytes to spare may be one whose title was cut
-
-
-class TitleSlot(Struct, kw_only=True, rename="camel"):
-    """The line in front of the header."""
-
-    type: Literal["title"]  # a field and no tag, since a tag may be absent
-    v: int = 1
-    title: str | None = None
-    source: str | None = None
-    updated_at: str | None = None
-    pad: str | None = None
-
-
-_as_slot: Callable[[bytes | Raw], TitleSlot] = Decoder(TitleSlot).decode
-
-
-def read_slot(line: bytes) -> TitleSlot | None:
-    """Decode a title slot of any size, or return None where the line is none."""
-    return attempt(_as_slot, well_formed(line))
-
-
-def write_slot(title: str, updated_at: str) -> bytes:
-    """Write a slot of exactly 256 bytes; a title that does not fit is cut between two characters."""
-
-    def slot(shown: str, pad: str) -> bytes:
-        fields = {"type": "title", "v": 1, "title": shown, "source": "user", "updatedAt": updated_at, "pad": pad}
-        return encode_json(fields) + b"\n"
-
-    title = title[:SLOT_SIZE]
-    while len(slot(title, "")) > SLOT_SIZE:
-        title = title[:-1]
-    return slot(title, " " * (SLOT_SIZE - len(slot(title, ""))))
-
+from .title_slot import TitleSlot, read_slot, write_slot
 
 # -- lines
 
@@ -193,8 +155,7 @@ class OmpDialect(CamelDialect):
         own = attempt(as_string, (object_of(well_formed(line)) or {}).get("title"))
         title = own or header.title
         if slot is not None and slot.title:
-            is_cut = len(slot.pad or "") < _LONGEST_ESCAPE and (title or "").startswith(slot.title)
-            title = title if is_cut else slot.title
+            title = title if slot.is_cut_of(title) else slot.title
         return replace(header, title=title)
 
     def encode_header(self, header: Header) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Generator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -25,6 +26,16 @@ WAYS: dict[Way, dict[str, Any]] = {
     "synced": {"durability": "file"},
     "in memory": {},
 }
+
+ON_ASYNCIO = [
+    pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio"),
+    pytest.param(
+        ("asyncio", {"use_uvloop": True}),
+        id="uvloop",
+        marks=pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop does not run here"),
+    ),
+]
+"""Such a cancellation knows no scopes, and is asyncio's alone."""
 
 
 class Pauses(Generic[T]):
@@ -58,7 +69,9 @@ class Pauses(Generic[T]):
                 raised = error
 
 
-async def cancelled_at_each_pause(call: Callable[[], Coroutine[Any, Any, T]], after: Callable[[], Awaitable[None]]) -> int:
+async def cancelled_at_each_pause(
+    call: Callable[[], Coroutine[Any, Any, T]], after: Callable[[], Awaitable[None]]
+) -> int:
     """Cancel a call before its first pause, at its first, its second ..., until it is over sooner."""
     for nth in range(PAUSES_MAX):
         with anyio.CancelScope() as scope:
@@ -181,9 +194,10 @@ async def test_a_cancelled_move_of_the_leaf_is_made_or_not(tmp_path: Path, way: 
 
 @pytest.mark.feature("X-11")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_task_that_asyncio_cancels_is_no_different(tmp_path: Path, way: Way, anyio_backend_name: str) -> None:
-    if anyio_backend_name != "asyncio":
-        pytest.skip("such a cancellation knows no scopes, and is asyncio's alone")
+@pytest.mark.parametrize("anyio_backend", ON_ASYNCIO)
+async def test_a_task_that_asyncio_cancels_is_no_different(
+    tmp_path: Path, way: Way, anyio_backend: tuple[str, dict[str, Any]]
+) -> None:
     root = None if way == "in memory" else tmp_path
     async with SessionHost(root, limits=Limits(inline_for_s=0), **WAYS[way]) as host:
         whole = Whole(await host.create(), 2)

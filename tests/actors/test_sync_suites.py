@@ -33,6 +33,12 @@ def _threaded() -> ModuleType:
 ThreadedStore: Any = _threaded().ThreadedStore
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """The loop of those who ask; the store lives in the facade's own."""
+    return "asyncio"
+
+
 @pytest.mark.feature("X-34")
 class TestMemoryStoreFromThreads(StoreSuite):
     async def make_store(self) -> Store:

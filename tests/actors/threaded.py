@@ -89,7 +89,7 @@ class ThreadedHost:
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await _elsewhere(partial(self.twin.__exit__, *error))
+        await _elsewhere(partial(self.twin.__exit__, None, None, None))
 
 
 class ThreadedSubscription:
@@ -117,6 +117,9 @@ class ThreadedSubscription:
         except treering.Closed:
             raise StopAsyncIteration from None
 
+    async def aclose(self) -> None:
+        await _elsewhere(self.twin.close)
+
     async def receive_many(self) -> Any:
         return await _elsewhere(self.twin.receive_many, leave=True)  # type: ignore[attr-defined]
 
@@ -125,6 +128,24 @@ for _facade, _original in zip((ThreadedHost, ThreadedSession), _ORIGINALS, stric
     for _name, _value in inspect.getmembers(_original):
         if not _name.startswith("_") and not inspect.ismemberdescriptor(_value) and _name not in {"core", "log"}:
             setattr(_facade, _name, _member(_name, _value))
+
+
+class _Watch:
+    """A watch on logs as a subscription."""
+
+    def __init__(self, changes: AsyncIterator[set[str]]) -> None:
+        self._changes = changes
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        close = getattr(self._changes, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def __anext__(self) -> set[str]:
+        return await anext(self._changes)
 
 
 class ThreadedStore:
@@ -150,10 +171,11 @@ class ThreadedStore:
         found: list[Outcome] = await _elsewhere(partial(self._bridge.wait, partial(self._store.append, appends)))
         return found
 
-    async def watch(self, refs: Sequence[str]) -> AsyncIterator[set[str]]:
-        changes = self._store.watch(refs)
-        while True:
-            yield await _elsewhere(partial(self._bridge.wait, changes.__anext__), leave=True)
+    def watch(self, refs: Sequence[str]) -> ThreadedSubscription:
+        changes = _Watch(self._bridge.read(lambda: self._store.watch(refs)))
+        watch = ThreadedSubscription(SyncSubscription(self._bridge, changes))
+        watch.twin.__enter__()
+        return watch
 
     async def aclose(self) -> None:
         await _elsewhere(partial(self._host.__exit__, None, None, None))

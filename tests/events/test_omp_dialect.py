@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from treering.events.content import image, raw_json, text
 from treering.events.dialects.detect import detect
-from treering.events.dialects.omp import SLOT_SIZE, OmpDialect, read_slot, write_slot
+from treering.events.dialects.omp import OmpDialect
 from treering.events.dialects.pi import PiDialect
+from treering.events.dialects.title_slot import SLOT_SIZE, read_slot, write_slot
 from treering.events.entries import (
     BranchSummary,
     Compaction,

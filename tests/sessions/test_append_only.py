@@ -21,12 +21,20 @@ from treering import (
     text,
     tool_use,
 )
+from treering.projections.building.budget import calculate_budget
+from treering.projections.building.summaries import SummaryRequest
 from treering.projections.labels import Labels
+from treering.projections.tokens import ByteEstimator
 
 NOT_FOR_PROGRAMS = {"core", "log"}
 EXPLICIT = {"delete"}
+BUDGET = calculate_budget(100_000, "", "", ByteEstimator())
 
 Calls = dict[str, Callable[[], Awaitable[object]]]
+
+
+async def summarized(request: SummaryRequest) -> str:
+    return "in short"
 
 
 async def value(found: object) -> object:
@@ -66,8 +74,13 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "append_usage": lambda: session.append_usage("summary", Usage(1)),
         "append_tool_execution": lambda: session.append_tool_execution(call, "read", {}, "text"),
         "append_compaction": lambda: session.append_compaction("so far", answer, 100),
+        "dry_compact": lambda: session.dry_compact(keep_tokens=1),
+        "summary_for_range": lambda: session.summary_for_range(answer, answer, 5, summarized),
+        "compact": lambda: session.compact(summarized, keep_tokens=1),
+        "build_context": lambda: session.build_context(BUDGET),
         "save_turn": lambda: session.save_turn([Message("user", (text("turn"),))], Usage(1)),
         "set_label": lambda: session.set_label(user, "begin"),
+        "summarize_branch": lambda: session.summarize_branch(answer, summarized),
         "branch": lambda: session.branch(user),
         "branch_with_summary": lambda: session.branch_with_summary(user, "left it"),
         "reset_leaf": session.reset_leaf,
@@ -132,7 +145,7 @@ async def test_after_any_call_the_old_bytes_are_the_beginning_of_the_new_ones(
     async with SessionHost(root, dialect=dialect) as host:
         session = await host.create("main", cwd="/work")
         user = await session.append_message("user", "Hello")
-        answer = await session.append_message("assistant", "Hi")
+        answer = await session.append_message("assistant", "It is a long story. " * 20)
         await session.append_message("assistant", tool_use("call_1", "read", {}))
         of_session = calls_of_session(session, user, answer, "call_1")
         of_host = calls_of_host(host, session)
@@ -151,7 +164,15 @@ async def test_after_any_call_the_old_bytes_are_the_beginning_of_the_new_ones(
             before = after
     assert all(files_under(root)[path].startswith(old) for path, old in before.items())
     appends = {name for name in of_session if name.startswith("append")}
-    assert grew == {*appends, "save_turn", "set_label", "branch_with_summary"}
+    assert grew == {
+        *appends,
+        "save_turn",
+        "set_label",
+        "branch_with_summary",
+        "summarize_branch",
+        "compact",
+        "summary_for_range",
+    }
     async with SessionHost(root) as host:
         for row in await host.list_sessions():
             assert row.path is not None

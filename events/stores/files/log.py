@@ -163,7 +163,8 @@ class Log:
             try:
                 self.save_snapshot(self.table.count, None)
             except (OSError, LogReplaced) as error:
-                logger().debug("snapshot_not_saved", ref=self.ref, error=str(error))
+                session_id = self.header.id if self.header is not None else None
+                logger().debug("snapshot_not_saved", session_id=session_id, ref=self.ref, error=str(error))
             self._counted = self.counter
 
     def _look(self, *, changed: bool = False) -> None:

@@ -42,6 +42,8 @@ class Logs:
 
     Attributes:
         owned: The logs that are owned, by ref.
+        unsynced: The logs that were let go while it was in doubt whether their bytes from an offset on are on the disk:
+            their inodes and these offsets, by path.
         closed: Why nothing is served any more.
     """
 
@@ -53,6 +55,7 @@ class Logs:
         self._readers_max = readers_max
         self._read: OrderedDict[Ref, Log] = OrderedDict()
         self.owned: dict[Ref, Log] = {}
+        self.unsynced: dict[str, tuple[int, int]] = {}
         self.closed: str | None = None
 
     def check_open(self) -> None:

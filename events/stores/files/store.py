@@ -181,6 +181,16 @@ class FileStore:
             log.own()
             if log.header is None:
                 log.slow = self._is_slow_folder(os.path.dirname(real))
+            else:
+                self._write_again(log)
+
+    def _write_again(self, log: Log) -> None:
+        """Write again what was let go while a failed flush left it in doubt: reading it proves nothing."""
+        inode, offset = self._logs.unsynced.get(log.path, (-1, 0))
+        if inode in (0, log.inode) and offset < log.size:  # 0 is a log that could not even be made
+            log.unsynced = offset
+            writer.resolve(self._disk, log, sync=self._sync)
+        self._logs.unsynced.pop(log.path, None)
 
     def _is_slow_folder(self, folder: str) -> bool:
         while True:
@@ -207,6 +217,8 @@ class FileStore:
                 self._let_go(log)
 
     def _let_go(self, log: Log) -> None:
+        if log.unsynced >= 0:
+            self._logs.unsynced[log.path] = (log.inode, log.unsynced)
         self._logs.disown(log)
         held, log.held = log.held, None
         if held is not None:
@@ -337,7 +349,8 @@ class FileStore:
             try:
                 log.save_snapshot(head.seq, data)
             except (OSError, LogReplaced) as error:
-                logger().debug("snapshot_not_saved", ref=log.ref, error=str(error))
+                session_id = log.header.id if log.header is not None else None
+                logger().debug("snapshot_not_saved", session_id=session_id, ref=log.ref, error=str(error))
 
     # -- whole logs
 

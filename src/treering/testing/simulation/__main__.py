@@ -18,19 +18,23 @@ def main() -> int:
     parser.add_argument("--durability", choices=durabilities(), help="by default the seed decides")
     parser.add_argument("--trace", action="store_true", help="show what happened")
     asked = parser.parse_args()
+    failed = 0
     for seed in range(asked.seed, asked.seed + asked.count):
         try:
             told = simulate(seed, asked.durability)
         except Broken as broken:
+            if asked.trace:
+                sys.stdout.write("\n".join(broken.trace) + "\n")
             sys.stderr.write(f"seed {seed}: {broken}\n")
-            return 1
+            failed += 1
+            continue
         if asked.trace:
             sys.stdout.write("\n".join(told.trace) + "\n")
         sys.stdout.write(
             f"seed {seed}: {told.acknowledged} entries acknowledged, {told.crashes} crashes, "
             f"{told.checks} checks, all well\n"
         )
-    return 0
+    return min(failed, 1)
 
 
 if __name__ == "__main__":

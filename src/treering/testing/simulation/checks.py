@@ -15,7 +15,13 @@ from ...events.index import LogIndex
 
 
 class Broken(AssertionError):
-    """A promise was broken."""
+    """A promise was broken.
+
+    Attributes:
+        trace: What happened before, line by line, where a simulation found it.
+    """
+
+    trace: Sequence[str] = ()
 
 
 class Replay(Struct):

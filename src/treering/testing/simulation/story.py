@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
-import structlog
 from msgspec import Struct
+from structlog.testing import capture_logs
 
 from ...actors.host import SessionHost
 from .agents import Disturber, Subscriber, Writer
 from .checks import Broken
-from .determinism import run
+from .determinism import durabilities, run
 from .world import PATIENCE_S, World
 
 LIVES = 4
@@ -47,33 +47,34 @@ def simulate(seed: int, durability: Any = None) -> Told:  # noqa: ANN401
     Raises:
         Broken: Something did not hold; the message names the command that plays the seed again.
     """
-    from .determinism import durabilities
-
     chosen = durability or durabilities()[seed % len(durabilities())]
-    again = f"python -m treering.testing.simulation --seed {seed} --durability {chosen}"
+    trace: list[str] = []
     try:
-        with structlog.testing.capture_logs() as logged:
-            world = run(seed, _play, seed, chosen)
-    except BaseExceptionGroup as group:
-        raise Broken(f"{_first(group)!r}\n\nto see it again: {again}") from group
+        with capture_logs() as logged:
+            world = run(seed, _play, seed, chosen, trace)
+        for event in logged:
+            if event["event"] == "actor_failed":
+                raise Broken(f"an actor failed: {event}")
     except Exception as error:
-        raise Broken(f"{error!r}\n\nto see it again: {again}") from error
-    bare = [event for event in logged if event["event"] == "actor_failed"]
-    if bare:
-        raise Broken(f"an actor failed: {bare[0]}\n\nto see it again: {again}")
+        again = f"python -m treering.testing.simulation --seed {seed} --durability {chosen}"
+        broken = Broken(f"{_first(error)!r}\n\nto see it again: {again}")
+        broken.trace = trace
+        raise broken from error
     acknowledged = sum(ledger.acknowledged for ledger in world.ledgers.values())
-    return Told(seed, world.trace, world.memory.files(), acknowledged, world.crashes, world.checks)
+    return Told(seed, trace, world.memory.files(), acknowledged, world.crashes, world.checks)
 
 
 def _first(error: BaseException) -> BaseException:
+    """Return what went wrong first, out of however many groups."""
     while isinstance(error, BaseExceptionGroup):
-        broken = [each for each in error.exceptions if isinstance(each, (Broken, BaseExceptionGroup))]
-        error = (broken or error.exceptions)[0]
+        within: tuple[BaseException, ...] = error.exceptions
+        broken = [each for each in within if isinstance(each, (Broken, BaseExceptionGroup))]
+        error = (broken or within)[0]
     return error
 
 
-async def _play(seed: int, durability: Any) -> World:  # noqa: ANN401
-    world = World(seed, durability)
+async def _play(seed: int, durability: Any, trace: list[str]) -> World:  # noqa: ANN401
+    world = World(seed, durability, trace)
     followers = [Subscriber(world, world.random.choice(world.names)) for _ in range(world.random.randrange(4))]
     for _ in range(LIVES):
 

@@ -46,10 +46,10 @@ class World:
         crashes: How many hosts were killed or lost their power.
     """
 
-    def __init__(self, seed: int, durability: Any) -> None:  # noqa: ANN401
+    def __init__(self, seed: int, durability: Any, trace: list[str]) -> None:  # noqa: ANN401
         self.random = Random(seed)
         self.durability = durability
-        self.trace: list[str] = []
+        self.trace = trace
         self.names = [f"s{number}" for number in range(self.random.randint(1, SESSIONS_MAX))]
         self.ledgers = {name: Ledger(name) for name in self.names}
         self.memory = MemoryDisk()

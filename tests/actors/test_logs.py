@@ -1,0 +1,140 @@
+"""What is logged: events with the session's id, and never what anybody said."""
+
+from __future__ import annotations
+
+import errno
+import io
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from treering import Custom, Entry, Header, LogReplaced, Message, ProjectionFailed, SessionHost, TreeringError, text
+from treering.events.disk import OsDisk
+from treering.events.stores.base import Append
+from treering.events.stores.memory import MemoryStore
+from treering.testing.disks import FaultyDisk
+
+SECRET = "the-secret-that-was-said"
+
+
+class Raises:
+    """A projection that raises with what it was given."""
+
+    name = "raises"
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def initial(self, header: Header) -> list[Entry]:
+        return []
+
+    def apply(self, value: list[Entry], entry: Entry) -> tuple[list[Entry], None]:
+        said = str(entry)
+        if self._where == "apply":
+            raise ValueError(said)
+        return [*value, entry], None
+
+    def dump(self, value: list[Entry]) -> bytes:
+        raise ValueError(str(value))
+
+    def load(self, blob: bytes) -> list[Entry]:
+        raise ValueError(str(blob))
+
+
+class BrokenStore(MemoryStore):
+    """Raises with what it was given."""
+
+    def try_append(self, append: Append) -> Any:
+        return None
+
+    async def append(self, appends: Any) -> Any:
+        said = str(appends)
+        raise ValueError(said)
+
+
+async def live(tmp_path: Path) -> None:
+    """Do all that is known to be logged, with secrets in every place that may hold one."""
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk) as host:
+        session = await host.create("s", cwd="/work")
+        first = await session.append_message("user", SECRET, metadata={"a": SECRET})
+        await session.append_custom_entry("mine", {"a": SECRET})
+        await session.append_compaction(SECRET, first, 10, details=SECRET)
+        await session.append_tool_execution("call", "run", {"a": SECRET}, SECRET, error=SECRET)
+        await session.set_label(first, SECRET)
+        for where in ("apply", "nowhere"):
+            with suppress(ProjectionFailed):
+                await session.rebuild(Raises(where))
+        with suppress(ProjectionFailed):
+            async with session.subscribe(Raises("apply")) as changes:
+                await anext(changes)
+        for number in (errno.EIO, errno.ENOSPC):
+            disk.fail("write", number, path="*.jsonl")
+            with suppress(TreeringError):
+                await session.append_message("user", SECRET)
+        with suppress(TreeringError):
+            await session.append_many([Custom("mine", None), Message("", (text(SECRET),))])
+        await session.passivate()
+        with (tmp_path / "s.jsonl").open("ab") as file:
+            file.write(b'{"damaged": "%s"\n{"torn": "%s' % (SECRET.encode(), SECRET.encode()))
+        await session.refresh()
+        disk.fail("open", errno.EIO, path="*.index*", times=None)
+        await session.append_message("user", SECRET)
+        await session.passivate()
+        disk.heal()
+        await session.refresh()
+        with (tmp_path / "s.jsonl").open("r+b") as file:
+            file.truncate(300)
+        with suppress(LogReplaced):
+            await session.append_message("user", SECRET)
+        await session.append_message("user", SECRET)
+    async with SessionHost(store=BrokenStore()) as host:
+        with suppress(ValueError):
+            await (await host.create()).append_message("user", SECRET)
+
+
+@pytest.mark.feature("X-16")
+async def test_every_event_names_its_session(tmp_path: Path) -> None:
+    with capture_logs() as logs:
+        await live(tmp_path)
+    assert {each["event"] for each in logs} >= {"projection_failed", "line_damaged", "actor_failed"}
+    assert [each for each in logs if not each.get("session_id")] == []
+    assert {each["session_id"] for each in logs if each["event"] != "actor_failed"} == {"s"}
+
+
+@pytest.fixture
+def configured() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.feature("X-16")
+@pytest.mark.parametrize("renderer", ["console", "plain", "json"])
+@pytest.mark.usefixtures("configured")
+async def test_no_level_shows_what_was_said(tmp_path: Path, renderer: str) -> None:
+    written = io.StringIO()
+    before: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level]
+    renderers: dict[str, list[Any]] = {
+        "console": [structlog.dev.set_exc_info, structlog.dev.ConsoleRenderer()],  # as it is where nobody configures it
+        "plain": [
+            structlog.dev.set_exc_info,
+            structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+        ],
+        "json": [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=repr)],
+    }
+    structlog.configure(
+        processors=[*before, *renderers[renderer]],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
+        logger_factory=structlog.PrintLoggerFactory(written),
+    )
+    await live(tmp_path)
+    shown = written.getvalue()
+    assert "projection_failed" in shown
+    assert "line_damaged" in shown
+    assert SECRET not in shown

@@ -1,0 +1,132 @@
+"""Clock, ids, disk and offload are given to the host: whoever holds them holds every byte that is written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeVar
+from uuid import UUID
+
+import anyio
+import pytest
+from typing_extensions import TypeVarTuple, Unpack
+
+from treering import Limits, Message, SessionHost, Usage, message, text, tool_use
+from treering.events.disk import Disk, OsDisk
+from treering.testing.disks import MemoryDisk, RecordingDisk
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+Name: TypeAlias = Literal["native", "pi", "omp"]
+LOOPS: dict[str, dict[str, Any]] = {
+    "asyncio": {"backend": "asyncio"},
+    "uvloop": {"backend": "asyncio", "backend_options": {"use_uvloop": True}},
+    "trio": {"backend": "trio"},
+}
+
+
+class Seams:
+    """A clock that ticks with each look, ids that count, and an offload that notes what it was given."""
+
+    def __init__(self, *, start: int = 0) -> None:
+        self._ids: Iterator[int] = count(start)
+        self._time = datetime(2026, 1, 1, tzinfo=UTC)
+        self.offloaded = 0
+
+    def clock(self) -> datetime:
+        self._time += timedelta(milliseconds=7)
+        return self._time
+
+    def new_id(self) -> str:
+        number = next(self._ids)
+        return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128, version=4))
+
+    async def offload(self, fn: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+        self.offloaded += 1
+        return fn(*args)
+
+
+async def program(root: str, disk: Disk, seams: Seams, dialect: Name, durability: Literal["os", "file"]) -> None:
+    """Use all that writes something."""
+    async with SessionHost(
+        root,
+        dialect=dialect,
+        durability=durability,
+        disk=disk,
+        clock=seams.clock,
+        new_id=seams.new_id,
+        offload=seams.offload,
+        writes="inline",
+        limits=Limits(snapshot_after_lines=4),
+    ) as host:
+        session = await host.create(cwd="/work", key="chat:1")
+        first = await session.append_message("user", "héllo", metadata={"a": [1, None]})
+        turn = [
+            Message("assistant", (text("well"), tool_use("c1", "read", {"path": "a"})), usage=Usage(1, 2)),
+            message("user", "x"),
+        ]
+        await session.save_turn(turn, Usage(3), command_id="turn-1")
+        await session.append_tool_execution("c1", "read", {"path": "a"}, "done", duration_ms=1.5)
+        await session.set_label(first, "start")
+        await session.passivate()
+        await session.branch(first)
+        await session.passivate()
+        await session.append_model_change("p", "m")
+        await session.branch_with_summary(first, "left", details={"files": []})
+        last = await session.append_message("user", "on")
+        await session.append_compaction("short", last, 1000)
+        await session.append_session_info("name")
+        if dialect == "native":
+            await session.append_custom_entry("note", {"n": 1}, below=first, aside=True)
+        await (await session.fork()).append_message("user", "in the fork")
+        await session.create_branched_session(last)
+        other = await host.create("other")
+        await other.append_message("user", "one")
+        await other.reset_leaf()
+
+
+def on(loop: str, run: Callable[..., Any], *args: object) -> None:
+    anyio.run(partial(run, *args), **LOOPS[loop])
+
+
+@pytest.mark.feature("X-35")
+@pytest.mark.parametrize("durability", ["os", "file"])
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+def test_the_same_seams_write_the_same_bytes_on_every_loop(dialect: Name, durability: Literal["os", "file"]) -> None:
+    pytest.importorskip("uvloop")
+    written: list[dict[str, bytes]] = []
+    done: list[list[object]] = []
+    threads = threading.active_count()
+    for loop in [*LOOPS, *LOOPS]:
+        disk, seams = RecordingDisk(MemoryDisk()), Seams()
+        on(loop, program, "/sessions", disk, seams, dialect, durability)
+        written.append(disk.memory.files())
+        done.append(list(disk.operations))
+        assert seams.offloaded > 0
+        assert threading.active_count() == threads  # all blocking work went through the offload
+    assert sum(path.endswith(".jsonl") for path in written[0]) == 4
+    assert all(files == written[0] for files in written)
+    assert all(operations == done[0] for operations in done)
+
+
+@pytest.mark.feature("X-35")
+def test_the_bytes_come_from_the_seams(tmp_path: Path) -> None:
+    contents: list[dict[str, bytes]] = []
+    for name, start in (("one", 0), ("two", 0), ("three", 1000)):
+        root = tmp_path / name
+        on("asyncio", program, str(root), OsDisk(), Seams(start=start), "native", "os")
+        contents.append({log.name: log.read_bytes().replace(str(root).encode(), b"") for log in root.glob("*.jsonl")})
+    one, two, three = contents
+    assert one == two
+    assert one.keys() != three.keys()
+    memory = MemoryDisk()
+    on("trio", program, "/sessions", memory, Seams(), "native", "os")
+    in_memory = {
+        path.removeprefix("/sessions/"): data.replace(b"/sessions", b"") for path, data in memory.files().items()
+    }
+    assert one.items() <= in_memory.items()

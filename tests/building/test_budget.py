@@ -1,0 +1,37 @@
+"""The budget: what is left of a window for the conversation."""
+
+from __future__ import annotations
+
+import pytest
+
+from treering.projections.building.budget import ContextBudget, calculate_budget
+from treering.projections.tokens import Tokenizer
+
+
+@pytest.mark.feature("N-59", "N-60", "N-61", "N-62", "N-64")
+@pytest.mark.parametrize(
+    ("window", "system", "tools", "expected"),
+    [
+        (8192, "", "", ContextBudget(8192, 0, 0, 2048, 6144)),
+        (8192, "one two three", "four five", ContextBudget(8192, 3, 2, 2048, 6139)),
+        (4095, "", "", ContextBudget(4095, 0, 0, 1023, 3072)),
+        (100, "word " * 75, "", ContextBudget(100, 75, 0, 25, 0)),
+        (100, "word " * 500, "word", ContextBudget(100, 500, 1, 25, 0)),
+        (0, "", "", ContextBudget(0, 0, 0, 0, 0)),
+    ],
+)
+def test_a_window_is_divided(words: Tokenizer, window: int, system: str, tools: str, expected: ContextBudget) -> None:
+    assert calculate_budget(window, system, tools, words) == expected
+
+
+def test_the_reserve_can_be_given(words: Tokenizer) -> None:
+    assert calculate_budget(1000, "", "", words, reserve_for_response=100).available_tokens == 900
+
+
+def test_what_is_used_is_filled_in(words: Tokenizer) -> None:
+    budget = calculate_budget(400, "", "", words)
+    assert (budget.current_conversation_tokens, budget.utilization_percent) == (0, 0.0)
+    assert budget.used(150).current_conversation_tokens == 150
+    assert budget.used(150).utilization_percent == 50.0
+    full = calculate_budget(0, "", "", words)
+    assert (full.used(0).utilization_percent, full.used(1).utilization_percent) == (0.0, 100.0)

@@ -1,0 +1,117 @@
+"""Counting: messages by an estimate or a tokenizer of one's own, and what the provider said as the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from treering import (
+    BashExecution,
+    CompactionEntry,
+    Context,
+    Entry,
+    Message,
+    MessageEntry,
+    Usage,
+    image,
+    message,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.events.entries import Compaction
+from treering.projections.building.measured import UsedTokens, used_tokens
+from treering.projections.tokens import (
+    IMAGE_TOKENS,
+    MESSAGE_TOKENS,
+    ByteEstimator,
+    Tokenizer,
+    count_messages,
+    message_tokens,
+)
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.feature("N-76")
+def test_calls_arguments_and_images_count_and_base64_does_not(words: Tokenizer) -> None:
+    frame = MESSAGE_TOKENS
+    assert message_tokens(message("user", "one two"), words) == frame + 2
+    assert message_tokens(message("assistant", tool_use("c", "read", {"path": "a b c"})), words) == frame + 1 + 3
+    assert message_tokens(message("tool", tool_result("c", "four words are here")), words) == frame + 4
+    small, large = image("QUJD", "image/png"), image("QUJD" * 100_000, "image/png")
+    assert message_tokens(message("user", small), words) == message_tokens(message("user", large), words)
+    assert message_tokens(message("user", [small, large])) == frame + 2 * IMAGE_TOKENS
+    assert message_tokens(message("tool", tool_result("c", [text("one"), small])), words) == frame + 1 + IMAGE_TOKENS
+
+
+def test_messages_count_as_a_provider_is_told_them(words: Tokenizer) -> None:
+    summary = Message("compactionSummary", (text("so far"),))
+    assert message_tokens(summary, words) > MESSAGE_TOKENS + 2
+    hidden = Message("bashExecution", bash=BashExecution("ls", "a b c", exclude_from_context=True))
+    assert message_tokens(hidden, words) == 0
+    assert count_messages([], words) == 0
+
+
+@pytest.mark.feature("N-75")
+def test_the_tokenizer_can_be_replaced_and_the_default_says_that_it_estimates() -> None:
+    class Framing:
+        def count(self, text: str) -> int:
+            return 1
+
+        def count_messages(self, messages: Sequence[Message]) -> int:
+            return 3 + 10 * len(messages)
+
+    class Text:
+        def count(self, text: str) -> int:
+            return 7
+
+    said = [message("user", "a"), message("assistant", "b")]
+    assert count_messages(said, Framing()) == 23
+    assert count_messages(said, Text()) == 2 * (MESSAGE_TOKENS + 7)
+    assert count_messages(said) == count_messages(said, ByteEstimator()) == 2 * (MESSAGE_TOKENS + 1)
+    assert "estimate" in (ByteEstimator.__doc__ or "").lower()
+
+
+def path(*messages: Message | Compaction) -> list[Entry]:
+    made: list[Entry] = []
+    for place, each in enumerate(messages):
+        if isinstance(each, Compaction):
+            made.append(CompactionEntry(id=f"e{place}", parent_id=None, timestamp=START, compaction=each))
+        else:
+            made.append(MessageEntry(id=f"e{place}", parent_id=None, timestamp=START, message=each))
+    return made
+
+
+def answer(tokens: int, stop_reason: str = "stop") -> Message:
+    return message("assistant", "ok", usage=Usage(input_tokens=tokens), stop_reason=stop_reason)
+
+
+def test_what_the_provider_counted_is_the_truth_about_what_it_was_sent(
+    words: Tokenizer, context_of: Callable[..., Context]
+) -> None:
+    asked = message("user", "one two three")
+    said = [asked, answer(500), asked, answer(900), asked]
+    assert used_tokens(path(*said), context_of(*said), words) == UsedTokens(900, MESSAGE_TOKENS + 3)
+    broken = [asked, answer(500), asked, answer(900, "aborted")]
+    assert used_tokens(path(*broken), context_of(*broken), words).measured == 500
+    assert UsedTokens(900, 7).total == 907
+
+
+def test_what_it_counted_before_a_compaction_is_void(words: Tokenizer, context_of: Callable[..., Context]) -> None:
+    asked = message("user", "one two three")
+    context = context_of(Message("compactionSummary", (text("so far"),)), asked)
+    entries = path(asked, answer(90_000), Compaction("so far", None, 90_000), asked)
+    used = used_tokens(entries, context, words, overhead=50)
+    assert used == UsedTokens(0, 50 + count_messages([each.message for each in context.messages], words))
+
+
+def test_the_parts_of_a_usage_add_up_where_there_is_no_total(
+    words: Tokenizer, context_of: Callable[..., Context]
+) -> None:
+    told = message("assistant", "ok", usage=Usage(1, 20, 300, 4000))
+    assert used_tokens(path(told), context_of(told), words).total == 4321
+    told = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=321))
+    assert used_tokens(path(told), context_of(told), words).total == 321

@@ -1,0 +1,105 @@
+"""Clearing old results: in steps, so that what was sent stays the beginning of what is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from treering import Context, Message, ToolResultPart, message, tool_result, tool_use
+from treering.projections.building.budget import ContextBudget
+from treering.projections.building.builder import ContextBuilder
+from treering.projections.building.masking import MaskedTools
+from treering.projections.building.pairing import pairing_fault
+from treering.projections.building.source import ContextSource
+from treering.projections.tokens import ByteEstimator, count_messages
+
+BODY = "result " * 100
+
+
+def turn(number: int, tool: str = "read_file", calls: int = 1) -> list[Message]:
+    ids = [f"c{number}.{each}" for each in range(calls)]
+    return [
+        message("user", f"question {number}"),
+        message("assistant", [tool_use(each, tool, {"path": each}) for each in ids]),
+        *(message("tool", tool_result(each, BODY)) for each in ids),
+        message("assistant", f"answer {number}"),
+    ]
+
+
+def turns(count: int) -> list[Message]:
+    return [each for number in range(count) for each in turn(number)]
+
+
+def cleared(messages: tuple[object, ...]) -> list[int]:
+    return [
+        place
+        for place, each in enumerate(messages)
+        for part in getattr(each, "content", ())
+        if isinstance(part, ToolResultPart) and part.tool_result.text.startswith("[Old result")
+    ]
+
+
+def test_all_results_but_the_last_few_are_cleared_at_once(source_of: Callable[..., ContextSource]) -> None:
+    source = source_of(*turns(10))
+    result = MaskedTools(keep_last=3).build(source, 1500, ByteEstimator())
+    assert count_messages([each.message for each in result.messages], ByteEstimator()) <= 1500
+    assert cleared(result.messages) == [2, 6, 10, 14, 18]
+    assert result.masked_count == 5
+    assert result.included_count == 40
+    assert pairing_fault(result.messages) is None
+    assert result.messages[2].content == (
+        tool_result("c0.0", f"[Old result of read_file cleared: {len(BODY)} characters]"),
+    )
+
+
+def test_protected_tools_and_small_results_stay(source_of: Callable[..., ContextSource]) -> None:
+    small = [message("assistant", tool_use("s", "ls")), message("tool", tool_result("s", "a"))]
+    source = source_of(*turn(0, "skill"), *small, *turn(1), *turn(2), *turn(3))
+    result = MaskedTools(keep_last=1, protected=["skill"], min_gain=0).build(source, 300, ByteEstimator())
+    assert cleared(result.messages) == [8, 12]
+
+
+def test_clearing_too_little_is_not_worth_a_broken_cache(source_of: Callable[..., ContextSource]) -> None:
+    source = source_of(*turn(0), message("user", "long " * 2000), *turn(1), *turn(2), *turn(3))
+    assert cleared(MaskedTools(keep_last=1).build(source, 2400, ByteEstimator()).messages) != []
+    assert cleared(MaskedTools(keep_last=1, min_gain=0.9).build(source, 2400, ByteEstimator()).messages) == []
+
+
+@pytest.mark.feature("U-9")
+def test_a_batch_of_parallel_calls_is_kept_or_cleared_whole(source_of: Callable[..., ContextSource]) -> None:
+    source = source_of(*turn(0, calls=3), *turn(1, calls=3), message("user", "go on"))
+    result = MaskedTools(keep_last=1, min_gain=0).build(source, 1000, ByteEstimator())
+    assert cleared(result.messages) == [2, 3, 4]
+    everything = MaskedTools(keep_last=0, min_gain=0).build(source, 600, ByteEstimator())
+    assert set(cleared(everything.messages)) >= {2, 3, 4}
+
+
+@pytest.mark.feature("U-13")
+def test_what_was_sent_stays_the_beginning_of_what_is_sent_between_two_steps(
+    context_of: Callable[..., Context], budget: Callable[[int], ContextBudget]
+) -> None:
+    builder = ContextBuilder(strategies=[MaskedTools(min_gain=0.2)])
+    said = turns(40)
+    before: list[bytes] = []
+    steps = requests = 0
+    masked = 0
+    for end in range(1, len(said) + 1):
+        if said[end - 1].role == "assistant":
+            continue
+        result = builder.build(context_of(*said[:end]), budget(3000))
+        assert result.tokens_used <= 3000
+        sent = [msgspec.json.encode(each) for each in result.messages]
+        requests += 1
+        whole = count_messages(said[:end]) <= 3000
+        assert result.strategy == ("full-history" if whole else "masked-tools")
+        if sent[: len(before)] != before:
+            steps += 1
+            assert not whole
+            assert result.masked_message_count > masked
+        else:
+            assert result.masked_message_count == masked
+        before, masked = sent, result.masked_message_count
+    assert requests == 80
+    assert 0 < steps <= 5

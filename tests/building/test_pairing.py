@@ -1,0 +1,92 @@
+"""Calls and results in what is sent: whatever a log holds, each has the other, in the place where providers want it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from treering import BashExecution, Context, ContextMessage, Message, image, message, text, tool_result, tool_use
+from treering.projections.building.pairing import NO_RESULT, next_start, paired, pairing_fault, safe_start
+
+USER = message("user", "go on")
+ANSWER = message("assistant", "done")
+
+
+def calls(*ids: str) -> Message:
+    return message("assistant", [text("let me see"), *(tool_use(each, "read") for each in ids)])
+
+
+def results(*ids: str, role: str = "tool") -> Message:
+    return message(role, [tool_result(each, "here") for each in ids])
+
+
+def shape(messages: tuple[ContextMessage, ...]) -> list[str]:
+    return [each.entry_id or f"made:{each.role}" for each in messages]
+
+
+def test_what_is_whole_stays_the_same_object(context_of: Callable[..., Context]) -> None:
+    context = context_of(USER, calls("a", "b"), results("a"), results("b"), ANSWER, USER)
+    made = paired(context.messages)
+    assert all(one is other for one, other in zip(made, context.messages, strict=True))
+    assert pairing_fault(made) is None
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        ((USER, results("x"), ANSWER), ["e0", "e2"]),
+        ((USER, calls("a"), USER), ["e0", "e1", "made:tool", "e2"]),
+        ((USER, calls("a", "b"), results("b"), ANSWER), ["e0", "e1", "e2", "made:tool", "e3"]),
+        ((USER, calls("a"), results("a"), results("a")), ["e0", "e1", "e2"]),
+        ((USER, calls("a"), USER, results("a"), ANSWER), ["e0", "e1", "e3", "e2", "e4"]),
+        ((USER, calls("a"), ANSWER, USER, results("a")), ["e0", "e1", "e2", "e4", "e3"]),
+        ((USER, calls("a"), USER, ANSWER, results("a")), ["e0", "e1", "made:tool", "e2", "e3"]),
+        ((USER, calls("a"), calls("a"), results("a")), ["e0", "e1", "e2", "e3"]),
+        ((USER, calls("a"), results("a", role="user")), ["e0", "e1", "e2"]),
+        ((USER, Message("assistant"), USER), ["e0", "e2"]),
+        ((USER, message("user", tool_use("a", "read")), ANSWER), ["e0", "e2"]),
+        ((USER, message("assistant", [text("x"), tool_result("a", "y")])), ["e0", "e1"]),
+        ((message("tool", "no result"), USER), ["e1"]),
+        ((Message("bashExecution", bash=BashExecution("ls", exclude_from_context=True)), USER), ["e1"]),
+        ((Message("somebody else's", (text("x"),)), USER), ["e1"]),
+    ],
+)
+def test_what_is_broken_is_mended(
+    context_of: Callable[..., Context], messages: tuple[Message, ...], expected: list[str]
+) -> None:
+    made = paired(context_of(*messages).messages)
+    assert shape(made) == expected
+    assert pairing_fault(made) is None
+    assert paired(made) == made
+
+
+def test_an_unanswered_call_is_closed_by_an_error(context_of: Callable[..., Context]) -> None:
+    made = paired(context_of(USER, calls("a")).messages)
+    assert made[-1].message == Message("tool", (tool_result("a", NO_RESULT, is_error=True),), tool_name="read")
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ((calls("a"),), "call 'a' has no result"),
+        ((calls("a"), USER, ANSWER, results("a")), "call 'a' has no result"),
+        ((results("a"),), "no call before it"),
+        ((calls("a", "a"), results("a")), "made twice"),
+        ((message("assistant", tool_result("a", "x")),), "no call before it"),
+    ],
+)
+def test_faults_are_named(context_of: Callable[..., Context], messages: tuple[Message, ...], fault: str) -> None:
+    assert fault in (pairing_fault(context_of(*messages).messages) or "")
+
+
+def test_a_batch_of_parallel_calls_is_one_unit(context_of: Callable[..., Context]) -> None:
+    messages = paired(
+        context_of(
+            USER, calls("a", "b"), results("a"), results("b"), ANSWER, message("user", image("", "image/png"))
+        ).messages
+    )
+    assert [safe_start(messages, place) for place in range(7)] == [0, 1, 1, 1, 4, 5, 6]
+    assert [next_start(messages, place) for place in range(6)] == [1, 4, 4, 4, 5, 6]
+    run = paired(context_of(USER, calls("a"), calls("b"), results("a", "b"), ANSWER).messages)
+    assert [safe_start(run, place) for place in range(5)] == [0, 1, 1, 1, 4]
