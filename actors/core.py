@@ -22,7 +22,7 @@ from ..projections.feed import Feed, Transient
 from ..projections.source import Source
 from ..projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
 from ..projections.views import SharedView, Stepper
-from .folds import Folds, checked_name
+from .folds import Folds, kind_of
 from .follower import Follower
 from .naming import checked_id, new_ref
 from .open_log import OpenLog
@@ -165,7 +165,8 @@ class HostCore:
         """
         stepper: Stepper[Any, Any]
         if not isinstance(view, str):
-            if checked_name(view) in _RESERVED:
+            kind_of(view)
+            if view.name in _RESERVED:
                 raise InvalidInput(
                     f"{view.name!r} is the name of a view of treering's own: name the projection otherwise"
                 )

@@ -5,21 +5,19 @@ User code runs here and nowhere near a write: a projection that raises is marked
 
 from __future__ import annotations
 
-import re
 from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from ..events.errors import InvalidInput, ProjectionFailed
-from ..events.stores.base import Cursor, Lease, Ref
+from ..events.errors import ProjectionFailed
+from ..events.stores.base import BlobKind, Cursor, Lease, Ref
+from ..events.stores.blobs import VIEW, check_kind
 from ..events.telemetry import failure_of, logger
 from ..projections.base import Projection
 from ..projections.source import LogView
 from .runtime import Runtime
 
 V = TypeVar("V")
-
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class _Held(Struct):
@@ -55,7 +53,7 @@ class Folds:
             InvalidInput: Its name cannot be part of the name of a file.
             ProjectionFailed: It raised, now or earlier.
         """
-        key = (ref, checked_name(projection))
+        kind, key = kind_of(projection), (ref, projection.name)
         if anew:
             self._failed.pop(key, None)
             self._held.pop(key, None)
@@ -64,7 +62,7 @@ class Folds:
         held = self._held.get(key)
         try:
             if held is None or held.cursor.generation != log.cursor.generation:
-                held = await self._begin(ref, log, projection, anew=anew)
+                held = await self._begin(ref, None if anew else kind, log, projection)
             await self._go_on(log, projection, held)
         except _Raised as raised:
             error = raised.error
@@ -77,15 +75,14 @@ class Folds:
         self._held[key] = held
         return held.value, held.cursor.seq
 
-    async def _begin(self, ref: Ref, log: LogView, projection: Projection[Any, Any], *, anew: bool) -> _Held:
+    async def _begin(self, ref: Ref, kind: BlobKind | None, log: LogView, projection: Projection[Any, Any]) -> _Held:
+        """Begin with the checkpoint, if one may be used and is there, or else from nothing."""
         generation = log.cursor.generation
-        if not anew:
-            blob = await self._runtime.store.load(ref, _kind(projection))
+        if kind is not None:
+            blob = await self._runtime.store.load(ref, kind)
             if blob is not None and blob.head.generation == generation and blob.head.seq <= log.index.head:
                 try:
-                    return _Held(
-                        projection, log.index.header.id, blob.head, projection.load(blob.data), blob.head.seq
-                    )
+                    return _Held(projection, log.index.header.id, blob.head, projection.load(blob.data), blob.head.seq)
                 except Exception as error:  # noqa: BLE001  # whatever a program's own code raises, the checkpoint is no use
                     session_id = log.index.header.id
                     logger().warning(
@@ -120,7 +117,7 @@ class Folds:
                 continue
             try:
                 data = held.projection.dump(held.value)
-                await self._runtime.store.save(lease, _kind(held.projection), held.cursor, data)
+                await self._runtime.store.save(lease, kind_of(held.projection), held.cursor, data)
             except Exception as error:  # noqa: BLE001  # a checkpoint is derived: nobody else is to notice
                 session_id = held.session_id
                 logger().error("checkpoint_not_saved", projection=key[1], session_id=session_id, **failure_of(error))
@@ -134,17 +131,10 @@ class _Raised(Exception):
         self.error = error
 
 
-def checked_name(projection: Projection[Any, Any]) -> str:
-    """Return a projection's name, which is to be part of the name of a file.
+def kind_of(projection: Projection[Any, Any]) -> BlobKind:
+    """Return the name under which a projection's checkpoint is kept beside the log.
 
     Raises:
-        InvalidInput: It cannot be.
+        InvalidInput: The projection's name cannot be part of a file's.
     """
-    if not _NAME.fullmatch(projection.name):
-        raise InvalidInput(f"{projection.name!r} names no projection: take 1 to 64 letters, digits, '-' and '_'")
-    return projection.name
-
-
-def _kind(projection: Projection[Any, Any]) -> str:
-    """Return the name under which a projection's checkpoint is kept beside the log."""
-    return f"view-{projection.name}"
+    return check_kind(VIEW + projection.name)

@@ -47,7 +47,7 @@ class OpenLog:
         self._runtime = runtime
         self._number = next(_numbers)
         self.ref = ref
-        self.index = LogIndex(header)
+        self.index = LogIndex(header, model_changes_win=dialect.model_changes_win)
         self.dialect = dialect
         self.generation = generation
         self.feed: Feed | None = None
@@ -108,7 +108,7 @@ class OpenLog:
         """Take the index from a snapshot, where it is one of this log."""
         if blob.head.generation != self.generation:
             return
-        index = LogIndex.restore(blob.data, self.index.header)
+        index = LogIndex.restore(blob.data, self.index.header, model_changes_win=self.dialect.model_changes_win)
         if index is not None and index.head == blob.head.seq:
             self.index = index
             self.snapshot_at = index.head

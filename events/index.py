@@ -75,6 +75,7 @@ class LogIndex:
 
     Attributes:
         header: The log's header.
+        model_changes_win: A change of the model holds although an assistant's message names another.
         ids: The ids by ordinal, and the ordinals by id.
         leaf: The ordinal of the entry that the next append becomes a child of; 0 in an empty session.
         tip: The ordinal of the last entry that was not appended aside: the leaf, unless it was moved since.
@@ -106,14 +107,16 @@ class LogIndex:
         "leaf",
         "levels",
         "message_counts",
+        "model_changes_win",
         "models",
         "parents",
         "tip",
         "type_names",
     )
 
-    def __init__(self, header: Header) -> None:
+    def __init__(self, header: Header, *, model_changes_win: bool = False) -> None:
         self.header = header
+        self.model_changes_win = model_changes_win
         self.ids = Ids()
         self.parents = array("i", [ROOT])
         self.depths = array("I", [0])
@@ -269,7 +272,7 @@ class LogIndex:
         self.depths.append(self.depths[above] + 1 if above else 0)
         self.kinds.append(kind)
         self.boundaries.append(seq if kind in _BOUNDARIES else self.boundaries[above])
-        self.models.append(seq if not aborted and names_model(entry) else self.models[above])
+        self.models.append(seq if not aborted and self._names_model(entry, kind, above) else self.models[above])
         self.levels.append(seq if kind == Kind.THINKING_LEVEL else self.levels[above])
         self.edits.append(seq if kind == Kind.CONTEXT_EDIT else self.edits[above])
         if self._unresolved:
@@ -281,6 +284,12 @@ class LogIndex:
             self.last_time = entry.timestamp
         if not aborted:
             self._note(entry, kind, seq)
+
+    def _names_model(self, entry: Entry, kind: int, above: int) -> bool:
+        if not names_model(entry):
+            return False
+        changed = self.model_changes_win and self.kinds[self.models[above]] == Kind.MODEL_CHANGE
+        return kind == Kind.MODEL_CHANGE or not changed
 
     def _add_nameless(self, entry: Entry | None) -> None:
         """Take in a line that nothing can refer to: it keeps its ordinal and is skipped."""
@@ -378,18 +387,18 @@ class LogIndex:
         )
 
     @classmethod
-    def restore(cls, blob: bytes, header: Header) -> LogIndex | None:
+    def restore(cls, blob: bytes, header: Header, *, model_changes_win: bool = False) -> LogIndex | None:
         """Make an index of what `dump` returned, or None where it is of another version or session, or no dump."""
         try:
-            return cls._restored(msgspec.msgpack.decode(blob, type=_Dump), header)
+            dump = msgspec.msgpack.decode(blob, type=_Dump)
+            return cls._restored(dump, cls(header, model_changes_win=model_changes_win))
         except (ValueError, IndexError, OverflowError):
             return None
 
     @classmethod
-    def _restored(cls, dump: _Dump, header: Header) -> LogIndex | None:
-        if dump.version != _SNAPSHOT_VERSION or dump.session_id != header.id:
+    def _restored(cls, dump: _Dump, index: LogIndex) -> LogIndex | None:
+        if dump.version != _SNAPSHOT_VERSION or dump.session_id != index.header.id:
             return None
-        index = cls(header)
         columns = index._columns()
         if len(dump.columns) != len(columns) or len(dump.counts) != len(index.message_counts) + 1:
             return None

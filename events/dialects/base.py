@@ -21,6 +21,7 @@ class Dialect(Protocol):
         shared: Other programs append to such files without asking anyone, so a fragment at the tail may be the
             beginning of their line: it is isolated by a newline and never cut.
         can_append_aside: A line can say that its entry does not become the leaf.
+        model_changes_win: A change of the model holds although a later assistant's message names another.
         old: The file was written in an older version, which is read as it is and migrated before it is written.
     """
 
@@ -32,6 +33,8 @@ class Dialect(Protocol):
     def shared(self) -> bool: ...
     @property
     def can_append_aside(self) -> bool: ...
+    @property
+    def model_changes_win(self) -> bool: ...
     @property
     def old(self) -> bool: ...
 

@@ -106,6 +106,7 @@ class CamelDialect:
     version = VERSION
     shared = True
     can_append_aside = False
+    model_changes_win = False
     old = False
     types: ClassVar[frozenset[str]]
     writers: ClassVar[Mapping[str, Writer]]

@@ -64,6 +64,7 @@ class NativeDialect:
     version = NATIVE_VERSION
     shared = False
     can_append_aside = True
+    model_changes_win = False
     old = False
 
     @staticmethod

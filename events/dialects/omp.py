@@ -137,6 +137,7 @@ class OmpDialect(CamelDialect):
     """Reads and writes oh-my-pi's version 3."""
 
     name = "omp"
+    model_changes_win = True
     types = types_of(OMP_LINES)
     writers: ClassVar[Mapping[str, Writer]] = {
         **PI_WRITERS,

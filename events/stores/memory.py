@@ -27,6 +27,7 @@ from ..errors import (
     SessionNotFound,
 )
 from .base import Append, Blob, BlobKind, Committed, Cursor, Fenced, Lease, LogInfo, Opening, Outcome, Page, Ref
+from .blobs import check_kind
 from .lines import check_lines
 
 PAGE = 1024 * 1024
@@ -266,6 +267,7 @@ class MemoryStore:
     async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
         """Return what was kept beside a log; see `Store.load`."""
         self._check_open()
+        check_kind(kind)
         log = self._shelf.logs.get(ref)
         blob = None if log is None else log.beside.get(kind)
         if log is None or blob is None or (kind == "leaf" and blob.head != log.head):
@@ -278,6 +280,7 @@ class MemoryStore:
         Raises:
             Conflict: The lease is over, or the log has no such head.
         """
+        check_kind(kind)
         log = self._must_hold(lease)
         if head.generation != log.generation or head.seq > len(log.lines):
             raise Conflict(f"{lease.ref} has no head {head.seq}: read it again")

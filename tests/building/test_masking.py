@@ -67,7 +67,6 @@ def test_clearing_too_little_is_not_worth_a_broken_cache(source_of: Callable[...
     assert cleared(MaskedTools(keep_last=1, min_gain=0.9).build(source, 2400, ByteEstimator()).messages) == []
 
 
-@pytest.mark.feature("U-9")
 def test_a_batch_of_parallel_calls_is_kept_or_cleared_whole(source_of: Callable[..., ContextSource]) -> None:
     source = source_of(*turn(0, calls=3), *turn(1, calls=3), message("user", "go on"))
     result = MaskedTools(keep_last=1, min_gain=0).build(source, 1000, ByteEstimator())

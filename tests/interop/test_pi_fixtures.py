@@ -167,14 +167,14 @@ async def check_omp(path: Path, *, entries: int, title: str, messages: list[tupl
 @pytest.mark.feature("O-33", "O-34")
 async def test_a_real_file_of_oh_my_pi_shows_what_it_shows(shared_fixtures: Path, tmp_path: Path) -> None:
     path = copied(shared_fixtures / "pi" / REAL_OMP, tmp_path / "root")
-    await check_omp(path, entries=20, title="My title", messages=[("user", "after reset")], model="claude-test")
+    await check_omp(path, entries=20, title="My title", messages=[("user", "after reset")], model="claude-x")
 
 
 @pytest.mark.feature("O-33", "O-34")
 async def test_a_small_file_of_oh_my_pi_shows_what_it_shows(tmp_path: Path) -> None:
     path = copied(DATA / "omp_v3.jsonl", tmp_path / "root")
     messages = [("user", "How many pears?"), ("assistant", "Nine."), ("custom", "noted")]
-    await check_omp(path, entries=12, title="Pears", messages=messages, model="claude-oak")
+    await check_omp(path, entries=12, title="Pears", messages=messages, model="anthropic/claude-oak")
     types = [json.loads(line)["type"] for line in held(path).splitlines()]
     async with SessionHost(path.parent) as host:
         session = await host.load(path, read_only=True)

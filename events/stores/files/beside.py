@@ -1,4 +1,4 @@
-"""What stands beside a log `abc.jsonl`: the snapshot `abc.jsonl.index` and the leaf record `abc.jsonl.leaf`.
+"""What stands beside a log `abc.jsonl`: its snapshot `.index`, its leaf record `.leaf`, checkpoints `.view-<name>`.
 
 The snapshot is derived: the line table and the index as they were at one head, in one file, so that they agree. It says
 of which bytes it speaks (the inode, the size, checksums of the header and of both ends), and is ignored wherever these
@@ -12,7 +12,10 @@ The leaf record is state, small and readable::
 
 It speaks of the log's content alone and so survives a copy of both files; it holds while the log ends at its `seq`.
 
-Both are written to a file of another name first, and renamed.
+The checkpoint of a projection is derived. It is a record like the leaf's, which also names the generation: it is ignored
+for any other, and where the log does not have the line that it names.
+
+All are written to a file of another name first, and renamed.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ import msgspec
 from msgspec import Struct
 
 from ...disk import Disk, FileStat
+from ..base import BlobKind, Cursor
+from ..blobs import VIEW, check_kind
 
 INDEX_SUFFIX = ".index"
 LEAF_SUFFIX = ".leaf"
@@ -93,16 +98,17 @@ class Snapshot(Struct, frozen=True):
         return self.has_index and (found.size > self.extent.end or found.modified_ns == self.modified_ns)
 
 
-class _LeafLine(Struct, frozen=True):
-    """The first line of a leaf record."""
+class RecordLine(Struct, frozen=True, omit_defaults=True):
+    """The first line of a record: the log's line that it was made at, how the log ended there, what follows."""
 
     seq: int
     end: int
     ends_crc: int
     data_crc: int
+    generation: str = ""
 
 
-_decode_leaf = msgspec.json.Decoder(_LeafLine).decode
+_decode_record = msgspec.json.Decoder(RecordLine).decode
 
 
 def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Extent:
@@ -198,13 +204,22 @@ def write_snapshot(
     write_beside(disk, path + INDEX_SUFFIX, [head, table, data], sync=False)
 
 
-# -- the leaf record
+# -- records: where the leaf is, and the checkpoints of projections
 
 
-def read_leaf(disk: Disk, path: str) -> tuple[_LeafLine, bytes] | None:
-    """Return a log's leaf record, or None where there is none or it is damaged."""
+def suffix_of(kind: BlobKind) -> str:
+    """Return how the name ends of the file that keeps something of this kind.
+
+    Raises:
+        InvalidInput: Nothing of this kind is kept.
+    """
+    return f".{check_kind(kind)}"
+
+
+def read_record(disk: Disk, path: str, suffix: str) -> tuple[RecordLine, bytes] | None:
+    """Return a record of a log, or None where there is none or it is damaged."""
     try:
-        fd = disk.open(path + LEAF_SUFFIX, os.O_RDONLY)
+        fd = disk.open(path + suffix, os.O_RDONLY)
         try:
             whole = disk.pread(fd, disk.fstat(fd).size, 0)
         finally:
@@ -213,25 +228,34 @@ def read_leaf(disk: Disk, path: str) -> tuple[_LeafLine, bytes] | None:
         return None
     line, _, data = whole.partition(b"\n")
     try:
-        record = _decode_leaf(line)
+        record = _decode_record(line)
     except msgspec.MsgspecError:
         return None
     return (record, data) if record.data_crc == crc32(data) else None
 
 
-def leaf_holds(record: _LeafLine, extent: Extent) -> bool:
+def holds(record: RecordLine, extent: Extent) -> bool:
     """Tell whether a record speaks of a log that ends like this."""
     return (record.end, record.ends_crc) == (extent.end, _crc_of(extent))
 
 
-def write_leaf(disk: Disk, path: str, seq: int, extent: Extent, data: bytes, *, sync: bool) -> None:
-    """Write a leaf record in place of the one that is there.
+def write_record(disk: Disk, path: str, suffix: str, head: Cursor, extent: Extent, data: bytes, *, sync: bool) -> None:
+    """Write a record in place of the one that is there.
+
+    Args:
+        disk: The disk.
+        path: The log's path.
+        suffix: See `suffix_of`.
+        head: The line that it is made at; without a generation, it is not bound to one.
+        extent: The log up to that line.
+        data: What it says.
+        sync: Make it survive a power cut.
 
     Raises:
         OSError: It cannot be written; the old one is as it was.
     """
-    line = msgspec.json.encode(_LeafLine(seq, extent.end, _crc_of(extent), crc32(data)))
-    write_beside(disk, path + LEAF_SUFFIX, [line, b"\n", data], sync=sync)
+    line = msgspec.json.encode(RecordLine(head.seq, extent.end, _crc_of(extent), crc32(data), head.generation))
+    write_beside(disk, path + suffix, [line, b"\n", data], sync=sync)
 
 
 def _crc_of(extent: Extent) -> int:
@@ -243,9 +267,13 @@ def _crc_of(extent: Extent) -> int:
 
 def remove_beside(disk: Disk, path: str) -> None:
     """Take away what stands beside a log."""
-    for suffix in (INDEX_SUFFIX, LEAF_SUFFIX):
+    folder, name = os.path.split(path)
+    beside = {name + INDEX_SUFFIX, name + LEAF_SUFFIX}
+    with suppress(FileNotFoundError):
+        beside |= {each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")}
+    for each in sorted(beside):
         with suppress(FileNotFoundError):
-            disk.unlink(path + suffix)
+            disk.unlink(f"{folder}/{each}")
 
 
 def write_beside(disk: Disk, path: str, parts: Sequence[bytes], *, sync: bool) -> None:

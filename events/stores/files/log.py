@@ -392,11 +392,11 @@ class Log:
 
     def load_leaf(self, table: Table, seq: int) -> bytes | None:
         """Return the leaf record, if it is of this head."""
-        kept = beside.read_leaf(self._disk, self.path)
+        kept = beside.read_record(self._disk, self.path, beside.LEAF_SUFFIX)
         if kept is None or kept[0].seq != seq or table.open_end:
             return None
         with self.opened(os.O_RDONLY) as fd:
-            return kept[1] if beside.leaf_holds(kept[0], self.extent(fd, table, seq)) else None
+            return kept[1] if beside.holds(kept[0], self.extent(fd, table, seq)) else None
 
     def save_leaf(self, data: bytes, *, sync: bool) -> None:
         """Write the leaf record of this head.
@@ -406,7 +406,30 @@ class Log:
         """
         with self.opened(os.O_RDONLY) as fd:
             extent = self.extent(fd, self.table, self.head.seq)
-        beside.write_leaf(self._disk, self.path, self.head.seq, extent, data, sync=sync)
+        head = Cursor("", self.head.seq)  # it holds for a copy of the log too
+        beside.write_record(self._disk, self.path, beside.LEAF_SUFFIX, head, extent, data, sync=sync)
+
+    def load_checkpoint(self, suffix: str, head: Cursor, table: Table) -> tuple[int, bytes] | None:
+        """Return a projection's checkpoint and the ordinal that it reaches to, if it is of this log and these lines."""
+        kept = beside.read_record(self._disk, self.path, suffix)
+        if kept is None or kept[0].generation != head.generation or not 0 <= kept[0].seq <= head.seq:
+            return None
+        with self.opened(os.O_RDONLY) as fd:
+            seq = kept[0].seq
+            return (seq, kept[1]) if beside.holds(kept[0], self.extent(fd, table, seq)) else None
+
+    def save_checkpoint(self, suffix: str, head: Cursor, data: bytes) -> None:
+        """Write a projection's checkpoint as of a line.
+
+        Raises:
+            LogReplaced: The file is another one.
+            OSError: It cannot be written.
+        """
+        with self.opened(os.O_RDONLY) as fd:
+            if not self.is_same(self._disk.fstat(fd)):
+                raise self.replaced()
+            extent = self.extent(fd, self.table, head.seq)
+        beside.write_record(self._disk, self.path, suffix, head, extent, data, sync=False)
 
     # -- descriptors and errors
 

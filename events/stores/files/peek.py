@@ -7,6 +7,7 @@ import os
 from ...disk import Disk
 from ...errors import SessionNotFound
 from ..base import Blob, BlobKind, Cursor, Opening, Page, Ref
+from .beside import suffix_of
 from .log import Log
 
 _PAGE_BYTES = 1024 * 1024
@@ -39,8 +40,9 @@ class FilePeek:
         if kind == "leaf":
             data = log.load_leaf(log.table, head.seq)
             return None if data is None else Blob(head, data)
-        index = log.load_index(log.table) if kind == "index" else None
-        return None if index is None else Blob(Cursor(head.generation, index[0]), index[1])
+        suffix = suffix_of(kind)
+        kept = log.load_index(log.table) if kind == "index" else log.load_checkpoint(suffix, head, log.table)
+        return None if kept is None else Blob(Cursor(head.generation, kept[0]), kept[1])
 
     def read(self, after: int) -> Page:
         """Read the next page of lines; see `Store.read`."""

@@ -4,6 +4,7 @@
       abc.jsonl                 a log
       abc.jsonl.index           its snapshot: derived, can be deleted
       abc.jsonl.leaf            its leaf record: where the leaf was moved to
+      abc.jsonl.view-words      the checkpoint of a projection: derived, too
       abc.jsonl.torn-812-9ab1   a fragment that a crash left at its end
       abc.jsonl.bak             what it was before it was migrated
       --work--/2026_x.jsonl     a log in a folder
@@ -41,6 +42,7 @@ from ...errors import (
 from ...offload import Offload, ThreadOffload, carried_out
 from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
+from ..blobs import check_kind
 from . import beside, listing, writer
 from .appender import Appender, Pace
 from .handles import Handles
@@ -306,30 +308,40 @@ class FileStore:
     # -- beside a log
 
     async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
-        """Return what was kept beside a log; see `Store.load`."""
+        """Return what was kept beside a log; see `Store.load`.
+
+        Raises:
+            InvalidInput: Nothing of this kind is kept.
+        """
+        suffix = beside.suffix_of(kind)
         try:
             log = await self._logs.current(ref)
             table, head = log.table, log.head
             if kind == "leaf":
-                self._disk.stat(log.path + beside.LEAF_SUFFIX)
+                self._disk.stat(log.path + suffix)
                 data = await self._offload(log.load_leaf, table, head.seq)
                 return None if data is None else Blob(head, data)
-            self._disk.stat(log.path + beside.INDEX_SUFFIX)
-            index = await self._offload(log.load_index, table)
+            self._disk.stat(log.path + suffix)
+            if kind == "index":
+                kept = await self._offload(log.load_index, table)
+            else:
+                kept = await self._offload(log.load_checkpoint, suffix, head, table)
         except FileNotFoundError:
             return None
-        return None if index is None else Blob(Cursor(head.generation, index[0]), index[1])
+        return None if kept is None else Blob(Cursor(head.generation, kept[0]), kept[1])
 
     async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
         """Keep something beside a log; see `Store.save`.
 
-        A snapshot that cannot be written is no error: it is derived.
+        A snapshot or a checkpoint that cannot be written is no error: it is derived.
 
         Raises:
+            InvalidInput: Nothing of this kind is kept.
             Conflict: The lease is over.
             LeafMoved: The log does not end at `head`, and a leaf record holds for its end alone.
             AppendFailed: The leaf record cannot be written; the former one stands.
         """
+        check_kind(kind)
         log = self._logs.must_hold(lease)
         await self._logs.exclusively(log, lambda: self._save(log, kind, head, data))
 
@@ -347,10 +359,13 @@ class FileStore:
                 ) from error
         elif known:
             try:
-                log.save_snapshot(head.seq, data)
+                if kind == "index":
+                    log.save_snapshot(head.seq, data)
+                else:
+                    log.save_checkpoint(beside.suffix_of(kind), head, data)
             except (OSError, LogReplaced) as error:
                 session_id = log.header.id if log.header is not None else None
-                logger().debug("snapshot_not_saved", session_id=session_id, ref=log.ref, error=str(error))
+                logger().debug("derived_not_saved", session_id=session_id, ref=log.ref, kind=kind, error=str(error))
 
     # -- whole logs
 

@@ -1,4 +1,4 @@
-"""What is kept beside a log: the index's snapshot and the leaf record."""
+"""What is kept beside a log: the snapshot of the index, the leaf record, the checkpoints of projections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...events.errors import TreeringError
 from ...events.stores.base import Blob, BlobKind, Store
 from .case import StoreCase, line, lines
 
-KINDS: list[BlobKind] = ["index", "leaf"]
+KINDS: list[BlobKind] = ["index", "leaf", "view-words"]
 
 
 class Keeping(StoreCase):

@@ -1,0 +1,469 @@
+"""Whatever is asked of a session, in whatever order, through crashes and restarts: the log replays to the live state.
+
+A session is driven at random, and after each step compared with a fold over its file and with a model that knows
+nothing but lists. A move of the leaf is in neither: the model keeps it apart.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any, Literal, TypeVar
+from uuid import UUID
+
+import anyio
+import pytest
+from anyio.from_thread import start_blocking_portal
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from msgspec.structs import replace
+from typing_extensions import TypeVarTuple, Unpack
+
+from treering import (
+    BranchSummary,
+    CommandConflict,
+    Compaction,
+    ContextEdit,
+    Custom,
+    InvalidInput,
+    Label,
+    LeafMoved,
+    Limits,
+    Message,
+    Payload,
+    Session,
+    SessionHost,
+    SessionInfo,
+    ToolExecution,
+)
+from treering.events.dialects.native import NativeDialect
+from treering.events.index import ROOT, LogIndex
+from treering.events.kinds import Kind
+from treering.testing.disks import MemoryDisk
+from treering.testing.strategies import payloads
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+LOOPS: dict[str, tuple[str, dict[str, Any]]] = {
+    "asyncio": ("asyncio", {}),
+    "uvloop": ("asyncio", {"use_uvloop": True}),
+    "trio": ("trio", {}),
+}
+LOG = "/sessions/s.jsonl"
+
+
+async def at_once(fn: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+    """An offload without threads."""
+    return fn(*args)
+
+
+class Line:
+    """A line as the model knows it. `batch` says which of how many lines of an atomic append it is."""
+
+    def __init__(self, entry_id: str, parent: int, payload: Payload, batch: tuple[int, int], *, aside: bool) -> None:
+        self.entry_id = entry_id
+        self.parent = parent
+        self.payload = payload
+        self.batch = batch
+        self.aside = aside
+
+
+class Model:
+    """A session as a list of lines, all else being found by looking through it.
+
+    Attributes:
+        lines: The lines, in order.
+        moved: The leaf that was moved to, until something is appended; None where it was not.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.moved: int | None = None
+
+    @property
+    def torn(self) -> set[int]:
+        """The ordinals of lines whose batch is not whole."""
+        torn: set[int] = set()
+        for seq, line in enumerate(self.lines, 1):
+            i, n = line.batch
+            batch = [each.batch for each in self.lines[seq - 1 - i : seq - 1 - i + n]]
+            if batch != [(position, n) for position in range(n)]:
+                torn.add(seq)
+        return torn
+
+    @property
+    def visible(self) -> int:
+        """The ordinal of the last line that is shown: a torn batch at the end is not."""
+        torn, last = self.torn, len(self.lines)
+        while last in torn:
+            last -= 1
+        return last
+
+    @property
+    def tip(self) -> int:
+        """The ordinal of the last visible line that was not appended aside."""
+        return max((seq for seq in range(1, self.visible + 1) if not self.lines[seq - 1].aside), default=0)
+
+    @property
+    def leaf(self) -> int:
+        return self.tip if self.moved is None else self.moved
+
+    def find(self, entry_id: str) -> int:
+        """The ordinal of the latest visible line with this id."""
+        return max(
+            (seq for seq in range(1, self.visible + 1) if self.lines[seq - 1].entry_id == entry_id), default=0
+        )
+
+    def ids(self) -> list[str]:
+        return [line.entry_id for line in self.lines[: self.visible]]
+
+    def name_of(self, seq: int) -> str | None:
+        return self.lines[seq - 1].entry_id if seq else None
+
+    def path(self) -> list[str]:
+        found: list[str] = []
+        seq = self.leaf
+        while seq:
+            found.append(self.lines[seq - 1].entry_id)
+            seq = self.lines[seq - 1].parent
+        return found[::-1]
+
+    def said(self) -> list[Payload]:
+        """The payloads that count."""
+        torn = self.torn
+        return [line.payload for seq, line in enumerate(self.lines[: self.visible], 1) if seq not in torn]
+
+    def labels(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for payload in self.said():
+            if isinstance(payload, Label):
+                found.pop(payload.target_id, None) if not payload.label else found.update({payload.target_id: payload.label})
+        return found
+
+    def name(self) -> str | None:
+        names = [each.name for each in self.said() if isinstance(each, SessionInfo) and each.name is not None]
+        return names[-1] or None if names else None
+
+    def append(self, made: Sequence[str], asked: Sequence[Payload], parent: int, *, aside: bool = False) -> None:
+        for i, (entry_id, payload) in enumerate(zip(made, asked, strict=True)):
+            self.lines.append(Line(entry_id, parent, payload, (i, len(made)), aside=aside))
+            parent = len(self.lines)
+        if not aside:
+            self.moved = None
+
+    def cut(self, count: int) -> None:
+        """Keep the first lines."""
+        if count < len(self.lines):
+            self.moved = None
+        del self.lines[count:]
+
+
+class Sessions(RuleBasedStateMachine):
+    """One session on one disk, its host opened and closed, its file cut."""
+
+    loop = "asyncio"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.disk = MemoryDisk()
+        self.time = datetime(2026, 1, 1, microsecond=1000, tzinfo=UTC)
+        self.ids = count(1)
+        self.model = Model()
+        self.commands: dict[str, list[Payload]] = {}
+        self.writes: Literal["inline", "thread"] = "inline"
+        self.stack = ExitStack()
+        backend, options = LOOPS[self.loop]
+        self.portal = self.stack.enter_context(start_blocking_portal(backend, options))
+        self.hosting = ExitStack()
+
+    # -- how it is driven
+
+    def open(self) -> None:
+        limits = Limits(snapshot_after_lines=3)
+        host = SessionHost(
+            "/sessions",
+            disk=self.disk,
+            offload=at_once,
+            writes=self.writes,
+            limits=limits,
+            clock=self.clock,
+            new_id=lambda: str(UUID(int=next(self.ids), version=4)),
+        )
+        self.host = self.hosting.enter_context(self.portal.wrap_async_context_manager(host))
+        self.session: Session = self.portal.call(self.host.open, "s")
+
+    def clock(self) -> datetime:
+        self.time += timedelta(milliseconds=1)
+        return self.time
+
+    def close(self) -> None:
+        self.hosting.close()
+
+    def teardown(self) -> None:
+        self.close()
+        self.stack.close()
+
+    def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: object, **options: Any) -> T:
+        async def run() -> T:
+            return await function(*args, **options)
+
+        return self.portal.call(run)
+
+    def data(self) -> bytes:
+        return self.disk.files().get(LOG, b"")
+
+    def placed(self, payload: Payload, draw: st.DataObject, base: int) -> Payload:
+        """Let a payload refer to entries that there are, wherever there are any."""
+        ids = self.model.ids()
+        if isinstance(payload, Label):
+            return replace(payload, target_id=draw.draw(st.sampled_from(ids))) if ids else Custom("no label", None)
+        if isinstance(payload, ContextEdit):
+            return replace(payload, target_id=draw.draw(st.sampled_from(ids))) if ids else Custom("no edit", None)
+        if isinstance(payload, Compaction):
+            path = [*self.path_from(base)]
+            kept = draw.draw(st.none() | st.sampled_from(path)) if path else None
+            return replace(payload, first_kept_entry_id=kept)
+        if isinstance(payload, ToolExecution):
+            return replace(payload, message_id=draw.draw(st.none() | st.sampled_from(ids)) if ids else None)
+        return payload
+
+    def path_from(self, seq: int) -> list[str]:
+        found: list[str] = []
+        while seq:
+            found.append(self.model.lines[seq - 1].entry_id)
+            seq = self.model.lines[seq - 1].parent
+        return found
+
+    # -- commands
+
+    @initialize(writes=st.sampled_from(["inline", "thread"]))
+    def begin(self, writes: Literal["inline", "thread"]) -> None:
+        self.writes = writes
+        self.open()
+
+    @rule(
+        draw=st.data(),
+        drawn=st.lists(payloads(), min_size=1, max_size=3),
+        place=st.sampled_from(["leaf", "root", "entry", "aside"]),
+        named=st.booleans(),
+    )
+    def append(self, draw: st.DataObject, drawn: Sequence[Payload], place: str, named: bool) -> None:
+        model = self.model
+        options: dict[str, Any] = {}
+        base = model.leaf
+        if place != "leaf":
+            base = draw.draw(st.integers(0, model.visible)) if place != "root" else 0
+            base = model.find(model.name_of(base) or "")
+            options["below"] = model.name_of(base)
+        # What is pending of a move of the leaf holds for one end of the log alone.
+        aside = place == "aside" and model.moved is None
+        if aside:
+            options["aside"] = True
+        asked = [self.placed(each, draw, base) for each in drawn]
+        if named:
+            options["command_id"] = f"command-{len(self.commands)}"
+        before = self.data()
+        try:
+            made = self.call(self.session.append_many, asked, **options)
+        except InvalidInput:
+            assert any(isinstance(each, (Compaction, ContextEdit)) for each in asked)
+            assert self.data() == before
+            return
+        if named:
+            self.commands[options["command_id"]] = asked
+        left = model.name_of(model.leaf) or "root"
+        kept = [replace(e, from_id=left) if isinstance(e, BranchSummary) and not e.from_id else e for e in asked]
+        model.append(made, kept, base, aside=aside)
+
+    @rule(callers=st.integers(2, 6))
+    def append_at_once(self, callers: int) -> None:
+        """Several callers: whichever comes first goes below the leaf, the next one below it."""
+        made: dict[str, Payload] = {}
+
+        async def ask(caller: int) -> None:
+            payload = SessionInfo(f"name {caller}")
+            made[await self.session.append(payload)] = payload
+
+        async def all_of_them() -> list[str]:
+            async with anyio.create_task_group() as tasks:
+                for caller in range(callers):
+                    tasks.start_soon(ask, caller)
+            index = (await self.session.log()).index
+            return sorted(made, key=index.find)
+
+        for entry_id in self.call(all_of_them):
+            self.model.append([entry_id], [made[entry_id]], self.model.leaf)
+
+    @precondition(lambda self: self.commands)
+    @rule(draw=st.data())
+    def repeat(self, draw: st.DataObject) -> None:
+        """The same command again: it is answered, or carried out where a crash took what it had made."""
+        name = draw.draw(st.sampled_from(sorted(self.commands)))
+        asked = self.commands[name]
+        before, base = self.data(), self.model.leaf
+        try:
+            made = self.call(self.session.append_many, asked, command_id=name)
+        except (InvalidInput, LookupError):  # what it refers to is gone, too
+            assert self.data() == before
+            return
+        if self.data() == before:
+            assert self.model.ids()[self.model.find(made[0]) - 1 :][: len(made)] == made
+            return
+        assert not any(self.model.find(each) and self.model.find(each) not in self.model.torn for each in made)
+        left = self.model.name_of(base) or "root"
+        kept = [replace(e, from_id=left) if isinstance(e, BranchSummary) and not e.from_id else e for e in asked]
+        self.model.append(made, kept, base)
+
+    @precondition(lambda self: self.commands)
+    @rule(draw=st.data())
+    def contradict(self, draw: st.DataObject) -> None:
+        """The same command id with another payload; and an outdated expectation."""
+        before = self.data()
+        name = draw.draw(st.sampled_from(sorted(self.commands)))
+        try:
+            made = self.call(self.session.append, Custom("another", None), command_id=name)
+        except CommandConflict:
+            assert self.data() == before
+        else:
+            del self.commands[name]  # a crash took what it had made
+            self.model.append([made], [Custom("another", None)], self.model.leaf)
+        before = self.data()
+        with pytest.raises(LeafMoved):
+            self.call(self.session.append, Custom("late", None), expected_leaf="another")
+        assert self.data() == before
+
+    @rule(draw=st.data())
+    def move_leaf(self, draw: st.DataObject) -> None:
+        before = self.data()
+        seq = self.model.find(self.model.name_of(draw.draw(st.integers(0, self.model.visible))) or "")
+        entry_id = self.model.name_of(seq)
+        self.call(self.session.reset_leaf) if entry_id is None else self.call(self.session.branch, entry_id)
+        self.model.moved = seq
+        assert self.data() == before
+
+    @rule(draw=st.data(), summary=st.text(max_size=5))
+    def branch_with_summary(self, draw: st.DataObject, summary: str) -> None:
+        base = self.model.find(self.model.name_of(draw.draw(st.integers(0, self.model.visible))) or "")
+        left = self.model.name_of(self.model.leaf) or "root"
+        made = self.call(self.session.branch_with_summary, self.model.name_of(base), summary)
+        self.model.append([made], [BranchSummary(summary, left)], base)
+
+    # -- what becomes of the session
+
+    @rule()
+    def passivate(self) -> None:
+        self.portal.call(self.host.passivate_idle)
+
+    @rule()
+    def restart(self) -> None:
+        self.close()
+        self.open()
+
+    @precondition(lambda self: self.model.lines)
+    @rule(draw=st.data())
+    def crash(self, draw: st.DataObject) -> None:
+        """The process ends, and what it was writing is cut off at any byte."""
+        self.close()
+        data = self.data()
+        header = data.index(b"\n") + 1
+        lost = draw.draw(st.integers(0, min(len(data) - header, 2000)))
+        left = data[: len(data) - lost]
+        fd = self.disk.open(LOG, os.O_RDWR)
+        self.disk.truncate(fd, len(left))
+        self.disk.close(fd)
+        whole = left[header:].count(b"\n")
+        ends = [end for end in range(len(data)) if data[end] == 10]
+        self.model.cut(whole + (len(left) in ends[1:]))  # a whole line that lacks its newline gets one
+        self.open()
+
+    # -- what holds
+
+    @invariant()
+    def replay_is_live(self) -> None:
+        """The file folded anew is the live index, whether it is looked into or taken up."""
+        if not hasattr(self, "session"):
+            return
+        self.check_model()
+        live = self.call(self.session.log).index
+        self.check_model()
+        replayed = LogIndex(live.header)
+        decode = NativeDialect().decode
+        for seq, line in enumerate(self.data().splitlines()[1:], 1):
+            entry = decode(line, seq)
+            assert entry is not None
+            assert entry.seq == seq
+            assert entry.timestamp >= replayed.last_time
+            replayed.fold(entry)
+        assert replayed == live
+        assert replayed.leaf == self.model.tip
+
+    def check_model(self) -> None:
+        model, session = self.model, self.session
+
+        async def look() -> tuple[object, ...]:
+            return (
+                session.leaf_id,
+                session.path(),
+                session.name,
+                session.message_count,
+                dict(session.labels()),
+                session.cursor.seq,
+            )
+
+        assert self.portal.call(look) == (
+            model.name_of(model.leaf),
+            model.path(),
+            model.name(),
+            sum(isinstance(each, Message) for each in model.said()),
+            model.labels(),
+            model.visible,
+        )
+
+    @invariant()
+    def the_tree_is_the_models(self) -> None:
+        if not hasattr(self, "session"):
+            return
+        index, model = self.call(self.session.log).index, self.model
+        assert [index.ids[seq] for seq in range(1, index.head + 1)] == model.ids()
+        assert [max(index.parents[seq], ROOT) for seq in range(1, index.head + 1)] == [
+            line.parent for line in model.lines[: model.visible]
+        ]
+        torn = model.torn
+        assert [index.kinds[seq] == Kind.ABORTED for seq in range(1, index.head + 1)] == [
+            seq in torn for seq in range(1, index.head + 1)
+        ]
+
+
+def drive(loop: str, *, examples: int, steps: int, derandomize: bool) -> None:
+    machine = type(f"SessionsOn{loop.capitalize()}", (Sessions,), {"loop": loop})
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=derandomize,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
+
+
+@pytest.mark.feature("X-12")
+@pytest.mark.parametrize("loop", LOOPS)
+def test_replay_is_live_after_every_step(loop: str) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    drive(loop, examples=25, steps=15, derandomize=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("loop", LOOPS)
+def test_replay_is_live_after_many_more_steps(loop: str) -> None:
+    drive(loop, examples=1000, steps=50, derandomize=False)

@@ -1,0 +1,170 @@
+"""The state of the work, read off entries, and the smallest context that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import pytest
+
+from treering import (
+    Entry,
+    Message,
+    MessageEntry,
+    ToolExecution,
+    ToolExecutionEntry,
+    message,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.events.content import raw_json
+from treering.events.errors import ContextOverflow
+from treering.projections.building.minimal_state import MinimalState
+from treering.projections.building.source import ContextSource
+from treering.projections.building.state_extraction import (
+    SessionState,
+    as_entries,
+    extract_session_state,
+    format_state_context,
+)
+from treering.projections.state import FileTouch
+from treering.projections.tokens import ByteEstimator, count_messages
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+Sources = Callable[..., ContextSource]
+TOKENS = ByteEstimator()
+
+
+def entries(*payloads: Message | ToolExecution) -> list[Entry]:
+    made: list[Entry] = []
+    for place, each in enumerate(payloads):
+        if isinstance(each, Message):
+            made.append(MessageEntry(id=f"e{place}", parent_id=None, timestamp=START, message=each))
+        else:
+            made.append(ToolExecutionEntry(id=f"e{place}", parent_id=None, timestamp=START, tool_execution=each))
+    return made
+
+
+def ran(name: str, path: str, *, error: str = "") -> list[Message]:
+    call_id = f"{name} {path}"
+    return [
+        message("assistant", tool_use(call_id, name, {"path": path})),
+        message("tool", tool_result(call_id, error or "done", is_error=bool(error))),
+    ]
+
+
+WORK = entries(
+    message("user", "Build the parser"),
+    message("assistant", "I looked at it.\n\n**Decision:** a recursive descent parser\nWe decided to keep the lexer."),
+    *ran("write_file", "parser.py"),
+    *ran("edit_file", "lexer.py"),
+    *ran("delete_file", "old.py"),
+    *ran("read_file", "README.md"),
+    *ran("edit_file", "ast.py", error="no such file\nat all"),
+    *ran("edit_file", "grammar.py", error="not found"),
+    *ran("edit_file", "grammar.py"),
+    ToolExecution("x", "write_file", raw_json({"path": "tests.py"})),
+    message("assistant", [text("Next come the tests."), tool_use("t", "todo_write", {"todos": []})]),
+)
+
+
+@pytest.mark.feature("N-95", "N-96", "N-97", "N-98", "N-99", "N-100", "N-102")
+def test_the_state_is_read_off_entries_without_a_model() -> None:
+    state = extract_session_state(WORK, project_path="/work/project")
+    assert state == SessionState(
+        "/work/project",
+        "Build the parser",
+        (
+            FileTouch("parser.py", "created"),
+            FileTouch("lexer.py", "modified"),
+            FileTouch("old.py", "deleted"),
+            FileTouch("grammar.py", "modified"),
+            FileTouch("tests.py", "created"),
+        ),
+        "Waiting for todo_write. Last answer: Next come the tests.",
+        ("edit_file ast.py failed: no such file at all",),
+        ("a recursive descent parser", "We decided to keep the lexer."),
+    )
+    assert extract_session_state(WORK, project_path="/work/project") == state
+
+
+def test_a_plan_says_what_is_done_and_what_is_blocked() -> None:
+    todos = [
+        {"content": "lex", "status": "completed"},
+        {"content": "parse", "status": "in_progress"},
+        {"content": "ship", "status": "blocked"},
+    ]
+    call = message("assistant", tool_use("t", "todo_write", {"todos": todos}))
+    state = extract_session_state(entries(call, message("tool", tool_result("t", "ok"))))
+    assert state.current_status == "1 of 3 planned steps are done. In progress: parse."
+    assert state.blockers == ("ship (blocked)",)
+    assert extract_session_state([]) == SessionState("", "", (), "Just started")
+
+
+@pytest.mark.feature("N-101")
+def test_the_state_is_told_in_a_fixed_form() -> None:
+    assert format_state_context(SessionState("/p", "Do it", (), "Just started")) == (
+        "You are continuing a coding session.\n\n"
+        "PROJECT: /p\n\n"
+        "ORIGINAL TASK: Do it\n\n"
+        "FILES MODIFIED THIS SESSION:\n- None yet\n\n"
+        "CURRENT STATUS: Just started\n\n"
+        "\n\n"
+        "\n\n"
+        "Continue assisting with the user's request below."
+    )
+    state = SessionState(
+        "/p", "Do it", (FileTouch("a", "created"), FileTouch("b", "deleted")), "ok", ("x",), ("y", "z")
+    )
+    assert format_state_context(state) == (
+        "You are continuing a coding session.\n\n"
+        "PROJECT: /p\n\n"
+        "ORIGINAL TASK: Do it\n\n"
+        "FILES MODIFIED THIS SESSION:\n- a (created)\n- b (deleted)\n\n"
+        "CURRENT STATUS: ok\n\n"
+        "KEY DECISIONS MADE:\n- y\n- z\n\n"
+        "CURRENT BLOCKERS:\n- x\n\n"
+        "Continue assisting with the user's request below."
+    )
+
+
+@pytest.mark.feature("N-93", "N-94")
+def test_the_smallest_context_is_the_state_and_the_last_user_message(source_of: Sources) -> None:
+    strategy = MinimalState()
+    assert (strategy.name, strategy.priority, strategy.min_tokens) == ("minimal-state", 4, 400)
+    source = source_of(message("user", "first"), message("assistant", "ok"), message("user", "last"), *ran("ls", "a"))
+    result = strategy.build(source, 400, TOKENS)
+    assert [each.role for each in result.messages] == ["system", "user"]
+    state = extract_session_state(source.entries, project_path="/work/project")
+    assert result.messages[0].message == message("system", format_state_context(state))
+    assert result.messages[1] == source.messages[2]
+    assert (result.included_count, result.summarized_count) == (1, 4)
+    nothing = strategy.build(source_of(), 400, TOKENS)
+    assert [each.role for each in nothing.messages] == ["system", "user"]
+    assert nothing.messages[1].message == message("user", "")
+    assert (nothing.included_count, nothing.summarized_count) == (0, 0)
+
+
+def test_a_state_that_does_not_fit_is_told_in_less_detail(source_of: Sources) -> None:
+    writes = [each for n in range(200) for each in ran("write_file", f"some/long/path/{n}.py")]
+    source = source_of(message("user", "task " * 200), *writes, message("user", "last"))
+    sizes = [
+        count_messages([each.message for each in MinimalState().build(source, available, TOKENS).messages])
+        for available in (10_000, 2_000, 800, 400, 200)
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(size <= available for size, available in zip(sizes, (10_000, 2_000, 800, 400, 200), strict=True))
+    with pytest.raises(ContextOverflow):
+        MinimalState().build(source, 50, TOKENS)
+
+
+def test_messages_serve_where_the_entries_are_not_at_hand(source_of: Sources) -> None:
+    source = source_of(message("user", "task"), *ran("write_file", "a.py"))
+    assert extract_session_state(as_entries(source.messages)) == extract_session_state(source.entries)
+
+
+def test_a_stored_system_message_stays(source_of: Sources) -> None:
+    source = source_of(message("system", "Be brief."), message("user", "hello"))
+    result = MinimalState().build(source, 400, TOKENS)
+    assert [each.entry_id for each in result.messages] == ["e0", "", "e1"]

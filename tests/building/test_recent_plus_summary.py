@@ -1,0 +1,193 @@
+"""A summary of what is old and the last messages as they are: what is stored is used, what is missing is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from treering import Context, Message, message, tool_result, tool_use
+from treering.events.errors import ContextOverflow
+from treering.projections.building.budget import ContextBudget
+from treering.projections.building.builder import ContextBuilder
+from treering.projections.building.pairing import pairing_fault
+from treering.projections.building.recent_plus_summary import (
+    SUMMARY_TARGET_RATIO,
+    RecentPlusSummary,
+    summary_budget,
+    summary_message,
+)
+from treering.projections.building.source import ContextSource
+from treering.projections.building.strategy import NeededSummary, StrategyResult
+from treering.projections.building.summary_cache import (
+    SUMMARY_TYPE,
+    StoredSummary,
+    longest_summary,
+    range_key,
+    summarizer_id,
+)
+from treering.projections.tokens import ByteEstimator, count_messages
+
+Sources = Callable[..., ContextSource]
+TOKENS = ByteEstimator()
+
+
+def said(count: int, words: int = 50) -> list[Message]:
+    return [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * words) for place in range(count)]
+
+
+def stored(needed: NeededSummary, content: str = "They talked.") -> StoredSummary:
+    return StoredSummary(
+        needed.key, needed.start_id, needed.end_id, needed.message_count, content, TOKENS.count(content), "me"
+    )
+
+
+def needed(made: StrategyResult | NeededSummary) -> NeededSummary:
+    assert isinstance(made, NeededSummary)
+    return made
+
+
+def built(made: StrategyResult | NeededSummary) -> StrategyResult:
+    assert isinstance(made, StrategyResult)
+    return made
+
+
+@pytest.mark.feature("N-86", "N-92")
+def test_the_last_six_messages_follow_a_summary_of_the_others(source_of: Sources) -> None:
+    strategy = RecentPlusSummary()
+    assert (strategy.name, strategy.priority, strategy.min_tokens) == ("recent-plus-summary", 3, 1500)
+    source = source_of(*said(21))
+    missing = needed(strategy.build(source, 2000, TOKENS))
+    assert (missing.start_id, missing.end_id, missing.message_count) == ("e0", "e14", 15)
+    assert missing.messages == source.messages[:15]
+    result = built(strategy.build(replace(source, summaries=(stored(missing),)), 800, TOKENS))
+    assert result.messages[0].message == Message(
+        "system",
+        message("system", "## Prior Conversation Summary\n\nThey talked.\n\n---\n\n## Recent Messages Follow").content,
+    )
+    assert result.messages[1:] == source.messages[15:]
+    assert (result.included_count, result.summarized_count) == (6, 15)
+
+
+@pytest.mark.feature("N-89")
+@pytest.mark.parametrize("count", [0, 1, 6])
+def test_six_messages_or_fewer_are_all_sent(source_of: Sources, count: int) -> None:
+    source = source_of(*said(count))
+    result = built(RecentPlusSummary().build(source, 10, TOKENS))
+    assert (result.messages, result.included_count, result.summarized_count) == (source.messages, count, 0)
+
+
+@pytest.mark.feature("N-87")
+def test_the_boundary_moves_so_that_no_pair_is_split(source_of: Sources) -> None:
+    batch = [
+        message("assistant", [tool_use(f"c{n}", "read") for n in range(4)]),
+        *(message("tool", tool_result(f"c{n}", "x")) for n in range(4)),
+    ]
+    source = source_of(*said(4), *batch, message("assistant", "so"), message("user", "and?"), message("assistant", "!"))
+    assert len(source.messages) - 6 == 6  # in the middle of the batch
+    missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
+    assert missing.end_id == "e3"
+    result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 2000, TOKENS))
+    assert result.messages[1:] == source.messages[4:]
+    assert pairing_fault(result.messages) is None
+
+
+@pytest.mark.feature("N-88", "N-90")
+def test_a_summary_may_take_nine_tenths_of_what_the_last_messages_leave(source_of: Sources) -> None:
+    assert [summary_budget(*each) for each in ((1000, 400), (1001, 400), (400, 400), (100, 400))] == [540, 540, 0, 0]
+    source = source_of(*said(21))
+    frame = count_messages([summary_message(""), *(each.message for each in source.messages[15:])])
+    missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
+    assert missing.budget_tokens == summary_budget(2000, frame)
+    assert missing.target_tokens == int(2000 * SUMMARY_TARGET_RATIO) == 600
+    assert needed(RecentPlusSummary(target_ratio=0.1).build(source, 2000, TOKENS)).target_tokens == 200
+    with pytest.raises(ContextOverflow, match="no room"):
+        RecentPlusSummary().build(source, 10, TOKENS)
+
+
+def test_fewer_than_six_stay_where_six_leave_no_room(source_of: Sources) -> None:
+    source = source_of(*said(21))
+    missing = needed(RecentPlusSummary().build(source, 350, TOKENS))
+    assert missing.end_id == "e17"
+    result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 350, TOKENS))
+    assert count_messages([each.message for each in result.messages]) <= 350
+
+
+def test_the_last_user_message_is_never_only_summarized(source_of: Sources) -> None:
+    steps = [
+        each
+        for n in range(6)
+        for each in (message("assistant", tool_use(f"c{n}", "read")), message("tool", tool_result(f"c{n}", "x " * 50)))
+    ]
+    source = source_of(message("user", "do it"), *steps)
+    missing = needed(RecentPlusSummary().build(source, 600, TOKENS))
+    result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 600, TOKENS))
+    assert [each.role for each in result.messages[:3]] == ["system", "user", "assistant"]
+    assert (result.included_count, result.summarized_count) == (7, 6)
+
+
+def test_system_messages_at_the_beginning_stay(source_of: Sources) -> None:
+    source = source_of(message("system", "Be brief."), *said(20))
+    missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
+    assert missing.start_id == "e1"
+    result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 2000, TOKENS))
+    assert [each.role for each in result.messages[:3]] == ["system", "system", "user"]
+    assert result.messages[0].entry_id == "e0"
+
+
+def test_a_stored_summary_stays_in_use_as_long_as_what_follows_it_fits(
+    context_of: Callable[..., Context], budget: Callable[[int], ContextBudget]
+) -> None:
+    builder = ContextBuilder(strategies=[RecentPlusSummary()])
+    talk = said(60)
+    summaries: list[StoredSummary] = []
+    before: list[bytes] = []
+    kept = 0
+    for end in range(1, 61, 2):
+        source = ContextSource.of(context_of(*talk[:end]), summaries=summaries)
+        result = builder.build(source, budget(1500))
+        if result.needs_summary is not None:
+            summaries.append(stored(result.needs_summary))
+            result = builder.build(replace(source, summaries=tuple(summaries)), budget(1500))
+            assert result.needs_summary is None
+        assert result.tokens_used <= 1500
+        sent = [msgspec.json.encode(each) for each in result.messages]
+        kept += sent[: len(before)] == before
+        before = sent
+    assert len(summaries) <= 4
+    assert kept == 30 - len(summaries)
+    assert [len(each.content) for each in summaries] == [len("They talked.")] * len(summaries)
+
+
+def test_the_next_summary_is_made_of_the_last_and_what_came_after_it(source_of: Sources) -> None:
+    first = needed(RecentPlusSummary().build(source_of(*said(21)), 2000, TOKENS))
+    source = replace(source_of(*said(41)), summaries=(stored(first, "Once."),))
+    missing = needed(RecentPlusSummary().build(source, 1000, TOKENS))
+    assert (missing.start_id, missing.end_id, missing.message_count) == ("e0", "e34", 35)
+    assert missing.messages[0].message == message("compactionSummary", "Once.")
+    assert missing.messages[1:] == source.messages[15:35]
+
+
+def test_a_summary_of_messages_that_were_edited_since_is_not_used(source_of: Sources) -> None:
+    source = source_of(*said(21))
+    made = stored(needed(RecentPlusSummary().build(source, 2000, TOKENS)))
+    assert longest_summary((made,), source.messages, 0, 15) == (made, 15)
+    assert longest_summary((made,), source.messages, 0, 14) is None
+    assert longest_summary((made,), source.messages, 1, 15) is None
+    edited = source_of(message("user", "another beginning"), *said(21)[1:])
+    assert longest_summary((made,), edited.messages, 0, 15) is None
+    assert range_key(source.messages[:15]) != range_key(edited.messages[:15])
+
+
+def test_a_summarizer_has_a_name() -> None:
+    async def summarizer() -> None: ...
+
+    class Client:
+        summarizer_id = "ollama/qwen3:8b"
+
+    assert summarizer_id(Client()) == "ollama/qwen3:8b"
+    assert summarizer_id(summarizer).endswith("test_a_summarizer_has_a_name.<locals>.summarizer")
+    assert summarizer_id(object()) == "builtins.object"
+    assert SUMMARY_TYPE == "treering.summary"
