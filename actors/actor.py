@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import anyio
-from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
+from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from msgspec import UnsetType
 
@@ -47,6 +47,7 @@ class SessionActor:
     """
 
     __slots__ = (
+        "_entering",
         "_header_block",
         "_lease",
         "_quiet",
@@ -65,6 +66,7 @@ class SessionActor:
         self._header_block = header_block
         self._sender: MemoryObjectSendStream[Mail] | None = None
         self._receiver: MemoryObjectReceiveStream[Mail] | None = None
+        self._entering = 0
         self._serving = False
         self._stale = False
         self._quiet: anyio.Event | None = None
@@ -84,7 +86,7 @@ class SessionActor:
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return not self._serving
+        return not self._serving and not self._entering
 
     # -- taking commands
 
@@ -116,7 +118,11 @@ class SessionActor:
         try:
             self._sender.send_nowait(mail)
         except anyio.WouldBlock:
-            await self._sender.send(mail)
+            self._entering += 1  # it may be served, emptied and idle before the sender has its turn again
+            try:
+                await self._sender.send(mail)
+            finally:
+                self._entering -= 1
         if not self._serving:
             self._serving = True
             self._runtime.spawn(self._serve)
@@ -434,7 +440,10 @@ class SessionActor:
 
     async def quiet(self) -> None:
         """Wait until every command that was accepted has its answer."""
-        while self._serving:
+        while not self.idle:
+            if not self._serving:
+                await checkpoint()
+                continue
             if self._quiet is None:
                 self._quiet = anyio.Event()
             await self._quiet.wait()

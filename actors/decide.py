@@ -74,7 +74,7 @@ class Draft:
         self.leaf = index.leaf
         self.leaf_id = index.leaf_id
         self.head = index.seen
-        self.last_time = index.last_time
+        self.last_time = index.last_time_seen
         self._ids: dict[str, int] = {}
         self._parents: dict[int, int] = {}
 

@@ -27,6 +27,7 @@ from .runtime import Runtime
 
 _SCAN_INLINE_MAX = 64 * 1024
 _BODIES_AT_ONCE = 256
+_WARNINGS_MAX = 16
 _numbers = count(1)
 
 
@@ -41,7 +42,18 @@ class OpenLog:
         feed: What subscribers share, while there are any.
     """
 
-    __slots__ = ("_number", "_runtime", "_withheld", "dialect", "feed", "generation", "index", "ref", "snapshot_at")
+    __slots__ = (
+        "_damaged",
+        "_number",
+        "_runtime",
+        "_withheld",
+        "dialect",
+        "feed",
+        "generation",
+        "index",
+        "ref",
+        "snapshot_at",
+    )
 
     def __init__(self, runtime: Runtime, ref: Ref, header: Header, dialect: Dialect, generation: str) -> None:
         self._runtime = runtime
@@ -52,6 +64,7 @@ class OpenLog:
         self.generation = generation
         self.feed: Feed | None = None
         self.snapshot_at = 0
+        self._damaged: list[int] = []
         self._withheld: dict[int, tuple[Entry | None, int]] = {}
 
     @classmethod
@@ -132,6 +145,7 @@ class OpenLog:
                 self._fold_page(page)
             else:
                 await self._runtime.offload(self._fold_page, page)
+        await self._warn_of_damage()
 
     async def catch_up(self) -> None:
         """Fold the lines that were appended since.
@@ -144,23 +158,33 @@ class OpenLog:
             page = await self._runtime.store.read(self.ref, self.generation, self.index.seen)
             more = page.more and bool(page.lines)
             self._fold_page(page)
+        await self._warn_of_damage()
 
     def _fold_page(self, page: Page) -> None:
-        decode, fold = self.dialect.decode, self.index.fold
-        for seq, line in enumerate(page.lines, page.first):
-            if seq <= self.index.seen:
-                continue  # another task took it in while this page was read
+        decode, fold, publish = self.dialect.decode, self.index.fold, self._publish
+        known = self.index.seen - page.first + 1  # what another task took in while this page was read
+        for seq, line in enumerate(page.lines[known:] if known else page.lines, page.first + known):
             entry = decode(line, seq)
             if entry is None:
-                self._warn_damaged(seq, line)
+                self._damaged.append(seq)
             fold(entry)
-            self._publish(seq, entry, len(line))
+            if self.feed is not None:
+                publish(seq, entry, len(line))
         self.index.ids.settle(above=RECENT_MAX)
 
-    def _warn_damaged(self, seq: int, line: bytes) -> None:
-        logger().warning(
-            "line_damaged", session_id=self.index.header.id, ref=self.ref, seq=seq, length=len(line), kept=True
-        )
+    async def _warn_of_damage(self) -> None:
+        """Say where the damaged lines are that were just folded; they are kept and skipped."""
+        if not self._damaged:
+            return
+        damaged, self._damaged = self._damaged, []
+        shown = damaged[:_WARNINGS_MAX]
+        store = self._runtime.store
+        found = await self._runtime.offload(store.places, self.ref, shown) if isinstance(store, LocalStore) else {}
+        for seq in shown:
+            where = str(found[seq]) if seq in found else self.ref
+            logger().warning("line_damaged", session_id=self.index.header.id, where=where, seq=seq)
+        if len(damaged) > len(shown):
+            logger().warning("more_lines_damaged", session_id=self.index.header.id, count=len(damaged) - len(shown))
 
     def appended(self, entry: Entry, size: int) -> None:
         """Take in an entry that was just written here."""

@@ -33,7 +33,7 @@ from .entries import (
 )
 from .errors import CorruptTree
 from .ids import Ids
-from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, kind_of, names_model
+from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, kind_of, kind_of_role, names_model
 
 ROOT = 0
 """The parent of an entry that has none."""
@@ -42,7 +42,9 @@ MISSING = -1
 CYCLE = -2
 """The parent of an entry that is its own ancestor."""
 
-_BOUNDARIES = frozenset({Kind.COMPACTION, Kind.RESET})
+_MARKING = frozenset(
+    {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
+)
 _SNAPSHOT_VERSION = 1
 
 
@@ -159,6 +161,11 @@ class LogIndex:
         return self._pending
 
     @property
+    def last_time_seen(self) -> datetime:
+        """The latest timestamp of all lines that were folded, withheld ones included."""
+        return max(self.last_time, *(each.timestamp for each in self._pending)) if self._pending else self.last_time
+
+    @property
     def message_count(self) -> int:
         """How many messages the log holds, on all branches."""
         return sum(self.message_counts.values())
@@ -266,15 +273,23 @@ class LogIndex:
             return
         parent = seq - 1 if entry.parent_id and entry.parent_id == self._last_id else self._parent_of(entry, seq)
         above = parent if parent > 0 else 0  # noqa: FURB136 - max() costs a call on the hot path
-        kind = Kind.ABORTED if aborted else self._kind_of(entry)
+        if aborted:
+            kind = Kind.ABORTED
+        elif isinstance(entry, MessageEntry):
+            kind = self._note_message(entry, seq)
+        else:
+            kind = self._kind_of(entry)
+            self._note(entry, seq)
         self.ids.append(entry.id)
         self.parents.append(parent)
-        self.depths.append(self.depths[above] + 1 if above else 0)
         self.kinds.append(kind)
-        self.boundaries.append(seq if kind in _BOUNDARIES else self.boundaries[above])
-        self.models.append(seq if not aborted and self._names_model(entry, kind, above) else self.models[above])
-        self.levels.append(seq if kind == Kind.THINKING_LEVEL else self.levels[above])
-        self.edits.append(seq if kind == Kind.CONTEXT_EDIT else self.edits[above])
+        self.depths.append(self.depths[above] + 1 if above else 0)
+        self.boundaries.append(self.boundaries[above])
+        self.levels.append(self.levels[above])
+        self.edits.append(self.edits[above])
+        self.models.append(self.models[above])
+        if kind in _MARKING:
+            self._mark(entry, kind, seq, above)
         if self._unresolved:
             self._resolve(entry.id, seq)
         if not entry.aside:
@@ -282,14 +297,19 @@ class LogIndex:
         self._last_id = entry.id
         if entry.timestamp > self.last_time:  # noqa: PLR1730 - max() costs a call on the hot path
             self.last_time = entry.timestamp
-        if not aborted:
-            self._note(entry, kind, seq)
 
-    def _names_model(self, entry: Entry, kind: int, above: int) -> bool:
-        if not names_model(entry):
-            return False
-        changed = self.model_changes_win and self.kinds[self.models[above]] == Kind.MODEL_CHANGE
-        return kind == Kind.MODEL_CHANGE or not changed
+    def _mark(self, entry: Entry, kind: int, seq: int, above: int) -> None:
+        """Note that from this entry on the path, something else is the latest of its sort."""
+        if kind == Kind.ASSISTANT or kind == Kind.MODEL_CHANGE:
+            changed = self.model_changes_win and self.kinds[self.models[above]] == Kind.MODEL_CHANGE
+            if names_model(entry) and (kind == Kind.MODEL_CHANGE or not changed):
+                self.models[seq] = seq
+        elif kind == Kind.THINKING_LEVEL:
+            self.levels[seq] = seq
+        elif kind == Kind.CONTEXT_EDIT:
+            self.edits[seq] = seq
+        else:
+            self.boundaries[seq] = seq
 
     def _add_nameless(self, entry: Entry | None) -> None:
         """Take in a line that nothing can refer to: it keeps its ordinal and is skipped."""
@@ -343,15 +363,19 @@ class LogIndex:
             self.type_names[number] = entry.type
         return number
 
-    def _note(self, entry: Entry, kind: int, seq: int) -> None:
-        """Keep what the index must know of what an entry says."""
-        if isinstance(entry, MessageEntry):
-            self.message_counts[kind] += 1
-            if kind in (Kind.USER, Kind.ASSISTANT) and entry.timestamp > self.last_message_time:
-                self.last_message_time = entry.timestamp
+    def _note_message(self, entry: MessageEntry, seq: int) -> int:
+        """Count a message, and return its kind."""
+        kind = kind_of_role(entry.message.role)
+        self.message_counts[kind] += 1
+        if kind == Kind.USER or kind == Kind.ASSISTANT:
+            self.last_message_time = max(self.last_message_time, entry.timestamp)
             if kind == Kind.USER and not self.first_user:
                 self.first_user = seq
-        elif isinstance(entry, LabelEntry):
+        return kind
+
+    def _note(self, entry: Entry, seq: int) -> None:
+        """Keep what the index must know of what an entry says that is no message."""
+        if isinstance(entry, LabelEntry):
             label = entry.label
             if label.label:
                 self.labels[label.target_id] = LabelMark(label.label, seq)

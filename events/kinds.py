@@ -71,10 +71,15 @@ TYPE_NAMES: Final = {
 """The name of the type that a kind stands for."""
 
 
+def kind_of_role(role: str) -> int:
+    """Return the kind of a message of this role."""
+    return _BY_ROLE.get(role, Kind.OTHER_MESSAGE)
+
+
 def kind_of(entry: Entry) -> int | None:
     """Return the kind of an entry, or None where its type is unknown."""
     if isinstance(entry, MessageEntry):
-        return _BY_ROLE.get(entry.message.role, Kind.OTHER_MESSAGE)
+        return kind_of_role(entry.message.role)
     if isinstance(entry, OpaqueEntry):
         return Kind.RESET if entry.type == RESET_TYPE else None
     return _BY_TYPE[entry.type]

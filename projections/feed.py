@@ -7,6 +7,7 @@ behind the feed reads on from the log. A feed exists while somebody is subscribe
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Sequence
 from typing import Protocol, TypeAlias
 
 from anyio import Event
@@ -63,6 +64,24 @@ FeedEvent: TypeAlias = EntryAdded | LeafMoved | Transient | Reset
 """Anything that a feed carries."""
 
 
+class News(Struct, frozen=True):
+    """What a stretch of a feed holds for those who read entries, made once for all who stand at its start.
+
+    Attributes:
+        start: The position of its first event.
+        end: The position after its last event.
+        entries: The entries in it, up to a reset.
+        shown: The entries, and of the transient events between two of them the latest of each name.
+        reset: Whether it ends with a reset; what follows that is not in it.
+    """
+
+    start: int
+    end: int
+    entries: tuple[Entry, ...]
+    shown: tuple[Entry | Transient, ...]
+    reset: bool
+
+
 class Reader(Protocol):
     """Whoever reads a feed."""
 
@@ -90,6 +109,7 @@ class Feed:
         "_event",
         "_events",
         "_left",
+        "_news",
         "_size",
         "_sizes",
         "bytes_max",
@@ -108,6 +128,7 @@ class Feed:
         self.readers: set[Reader] = set()
         self.closed = False
         self._left: tuple[Cursor, int] | None = None
+        self._news: News | None = None
         self._events: list[FeedEvent] = []
         self._sizes: list[int] = []
         self._size = 0
@@ -137,9 +158,12 @@ class Feed:
             self._forget()
         self._wake()
 
-    def since(self, position: int) -> list[FeedEvent]:
-        """Return the events from a position on, which must not lie before `start`."""
-        return self._events[position - self.start :]
+    def news(self, position: int) -> News:
+        """Return what happened from a position on, which must not lie before `start`."""
+        news = self._news
+        if news is None or news.start != position or news.end != self.end:
+            news = self._news = _news(position, self._events[position - self.start :])
+        return news
 
     def at(self, position: int) -> FeedEvent:
         """Return the event at a position, which must not lie before `start`."""
@@ -152,11 +176,11 @@ class Feed:
             latest -= 1
         return self.start + latest
 
-    async def wait(self) -> None:
+    def wait(self) -> Awaitable[None]:
         """Wait for the next event."""
         if self._event is None:
             self._event = Event()
-        await self._event.wait()
+        return self._event.wait()
 
     # -- the log behind it
 
@@ -182,6 +206,7 @@ class Feed:
     def _skip(self) -> None:
         """Leave events out that nobody here has seen: all subscribers fall behind, and read on from the log."""
         self.start = self.end + 1
+        self._news = None
         self._events.clear()
         self._sizes.clear()
         self._size = 0
@@ -200,5 +225,28 @@ class Feed:
             size -= self._sizes[drop]
             drop += 1
         del self._events[:drop], self._sizes[:drop]
+        self._news = None
         self._size = size
         self.start += drop
+
+
+def _news(start: int, events: Sequence[FeedEvent]) -> News:
+    entries: list[Entry] = []
+    shown: list[Entry | Transient] = []
+    latest: dict[str, int] = {}
+    reset = False
+    for event in events:
+        if isinstance(event, EntryAdded):
+            entries.append(event.entry)
+            shown.append(event.entry)
+            latest = {}
+        elif isinstance(event, Transient):
+            if event.name in latest:
+                shown[latest[event.name]] = event
+            else:
+                latest[event.name] = len(shown)
+                shown.append(event)
+        elif isinstance(event, Reset):
+            reset = True
+            break
+    return News(start, start + len(events), tuple(entries), tuple(shown), reset)

@@ -17,7 +17,7 @@ from ..events.entries import Entry
 from ..events.errors import Closed, LogReplaced
 from ..events.stores.base import Cursor
 from .changes import Changed, Snapshot
-from .feed import EntryAdded, Feed, Reset, Transient
+from .feed import Feed, News, Reset, Transient
 from .source import Source
 from .views import SharedView
 
@@ -89,7 +89,7 @@ class EntrySubscription:
         return self
 
     async def __anext__(self) -> Followed:
-        while self._next >= len(self._ready):
+        if self._next >= len(self._ready):
             await self._fill()
         item = self._ready[self._next]
         self._next += 1
@@ -97,7 +97,7 @@ class EntrySubscription:
 
     async def receive_many(self) -> Sequence[Followed]:
         """Wait for what comes next and return all that is there, at least one."""
-        while self._next >= len(self._ready):
+        if self._next >= len(self._ready):
             await self._fill()
         items = self._ready[self._next :]
         self._next = len(self._ready)
@@ -108,20 +108,21 @@ class EntrySubscription:
         feed = self._feed
         if feed is None:
             raise not_open()
-        if self._position < feed.start:
-            await self._join(feed)
-            self._position = feed.latest_transients()
-        elif self._seq < self._through:
-            await self._read_log()
-        elif self._position < feed.end:
-            if self._generation is None:
-                await self._learn_generation()
-            if self._position >= feed.start:
-                self._take(feed)
-        elif feed.closed:
-            raise StopAsyncIteration
-        else:
-            await feed.wait()
+        while self._next >= len(self._ready):
+            if self._position < feed.start:
+                await self._join(feed)
+                self._position = feed.latest_transients()
+            elif self._seq < self._through:
+                await self._read_log()
+            elif self._position < feed.end:
+                if self._generation is None:
+                    await self._learn_generation()
+                if self._position >= feed.start:
+                    self._take(feed.news(self._position))
+            elif feed.closed:
+                raise StopAsyncIteration
+            else:
+                await feed.wait()
 
     async def _join(self, feed: Feed) -> None:
         """Note up to where the log is to be read, and where the feed goes on from there."""
@@ -152,30 +153,15 @@ class EntrySubscription:
         """Learn which history a log belongs to that was not there when the subscription began."""
         self._generation = (await self._source.ready()).cursor.generation or None
 
-    def _take(self, feed: Feed) -> None:
-        """Take what is new in the feed; of the transient events between two entries, the latest of each name."""
-        events = feed.since(self._position)
-        self._position += len(events)
-        shown: list[Followed] = []
-        latest: dict[str, int] = {}
-        for event in events:
-            if isinstance(event, EntryAdded):
-                entry = event.entry
-                if entry.seq > self._seq:
-                    self._seq = entry.seq
-                    shown.append(entry)
-                    latest = {}
-            elif isinstance(event, Transient):
-                if self._transient:
-                    if event.name in latest:
-                        shown[latest[event.name]] = event
-                    else:
-                        latest[event.name] = len(shown)
-                        shown.append(event)
-            elif isinstance(event, Reset):
-                self._position = -1  # to be found again by `_join`, which yields the reset
-                break
-        self._show(shown)
+    def _take(self, news: News) -> None:
+        """Take what is new in the feed."""
+        items: Sequence[Entry | Transient] = news.shown if self._transient else news.entries
+        if news.entries:
+            if news.entries[0].seq <= self._seq:  # the subscriber asked for what comes later
+                items = [each for each in items if isinstance(each, Transient) or each.seq > self._seq]
+            self._seq = max(self._seq, news.entries[-1].seq)
+        self._position = -1 if news.reset else news.end  # a reset is found again by `_join`, which yields it
+        self._show(items)
 
     def _show(self, items: Sequence[Followed]) -> None:
         self._ready, self._next = items, 0

@@ -22,8 +22,10 @@ def _sides(job: Callable[[Scale], Appends]) -> Callable[[Sequence[Peer], Scale],
     return sides
 
 
-def _scenario(name: str, title: str, goal: Goal, job: Callable[[Scale], Appends]) -> Scenario:
-    return Scenario(name, title, "µs/message", micros, _sides(job), (goal,), "plain loop", note=_NOTE)
+def _scenario(
+    name: str, title: str, goal: Goal, job: Callable[[Scale], Appends], *, rounds_max: int = 1_000
+) -> Scenario:
+    return Scenario(name, title, "µs/message", micros, _sides(job), (goal,), "plain loop", rounds_max, _NOTE)
 
 
 SCENARIOS = [
@@ -38,6 +40,7 @@ SCENARIOS = [
         "awaited appends of 1 KB, one at a time in each of many sessions",
         Goal("treering/uvloop", "speed", 1 / 8, aim=0.4),
         lambda scale: Appends(scale.many, max(1, scale.messages // scale.many)),
+        rounds_max=3,
     ),
     _scenario(
         "append-batches",

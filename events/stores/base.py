@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from ..dialects.base import Dialect
 from ..entries import Header
-from ..errors import AppendError, SessionLocked
+from ..errors import AppendError, SessionLocked, Where
 
 Ref: TypeAlias = str
 """The name of a log within its store. It carries no path and no handle; what it maps to is the store's business."""
@@ -280,4 +280,8 @@ class LocalStore(Protocol):
         Raises:
             SessionNotFound: There is no such log.
         """
+        ...
+
+    def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
+        """Find where lines stand, for people to look at; what cannot be found is left out. It may take a while."""
         ...

@@ -25,6 +25,7 @@ from ..errors import (
     LogReplaced,
     SessionLocked,
     SessionNotFound,
+    Where,
 )
 from .base import Append, Blob, BlobKind, Committed, Cursor, Fenced, Lease, LogInfo, Opening, Outcome, Page, Ref
 from .blobs import check_kind
@@ -233,6 +234,10 @@ class MemoryStore:
     def peek(self, ref: Ref) -> MemoryPeek:
         """Look at a log without waiting; see `LocalStore.peek`."""
         return MemoryPeek(self._found(ref))
+
+    def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
+        """Find where lines stand, as if the log were a file; see `LocalStore.places`."""
+        return {seq: Where(ref, seq + 1) for seq in seqs}
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page; see `Store.read`."""

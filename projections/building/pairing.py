@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from ...events.content import Content, ToolResultPart, ToolUsePart, tool_result
+from ...events.content import Content, ToolResultPart, ToolUsePart, plain_text, tool_result
 from ...events.entries import Message
 from ...events.providers.rendering import rendered
 from ..context import ContextMessage
@@ -28,7 +28,7 @@ def paired(messages: Sequence[ContextMessage]) -> tuple[ContextMessage, ...]:
     without a result gets one that says so. Results move up to their calls where something was said between. Messages
     that no provider is told are left out.
     """
-    shown = [each for each in messages if rendered(each.message) is not None]
+    shown = [each for each in messages if _is_told(each.message)]
     told: list[ContextMessage] = []
     place = 0
     while place < len(shown):
@@ -93,6 +93,12 @@ def _may_begin(messages: Sequence[ContextMessage], position: int) -> bool:
     if _is_assistant(messages[position]):
         return not _is_assistant(messages[position - 1])
     return not has_results(messages[position].message)
+
+
+def _is_told(message: Message) -> bool:
+    if message.role == "compactionSummary" and not plain_text(message.content):
+        return False  # it stands for what was cut off without a summary
+    return rendered(message) is not None
 
 
 def _is_assistant(each: ContextMessage) -> bool:

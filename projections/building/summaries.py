@@ -30,7 +30,7 @@ MAX_TOKENS_MARGIN = 100
 MAX_INPUT_TOKENS = 100_000
 """How much a summarizer is given at most, unless its caller says otherwise."""
 
-MAX_ATTEMPTS = 4
+MAX_ATTEMPTS = 6
 """How often a summarizer is asked, each time with half of what was too much for it."""
 
 SUMMARY_PROMPT = """\

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +13,11 @@ from treering import DialectCannot, InvalidEntry, Session, SessionHost
 
 AGENTS = 8
 TURNS = 12
+
+
+def written(session: Session) -> bytes:
+    assert session.file_path is not None
+    return Path(session.file_path).read_bytes()
 
 
 async def work(session: Session, agent: int, start: str, chains: dict[int, list[str]]) -> None:
@@ -31,7 +37,7 @@ async def check(session: Session, main: list[str], leaf: str, chains: dict[int, 
     assert len(await session.entries()) == len(main) + AGENTS * TURNS
     for chain in chains.values():
         assert session.path(chain[-1]) == [*main[: main.index(chain[0]) + 1], *chain[1:]]
-        for parent, child in zip(chain, chain[1:], strict=False):
+        for parent, child in pairwise(chain):
             entry = await session.entry(child)
             assert entry is not None
             assert (entry.parent_id, entry.aside) == (parent, True)
@@ -69,11 +75,10 @@ async def test_a_dialect_that_cannot_say_so_refuses(
     async with SessionHost(tmp_path, dialect=dialect, writes=writes) as host:
         session = await host.create()
         first = await session.append_message("user", "one")
-        assert session.file_path is not None
-        lines = Path(session.file_path).read_bytes()
+        lines = written(session)
         with pytest.raises(DialectCannot, match=dialect):
             await session.append_message("user", "two", below=first, aside=True)
-        assert Path(session.file_path).read_bytes() == lines
+        assert written(session) == lines
         assert session.path() == [first]
 
 

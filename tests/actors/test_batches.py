@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, TypeVarTuple
 
 import pytest
-from typing_extensions import TypeVarTuple, Unpack
 
 from treering import (
     AppendFailed,
@@ -29,7 +28,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-async def at_once(fn: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     """An offload without threads."""
     return fn(*args)
 

@@ -86,6 +86,10 @@ async def cancelled_at_each_pause(
     raise AssertionError("the call never ends")
 
 
+def lines_of(path: str) -> int:
+    return len(Path(path).read_bytes().splitlines())
+
+
 class Whole:
     """Knows what a session may hold: all that was asked for before, and of the last request all or nothing."""
 
@@ -114,7 +118,7 @@ class Whole:
             for entry in entries:
                 index.fold(entry)
             assert index == (await session.log()).index
-            assert len(Path(session.file_path).read_bytes().splitlines()) == self.size + 1
+            assert lines_of(session.file_path) == self.size + 1
 
 
 @pytest.mark.feature("X-11")

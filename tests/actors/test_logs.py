@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,20 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from treering import Custom, Entry, Header, LogReplaced, Message, ProjectionFailed, SessionHost, TreeringError, text
+from treering import (
+    Custom,
+    Entry,
+    Header,
+    LogReplaced,
+    Message,
+    Projection,
+    ProjectionFailed,
+    SessionHost,
+    TreeringError,
+    text,
+)
 from treering.events.disk import OsDisk
-from treering.events.stores.base import Append
+from treering.events.stores.base import Append, Outcome
 from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk
 
@@ -50,10 +61,10 @@ class Raises:
 class BrokenStore(MemoryStore):
     """Raises with what it was given."""
 
-    def try_append(self, append: Append) -> Any:
+    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
         return None
 
-    async def append(self, appends: Any) -> Any:
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         said = str(appends)
         raise ValueError(said)
 
@@ -72,7 +83,8 @@ async def live(tmp_path: Path) -> None:
             with suppress(ProjectionFailed):
                 await session.rebuild(Raises(where))
         with suppress(ProjectionFailed):
-            async with session.subscribe(Raises("apply")) as changes:
+            projection: Projection[list[Entry], None] = Raises("apply")
+            async with session.subscribe(projection) as changes:
                 await anext(changes)
         for number in (errno.EIO, errno.ENOSPC):
             disk.fail("write", number, path="*.jsonl")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, TypeVarTuple
 from uuid import UUID
 
 import anyio
@@ -19,9 +19,15 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 from msgspec.structs import replace
-from typing_extensions import TypeVarTuple, Unpack
 
 from treering import (
     BranchSummary,
@@ -57,7 +63,7 @@ LOOPS: dict[str, tuple[str, dict[str, Any]]] = {
 LOG = "/sessions/s.jsonl"
 
 
-async def at_once(fn: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     """An offload without threads."""
     return fn(*args)
 
@@ -115,9 +121,7 @@ class Model:
 
     def find(self, entry_id: str) -> int:
         """The ordinal of the latest visible line with this id."""
-        return max(
-            (seq for seq in range(1, self.visible + 1) if self.lines[seq - 1].entry_id == entry_id), default=0
-        )
+        return max((seq for seq in range(1, self.visible + 1) if self.lines[seq - 1].entry_id == entry_id), default=0)
 
     def ids(self) -> list[str]:
         return [line.entry_id for line in self.lines[: self.visible]]
@@ -142,7 +146,9 @@ class Model:
         found: dict[str, str] = {}
         for payload in self.said():
             if isinstance(payload, Label):
-                found.pop(payload.target_id, None) if not payload.label else found.update({payload.target_id: payload.label})
+                found.pop(payload.target_id, None) if not payload.label else found.update(
+                    {payload.target_id: payload.label}
+                )
         return found
 
     def name(self) -> str | None:
@@ -208,7 +214,7 @@ class Sessions(RuleBasedStateMachine):
         self.close()
         self.stack.close()
 
-    def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: object, **options: Any) -> T:
+    def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: object, **options: object) -> T:
         async def run() -> T:
             return await function(*args, **options)
 

@@ -6,12 +6,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 import pytest
 import trio.testing
-from typing_extensions import TypeVarTuple, Unpack
 
 from treering import Limits, Session, SessionHost, SessionLocked
 from treering.testing.disks import FaultyDisk, MemoryDisk
@@ -25,7 +24,7 @@ ON_TRIO_IN_VIRTUAL_TIME = pytest.param(
 )
 
 
-async def at_once(fn: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     """An offload without threads."""
     return fn(*args)
 

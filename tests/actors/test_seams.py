@@ -8,12 +8,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, TypeVarTuple
 from uuid import UUID
 
 import anyio
 import pytest
-from typing_extensions import TypeVarTuple, Unpack
 
 from treering import Limits, Message, SessionHost, Usage, message, text, tool_use
 from treering.events.disk import Disk, OsDisk
@@ -46,7 +45,7 @@ class Seams:
         number = next(self._ids)
         return str(UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128, version=4))
 
-    async def offload(self, fn: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]) -> T:
+    async def offload(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
         self.offloaded += 1
         return fn(*args)
 

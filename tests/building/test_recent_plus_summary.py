@@ -85,12 +85,12 @@ def test_the_boundary_moves_so_that_no_pair_is_split(source_of: Sources) -> None
         message("assistant", [tool_use(f"c{n}", "read") for n in range(4)]),
         *(message("tool", tool_result(f"c{n}", "x")) for n in range(4)),
     ]
-    source = source_of(*said(4), *batch, message("assistant", "so"), message("user", "and?"), message("assistant", "!"))
-    assert len(source.messages) - 6 == 6  # in the middle of the batch
+    source = source_of(*said(5), *batch, message("assistant", "so"), message("user", "and?"), message("assistant", "!"))
+    assert len(source.messages) - 6 == 7  # in the middle of the batch
     missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
-    assert missing.end_id == "e3"
+    assert missing.end_id == "e4"
     result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 2000, TOKENS))
-    assert result.messages[1:] == source.messages[4:]
+    assert result.messages[1:] == source.messages[5:]
     assert pairing_fault(result.messages) is None
 
 

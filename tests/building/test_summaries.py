@@ -154,7 +154,7 @@ async def test_what_was_too_much_is_asked_again_with_less() -> None:
     scripted = Scripted(window=10)
     with pytest.raises(ContextOverflow):
         await generate_summary(TALK, 100, scripted)
-    assert len(scripted.asked) == 4
+    assert len(scripted.asked) == 6
 
 
 def test_the_largest_are_shortened_first() -> None:

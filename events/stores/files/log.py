@@ -54,6 +54,8 @@ class Log:
         busy: A worker thread is at it.
         idle: Set when it is no longer.
         doubt: Why nobody knows what the file holds, until somebody looks.
+        flushed: The folders that the store has flushed so far.
+        unnamed: The folders to flush before it is sure that its name survives a power cut.
         unsynced: The offset from which on a failed flush leaves it open whether the bytes are on the disk.
         slow: It lies where the disk may keep the event loop waiting.
     """
@@ -69,6 +71,7 @@ class Log:
         "doubt",
         "epoch",
         "fd",
+        "flushed",
         "gate",
         "head",
         "header",
@@ -82,6 +85,7 @@ class Log:
         "size",
         "slow",
         "table",
+        "unnamed",
         "unsynced",
         "used",
     )
@@ -100,6 +104,8 @@ class Log:
         self.idle: anyio.Event | None = None
         self.gate: anyio.Lock | None = None
         self.doubt: AppendInDoubt | None = None
+        self.flushed: set[str] = set()
+        self.unnamed: tuple[str, ...] = ()
         self.unsynced = -1
         self.slow = False
         self.counter: int = 0

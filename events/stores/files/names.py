@@ -16,11 +16,15 @@ class Names:
     Args:
         disk: Follows links.
         root: The folder under which logs are.
+
+    Attributes:
+        flushed: The folders that were flushed so far.
     """
 
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
         self.root = disk.real_path(os.path.abspath(root))
+        self.flushed: set[str] = set()
         self._under = self.root.rstrip("/") + "/"
 
     def path_of(self, ref: Ref) -> str:
@@ -37,6 +41,21 @@ class Names:
                 f"{ref!r} names no log: give a path under the root, or an absolute one, without '..' and empty parts"
             )
         return ref if ref.startswith("/") else self._under + ref
+
+    def folders_to_flush(self, path: str) -> tuple[str, ...]:
+        """Return the folders to flush before a file's name is sure to survive a power cut.
+
+        Whoever made the file may have ended before that was done. For its own folder nobody can tell; a folder's name, once
+        flushed, is safe.
+        """
+        folder = os.path.dirname(path)
+        folders = [folder]
+        if path.startswith(self._under):
+            while folder not in (self.root, "/"):
+                folder = os.path.dirname(folder)
+                folders.append(folder)
+            folders.append(os.path.dirname(self.root))
+        return tuple(each for each in folders if each == folders[0] or each not in self.flushed)
 
     def ref_of(self, path: str) -> Ref:
         """Return the one ref of a file, whatever links lead to it: relative if it is under the root, else absolute."""

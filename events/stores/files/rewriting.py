@@ -13,6 +13,7 @@ from ..lines import check_lines
 from .beside import LEAF_SUFFIX, open_temporary, write_all
 from .log import Log
 from .table import CHUNK
+from .writer import missing
 
 
 def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
@@ -28,6 +29,7 @@ def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
     check_lines(lines)
     _check(disk, log)
     folder = os.path.dirname(log.path)
+    new_folders = missing(disk, folder)
     disk.make_directory(folder)
     fd, temporary = open_temporary(disk, log.path)
     try:
@@ -49,7 +51,8 @@ def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
         with suppress(OSError):
             disk.unlink(temporary)
         raise
-    disk.sync_directory(folder)
+    for each in (folder, *map(os.path.dirname, new_folders)):
+        disk.sync_directory(each)
     with suppress(OSError):
         disk.unlink(log.path + LEAF_SUFFIX)
     log.changed()

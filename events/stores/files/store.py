@@ -36,8 +36,10 @@ from ...errors import (
     AppendFailed,
     InvalidInput,
     LeafMoved,
+    LogError,
     LogReplaced,
     SessionLocked,
+    Where,
 )
 from ...offload import Offload, ThreadOffload, carried_out
 from ...telemetry import logger
@@ -180,6 +182,7 @@ class FileStore:
             log = Log(self._disk, ref, real)
             log.held, log.epoch = held, held.epoch
             found.append(log)
+            log.flushed, log.unnamed = self._names.flushed, self._names.folders_to_flush(real)
             log.own()
             if log.header is None:
                 log.slow = self._is_slow_folder(os.path.dirname(real))
@@ -269,6 +272,15 @@ class FileStore:
         """Look at a log without waiting; see `LocalStore.peek`."""
         self._logs.check_open()
         return FilePeek(self._disk, ref, self.path_of(ref))
+
+    def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
+        """Find where lines stand in their file; see `LocalStore.places`."""
+        from ...doctor import places  # needed where there is damage, and nowhere else
+
+        try:
+            return places(self.path_of(ref), seqs, disk=self._disk)
+        except (OSError, LogError):
+            return {}
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page; see `Store.read`."""

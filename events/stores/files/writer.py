@@ -102,6 +102,8 @@ def append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: boo
                 log.settle(fd)
             if log.head != request.expected_head:
                 return Fenced(log.head, log.epoch)
+            if sync:
+                flush_names(disk, log)
             outcome = append_at(disk, log, fd, request, sync=sync)
             if log.fd < 0:
                 with suppress(OSError):
@@ -214,9 +216,10 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
         raise InvalidInput(f"{log.path} is not there yet: its first append has to bring the header block")
     detected = _own_header(log, request.header)
     folder = os.path.dirname(log.path)
-    new_folders = _missing(disk, folder)
+    new_folders = missing(disk, folder)
     if new_folders:
         disk.make_directory(folder)
+    log.unnamed = tuple(dict.fromkeys((folder, *map(os.path.dirname, new_folders), *log.unnamed)))
     flags = os.O_RDWR | os.O_APPEND
     try:
         fd = disk.open(log.path, flags | os.O_CREAT | os.O_EXCL)
@@ -234,8 +237,7 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
         if sync:
             try:
                 disk.datasync(fd)
-                for directory in (folder, *map(os.path.dirname, new_folders)):
-                    disk.sync_directory(directory)
+                flush_names(disk, log)
             except OSError as error:
                 return _unsynced(log, 0, error)
         try:
@@ -261,17 +263,30 @@ def _own_header(log: Log, block: bytes) -> Detected:
     return detected
 
 
-def _missing(disk: Disk, folder: str) -> list[str]:
+def flush_names(disk: Disk, log: Log) -> None:
+    """Make the names that lead to a log survive a power cut, where that is not sure.
+
+    Raises:
+        OSError: They cannot be flushed.
+    """
+    while log.unnamed:
+        with suppress(PermissionError):  # a folder that is closed to us is not ours to flush
+            disk.sync_directory(log.unnamed[0])
+        log.flushed.add(log.unnamed[0])
+        log.unnamed = log.unnamed[1:]
+
+
+def missing(disk: Disk, folder: str) -> list[str]:
     """Return the folders that are not there yet, the innermost first."""
-    missing: list[str] = []
+    found: list[str] = []
     while True:
         try:
             disk.stat(folder)
         except FileNotFoundError:
-            missing.append(folder)
+            found.append(folder)
             folder = os.path.dirname(folder)
             continue
-        return missing
+        return found
 
 
 def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, made: bool) -> Outcome | None:
@@ -338,6 +353,7 @@ def _write_again(disk: Disk, log: Log, fd: int, *, sync: bool) -> None:
         write_all(disk, fd, data)
         if sync:
             disk.datasync(fd)
+            flush_names(disk, log)
     except OSError as error:
         log.doubt = AppendInDoubt(f"{log.path} could not be flushed again ({error.strerror or error}): see to the disk")
         raise log.doubt from error

@@ -12,6 +12,7 @@ from ...events.content import plain_text
 from ...events.dialects.detect import detect
 from ...events.entries import BranchSummaryEntry, CustomEntry, Entry, LabelEntry, MessageEntry, SessionInfoEntry
 from ...events.index import LogIndex
+from ...events.kinds import Kind
 
 
 class Broken(AssertionError):
@@ -33,8 +34,8 @@ class Replay(Struct):
     @property
     def tokens(self) -> list[str]:
         """The tokens of the visible entries, in the order of the file."""
-        visible = self.entries[: self.index.head]
-        return tokens_of([each for each in visible if each is not None])
+        visible = zip(self.entries, self.index.kinds[1:], strict=False)  # withheld lines have no kind yet
+        return tokens_of([entry for entry, kind in visible if entry is not None and kind != Kind.ABORTED])
 
 
 def replayed(data: bytes, path: str) -> Replay:

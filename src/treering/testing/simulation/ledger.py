@@ -67,6 +67,11 @@ class Ledger:
         """How many commands wait for their answer."""
         return sum(asked.fate == "open" for asked in self.asked)
 
+    @property
+    def in_doubt(self) -> bool:
+        """Whether there are commands of which nobody knows what became of them."""
+        return any(asked.fate == "unknown" for asked in self.asked)
+
     def must_hold(self) -> set[str]:
         """Return the tokens that the log must hold."""
         return {token for asked in self.asked if asked.fate == "acknowledged" for token in asked.tokens}

@@ -1,0 +1,244 @@
+"""Any tree, any window, any strategy: it fits or overflows, pairs are whole, the last user message is there."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from treering import (
+    Compaction,
+    CompactionEntry,
+    Context,
+    ContextMessage,
+    CorruptTree,
+    Entry,
+    Header,
+    Message,
+    Payload,
+    ToolResultPart,
+    ToolUsePart,
+    image,
+    message,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.events.entries import entry_class
+from treering.events.errors import ContextOverflow
+from treering.events.index import LogIndex
+from treering.projections.building.budget import ContextBudget
+from treering.projections.building.builder import ContextBuilder, ContextBuildResult, default_strategies
+from treering.projections.building.masking import MaskedTools
+from treering.projections.building.minimal_state import MinimalState
+from treering.projections.building.pruned_tools import PrunedTools
+from treering.projections.building.recent_plus_summary import RecentPlusSummary
+from treering.projections.building.source import ContextSource
+from treering.projections.building.strategy import ContextStrategy
+from treering.projections.building.summary_cache import StoredSummary
+from treering.projections.context import boundary, build, plan
+from treering.projections.tokens import ByteEstimator, count_messages
+from treering.testing import strategies
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+HEADER = Header(id="s", version=1, timestamp=START)
+LADDERS: dict[str, Callable[[], list[ContextStrategy]]] = {
+    "all": default_strategies,
+    "none": list,
+    "masked": lambda: [MaskedTools(keep_last=1, min_gain=0.0)],
+    "pruned": lambda: [PrunedTools()],
+    "summary": lambda: [RecentPlusSummary()],
+    "minimal": lambda: [MinimalState()],
+}
+
+
+def strictly_paired(messages: Sequence[Message]) -> bool:
+    """Hold messages against what the strictest provider asks for: results stand right behind the turn that called."""
+    place = 0
+    while place < len(messages):
+        calls: list[str] = []
+        while place < len(messages) and messages[place].role == "assistant":
+            for part in messages[place].content:
+                if isinstance(part, ToolResultPart):
+                    return False
+                if isinstance(part, ToolUsePart):
+                    calls.append(part.tool_use.id)
+            place += 1
+        answers: list[str] = []
+        while place < len(messages) and messages[place].role != "assistant":
+            found = [part for part in messages[place].content if isinstance(part, ToolResultPart)]
+            if found and len(answers) == len(calls):
+                return False
+            if not found and len(answers) < len(calls):
+                return False
+            if any(isinstance(part, ToolUsePart) for part in messages[place].content):
+                return False
+            answers += [part.tool_result.tool_use_id for part in found]
+            place += 1
+        if sorted(calls) != sorted(answers) or len(set(calls)) < len(calls):
+            return False
+    return True
+
+
+def asked(messages: Sequence[ContextMessage]) -> list[ContextMessage]:
+    return [
+        each
+        for each in messages
+        if each.role == "user" and any(not isinstance(part, ToolResultPart) for part in each.content)
+    ]
+
+
+def check(source: ContextSource, context: Context, ladder: str, window: int) -> ContextBuildResult | None:
+    builder = ContextBuilder(strategies=LADDERS[ladder]())
+    budget = ContextBudget(window, 0, 0, 0, window)
+    try:
+        result = builder.build(source, budget)
+    except ContextOverflow as error:
+        smallest = [*source.messages[: source.opening], *asked(source.messages)[-1:]]
+        assert count_messages([each.message for each in smallest]) > window
+        assert error.needed is not None
+        assert error.needed > window == error.available
+        return None
+    assert result.tokens_used == count_messages(result.to_messages(), ByteEstimator()) <= window
+    assert strictly_paired(result.to_messages())
+    wanted = asked(source.messages)[-1:] or asked(context.messages)[-1:]
+    assert [each.entry_id for each in asked(result.messages)][-1:] == [each.entry_id for each in wanted] or not wanted
+    counts = (result.included_message_count, result.summarized_message_count, result.dropped_message_count)
+    assert min(counts) >= 0
+    assert sum(counts) == len(context.messages)
+    again = ContextBuilder(strategies=LADDERS[ladder]()).build(source, budget)
+    assert msgspec.json.encode(again) == msgspec.json.encode(result)
+    return result
+
+
+def contexts(entries: Sequence[Entry]) -> list[tuple[Context, list[Entry]]]:
+    """Build the context of every leaf of a log, with its path."""
+    index = LogIndex(HEADER)
+    for entry in entries:
+        index.fold(entry)
+    by_seq = dict(enumerate(entries, 1))
+    leaves = set(by_seq) - {index.parents[seq] for seq in by_seq}
+    found: list[tuple[Context, list[Entry]]] = []
+    for leaf in sorted(leaves):
+        try:
+            path = [by_seq[seq] for seq in index.path(leaf)]
+        except CorruptTree:
+            continue
+        first = boundary(index, leaf)
+        found.append((build(index, plan(index, leaf, by_seq.get(first)), by_seq), path))
+    return found
+
+
+def grown(seed: int, turns: int) -> list[Entry]:
+    """Grow a tree of an agent's work: parallel calls, broken turns, late results, compactions, branches, images."""
+    chance = random.Random(seed)
+    entries: list[Entry] = []
+    leaf: str | None = None
+
+    def add(payload: Payload) -> str:
+        nonlocal leaf
+        kind = entry_class(payload)
+        seq = len(entries) + 1
+        fields: dict[str, object] = {kind.type: payload}
+        entries.append(kind(id=f"e{seq}", parent_id=leaf, timestamp=START, seq=seq, **fields))  # type: ignore[arg-type]
+        leaf = f"e{seq}"
+        return leaf
+
+    def words(most: int) -> str:
+        return "word " * int(most ** chance.random())
+
+    for turn in range(turns):
+        if entries and chance.random() < 0.05:
+            leaf = chance.choice(entries).id
+        add(message("user", [text(f"question {turn} {words(400)}"), *([image("QQ", "image/png")] * (turn % 7 == 6))]))
+        for step in range(chance.choice((0, 1, 1, 2, 5))):
+            ids = [f"c{turn}.{step}.{each}" for each in range(chance.choice((1, 1, 2, 4)))]
+            names = ["read_file", "Bash", "search", "edit"]
+            add(message("assistant", [tool_use(each, chance.choice(names), {"path": words(20)}) for each in ids]))
+            fate = chance.random()
+            if fate < 0.1:
+                ids = ids[: len(ids) // 2]  # the turn was broken off
+            elif fate < 0.15:
+                add(message("user", "meanwhile"))
+            elif fate < 0.2:
+                chance.shuffle(ids)
+            for each in ids:
+                role = "tool" if chance.random() < 0.9 else "user"
+                add(message(role, tool_result(each, words(3000), is_error=chance.random() < 0.1)))
+        if chance.random() < 0.9:
+            add(message("assistant", words(300) or "ok", stop_reason=chance.choice(("stop", "aborted"))))
+        if chance.random() < 0.08:
+            kept = chance.choice([None, *[entry.id for entry in entries[-8:]]])
+            add(Compaction(chance.choice(("", "So far they worked.")), kept, 1000))
+    return entries
+
+
+def with_summary(context: Context, path: list[Entry], window: int) -> ContextSource:
+    """Make a source that has the summary which the builder asks for."""
+    source = ContextSource.of(context, path)
+    try:
+        needed = (
+            ContextBuilder(strategies=[RecentPlusSummary()])
+            .build(source, ContextBudget(window, 0, 0, 0, window))
+            .needs_summary
+        )
+    except ContextOverflow:
+        return source
+    if needed is None:
+        return source
+    made = StoredSummary(needed.key, needed.start_id, needed.end_id, needed.message_count, "They worked.", 3, "me")
+    return ContextSource.of(context, path, summaries=[made])
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(strategies.trees(max_size=14), st.integers(400, 200_000), st.sampled_from(sorted(LADDERS)))
+def test_any_session_has_contexts_that_fit(entries: list[Entry], window: int, ladder: str) -> None:
+    for context, path in contexts(entries):
+        check(ContextSource.of(context, path), context, ladder, window)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 40),
+    st.one_of(st.integers(400, 4_000), st.integers(400, 200_000)),
+    st.sampled_from(sorted(LADDERS)),
+)
+def test_any_agents_work_has_contexts_that_fit(seed: int, turns: int, window: int, ladder: str) -> None:
+    for context, path in contexts(grown(seed, turns)):
+        check(ContextSource.of(context, path), context, ladder, window)
+        check(with_summary(context, path, window), context, ladder, window)
+
+
+@pytest.mark.parametrize("ladder", sorted(LADDERS))
+def test_each_strategy_is_used_somewhere(ladder: str) -> None:
+    used: set[str] = set()
+    for seed in range(12):
+        for context, path in contexts(grown(seed, 20)):
+            for window in (400, 2_000, 8_000, 40_000):
+                made = check(with_summary(context, path, window), context, ladder, window)
+                used.add(made.strategy if made is not None else "overflow")
+    expected = {
+        "all": {"full-history", "masked-tools", "recent-plus-summary", "minimal-state"},
+        "none": {"full-history", "minimal"},
+        "masked": {"full-history", "masked-tools", "minimal"},
+        "pruned": {"full-history", "pruned-tools", "minimal"},
+        "summary": {"full-history", "recent-plus-summary", "minimal"},
+        "minimal": {"full-history", "minimal-state"},
+    }
+    assert expected[ladder] <= used
+
+
+def test_the_trees_hold_what_they_are_said_to_hold() -> None:
+    entries = [entry for seed in range(20) for entry in grown(seed, 20)]
+    assert any(isinstance(entry, CompactionEntry) for entry in entries)
+    assert not all(
+        strictly_paired([each.message for each in context.messages])
+        for seed in range(20)
+        for context, _ in contexts(grown(seed, 20))
+    )

@@ -1,0 +1,86 @@
+"""Leaving a branch with a summary of what lies after the last entry that both branches share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from treering import BranchSummaryEntry, LeafMoved, Session, message, tool_result, tool_use
+from treering.events.errors import SummaryRefused
+from treering.projections.building.summaries import SummaryRequest
+
+
+class Scripted:
+    def __init__(self, answer: str = "Tried it; it failed.") -> None:
+        self.answer = answer
+        self.asked: list[SummaryRequest] = []
+
+    async def __call__(self, request: SummaryRequest) -> str:
+        self.asked.append(request)
+        return self.answer
+
+
+async def grown(session: Session) -> list[str]:
+    return [
+        await session.append_message("user", "shared question"),
+        await session.append_message("assistant", "shared answer"),
+        await session.append_message("user", "try the other way"),
+        await session.append_message(
+            "assistant",
+            [tool_use("a", "read_file", {"path": "a.py"}), tool_use("b", "edit_file", {"path": "b.py"})],
+        ),
+        await session.append_message("tool", tool_result("a", "text")),
+        await session.append_message("tool", tool_result("b", "done")),
+        await session.append_message("assistant", "that went wrong"),
+    ]
+
+
+@pytest.mark.feature("O-20", "O-22")
+async def test_the_summarizer_gets_what_lies_after_the_common_ancestor(session: Session) -> None:
+    ids = await grown(session)
+    branch = await session.append_message("user", "another root of thought", below=ids[1])
+    await session.branch(ids[-1])
+    summarizer = Scripted()
+    report = await session.summarize_branch(branch, summarizer)
+    (request,) = summarizer.asked
+    everything = await session.all_messages()
+    assert list(request.conversation) == everything[2:7]
+    assert "shared" not in repr(request.messages[1])
+    assert (report.from_id, report.ancestor_id, report.message_count) == (ids[-1], ids[1], 5)
+    assert report.details == {"readFiles": ["a.py"], "modifiedFiles": ["b.py"]}
+    entry = await session.entry(report.entry_id or "")
+    assert isinstance(entry, BranchSummaryEntry)
+    assert (entry.parent_id, entry.branch_summary.from_id) == (branch, ids[-1])
+    assert entry.branch_summary.details == report.details
+    assert session.leaf_id == report.entry_id
+    assert (await session.messages())[-1] == message("branchSummary", "Tried it; it failed.")
+
+
+async def test_going_back_on_the_same_path_summarizes_what_is_left(session: Session) -> None:
+    ids = await grown(session)
+    report = await session.summarize_branch(ids[1], Scripted())
+    assert (report.ancestor_id, report.message_count) == (ids[1], 5)
+
+
+async def test_where_nothing_is_left_the_leaf_moves_and_nobody_is_asked(session: Session) -> None:
+    ids = await grown(session)
+    await session.branch(ids[1])
+    summarizer = Scripted()
+    report = await session.summarize_branch(ids[-1], summarizer)
+    assert (report.entry_id, summarizer.asked, session.leaf_id) == (None, [], ids[-1])
+
+
+async def test_a_summary_that_fails_leaves_the_leaf(session: Session, content: Callable[[Session], bytes]) -> None:
+    ids = await grown(session)
+    before = content(session)
+    with pytest.raises(SummaryRefused):
+        await session.summarize_branch(ids[1], Scripted(""))
+
+    async def meanwhile(request: SummaryRequest) -> str:
+        assert (content(session), session.leaf_id) == (before, ids[-1])
+        await session.append_message("user", "meanwhile")
+        return "Tried it."
+
+    with pytest.raises(LeafMoved):
+        await session.summarize_branch(ids[1], meanwhile)

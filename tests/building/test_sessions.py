@@ -1,0 +1,185 @@
+"""Contexts that fit, of sessions: what is read, what is asked, what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from treering import CustomEntry, EntryNotFound, Session, SessionHost, message, tool_result, tool_use
+from treering.events.errors import InvalidEntry, SummaryRefused
+from treering.projections.building.budget import ContextBudget, calculate_budget
+from treering.projections.building.builder import ContextBuilder
+from treering.projections.building.pairing import pairing_fault
+from treering.projections.building.summaries import SummaryRequest
+from treering.projections.tokens import ByteEstimator
+
+Bytes = Callable[[Session], bytes]
+Budget = Callable[[int], ContextBudget]
+
+
+class Scripted:
+    def __init__(self, answer: str = "They talked.") -> None:
+        self.answer = answer
+        self.asked: list[SummaryRequest] = []
+
+    async def __call__(self, request: SummaryRequest) -> str:
+        self.asked.append(request)
+        return self.answer
+
+
+async def talk(session: Session, count: int, words: int = 100) -> list[str]:
+    return [
+        await session.append_message("user" if turn % 2 == 0 else "assistant", f"{turn} " + "word " * words)
+        for turn in range(count)
+    ]
+
+
+@pytest.mark.feature("N-2")
+async def test_a_long_history_fits_a_small_window(session: Session) -> None:
+    await talk(session, 200, words=400)
+    window = calculate_budget(4096, "You help.", "", ByteEstimator())
+    assert sum(len(repr(each)) for each in await session.messages()) > 4 * 100_000
+    result = await session.build_context(window)
+    assert 0 < result.tokens_used <= window.available_tokens
+
+
+@pytest.mark.feature("N-6", "N-8")
+async def test_building_is_pure_and_writes_nothing(session: Session, content: Bytes, budget: Budget) -> None:
+    await talk(session, 41)
+    before = content(session)
+    for available in (150, 500, 2000, 10**6):
+        results = [await session.build_context(budget(available)) for _ in range(2)]
+        assert msgspec.json.encode(results[0]) == msgspec.json.encode(results[1])
+        assert (results[0].needs_summary is not None) == (available == 2000)
+    assert content(session) == before
+
+
+async def test_a_missing_summary_is_made_once_and_kept(
+    session: Session, host: SessionHost, content: Bytes, budget: Budget
+) -> None:
+    await talk(session, 41)
+    summarizer = Scripted()
+    made = await session.build_context(budget(2000), summarizer=summarizer)
+    assert (made.strategy, made.needs_summary) == ("recent-plus-summary", None)
+    assert len(summarizer.asked) == 1
+    (kept,) = await session.entries(custom_type="treering.summary")
+    assert isinstance(kept, CustomEntry)
+    written = content(session)
+    await session.passivate()
+    again = await (await host.load("main")).build_context(budget(2000), summarizer=summarizer)
+    assert again.messages == made.messages
+    assert (len(summarizer.asked), content(session)) == (1, written)
+    assert (await session.context()).messages[-1].entry_id != kept.id
+
+
+async def test_a_summary_that_does_not_shrink_is_not_kept(session: Session, content: Bytes, budget: Budget) -> None:
+    await talk(session, 41)
+    before = content(session)
+    with pytest.raises(SummaryRefused):
+        await session.build_context(budget(2000), summarizer=Scripted("word " * 10_000))
+    assert content(session) == before
+
+
+async def test_a_summary_that_shrinks_too_little_is_kept_and_not_asked_for_again(
+    session: Session, budget: Budget
+) -> None:
+    await talk(session, 41)
+    summarizer = Scripted("word " * 2_000)
+    for _ in range(2):
+        result = await session.build_context(budget(2000), summarizer=summarizer)
+        assert result.strategy == "minimal-state"
+        assert result.needs_summary is None
+    assert len(summarizer.asked) == 1
+
+
+@pytest.mark.feature("N-91", "N-107")
+async def test_the_summary_of_a_range_is_made_once(session: Session, host: SessionHost) -> None:
+    ids = await talk(session, 12)
+    summarizer = Scripted()
+    first = await session.summary_for_range(ids[0], ids[5], 200, summarizer)
+    assert (first.content, first.start_id, first.end_id, first.message_count) == ("They talked.", ids[0], ids[5], 6)
+    assert summarizer.asked[0].max_tokens == 300
+    assert first.compression_ratio == first.tokens / first.original_tokens < 1
+    await session.passivate()
+    session = await host.load("main")
+    assert await session.summary_for_range(ids[0], ids[5], 200, summarizer) == first
+    assert len(summarizer.asked) == 1
+    await session.summary_for_range(ids[0], ids[6], 200, summarizer)
+    assert len(summarizer.asked) == 2
+
+    async def another(request: SummaryRequest) -> str:
+        return "Somebody else's."
+
+    assert (await session.summary_for_range(ids[0], ids[5], 200, another)).content == "Somebody else's."
+    await session.append_context_edit(ids[2], "edited")
+    await session.summary_for_range(ids[0], ids[5], 200, summarizer)
+    assert len(summarizer.asked) == 3
+    with pytest.raises(EntryNotFound):
+        await session.summary_for_range(ids[0], "nowhere", 200, summarizer)
+    with pytest.raises(InvalidEntry, match="stands before"):
+        await session.summary_for_range(ids[5], ids[0], 200, summarizer)
+
+
+async def test_the_last_user_message_outlives_a_compaction_that_keeps_none(session: Session, budget: Budget) -> None:
+    asked = await session.append_message("user", "do all of it")
+    for step in range(3):
+        await session.append_message("assistant", tool_use(f"c{step}", "read"))
+        last = await session.append_message("tool", tool_result(f"c{step}", "x"))
+    kept = session.path()[-2]
+    await session.append_compaction("They began.", kept, 100)
+    result = await session.build_context(budget(1000))
+    assert [each.role for each in result.messages] == ["compactionSummary", "user", "assistant", "tool"]
+    assert [each.entry_id for each in result.messages[1:]] == [asked, kept, last]
+    assert (result.original_message_count, result.included_message_count) == (3, 3)
+    await session.append_compaction("", None, 100)
+    assert (await session.build_context(budget(1000))).messages == ()
+
+
+async def test_a_context_can_be_built_of_any_entry(session: Session, budget: Budget) -> None:
+    ids = await talk(session, 4)
+    result = await session.build_context(budget(10_000), leaf_id=ids[1])
+    assert [each.entry_id for each in result.messages] == ids[:2]
+    with pytest.raises(EntryNotFound):
+        await session.build_context(budget(10_000), leaf_id="nowhere")
+
+
+async def test_the_state_of_the_work_comes_from_the_whole_path(session: Session, budget: Budget) -> None:
+    await session.append_message("user", "the very first task")
+    await talk(session, 6)
+    await session.append_compaction("They talked.", session.path()[-1], 100)
+    await talk(session, 11, words=200)
+    result = await session.build_context(budget(450))
+    assert result.strategy == "minimal-state"
+    told = repr(result.messages[0])
+    assert "the very first task" in told
+    assert "/work/project" in told
+
+
+@pytest.mark.feature("N-4", "P-52")
+async def test_a_thousand_turns_never_exceed_the_budget(host: SessionHost) -> None:
+    session = await host.create("long")
+    window = calculate_budget(4096, "You help.", "", ByteEstimator())
+    builder, summarizer = ContextBuilder(), Scripted("So far they worked on it.")
+    strategies: set[str] = set()
+    for turn in range(1000):
+        call = f"c{turn}"
+        await session.append_many(
+            [
+                message("user", f"question {turn} " + "word " * (turn % 50)),
+                message("assistant", tool_use(call, "read_file", {"path": f"{turn}.py"})),
+                message("tool", tool_result(call, "line\n" * (turn % 300))),
+            ]
+        )
+        result = await session.build_context(window, builder)
+        if result.needs_summary is not None:
+            await session.compact(summarizer, budget=window)
+            result = await session.build_context(window, builder)
+        assert result.tokens_used <= window.available_tokens
+        assert pairing_fault(result.messages) is None
+        assert f"question {turn} " in repr(result.messages)
+        strategies.add(result.strategy)
+        await session.append_message("assistant", f"answer {turn}")
+    assert {"full-history", "masked-tools"} <= strategies <= {"full-history", "masked-tools", "recent-plus-summary"}
+    assert 0 < len(summarizer.asked) < 100

@@ -1,0 +1,249 @@
+"""Following entries: from any place on, each once and in order, whatever happens to the session meanwhile."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from treering import Closed, Cursor, Custom, Entry, EntrySubscription, Limits, OpaqueEntry, Reset, Session, SessionHost
+from treering.events.stores.memory import MemoryStore, Shelf
+
+WRITERS = 100
+EACH = 5
+PATIENCE_S = 60
+
+
+@pytest.fixture(params=["memory", "files"])
+async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionHost]:
+    """A host whose feeds keep so little that subscribers fall behind them all the time."""
+    limits = Limits(feed_events_max=16, feed_bytes_max=4096)
+    async with SessionHost(tmp_path if request.param == "files" else None, limits=limits) as host:
+        yield host
+
+
+async def take(subscription: EntrySubscription, count: int) -> list[int]:
+    """Take so many entries, and return their ordinals."""
+    seqs: list[int] = []
+    with anyio.fail_after(PATIENCE_S):
+        while len(seqs) < count:
+            entry = await subscription.__anext__()
+            assert not isinstance(entry, Reset)
+            assert entry.__struct_fields__
+            seqs.append(getattr(entry, "seq"))  # noqa: B009  # no transient event was asked for
+    return seqs
+
+
+@pytest.mark.feature("X-17")
+async def test_whoever_joins_under_a_hundred_writers_sees_every_seq_after_theirs_once(host: SessionHost) -> None:
+    session = await host.create()
+    chance = random.Random(17)
+    total = WRITERS * EACH
+    seen: dict[int, tuple[int, list[int]]] = {}
+
+    async def write(number: int) -> None:
+        for each in range(EACH):
+            await session.append_custom_entry("note", [number, each])
+            for _ in range(chance.randrange(4)):
+                await checkpoint()
+
+    async def read(number: int) -> None:
+        for _ in range(chance.randrange(300)):
+            await checkpoint()
+        after: Cursor | int = session.cursor if number % 2 else chance.randrange(total // 2)
+        seq = after.seq if isinstance(after, Cursor) else after
+        async with session.subscribe(after=after) as entries:
+            seen[number] = seq, await take(entries, total - seq)
+
+    async def let_go() -> None:
+        for _ in range(20):
+            await session.passivate()
+            for _ in range(10):
+                await checkpoint()
+
+    async with anyio.create_task_group() as group:
+        for number in range(WRITERS):
+            group.start_soon(write, number)
+        for number in range(20):
+            group.start_soon(read, number)
+        group.start_soon(let_go)
+    assert len(seen) == 20
+    for after, seqs in seen.values():
+        assert seqs == list(range(after + 1, total + 1))
+
+
+@pytest.mark.feature("X-21")
+async def test_a_thousand_subscribers_each_get_every_change() -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        entries: list[list[int]] = []
+        leaves: list[list[int]] = []
+        there = 0
+
+        async def read() -> None:
+            nonlocal there
+            async with session.subscribe() as subscription:
+                there += 1
+                entries.append(await take(subscription, 20))
+
+        async def watch() -> None:
+            nonlocal there
+            async with session.subscribe("tree") as subscription:
+                first = await subscription.__anext__()
+                there += 1
+                seqs = [first.cursor.seq]
+                while seqs[-1] < 20:
+                    change = await subscription.__anext__()
+                    if change.cursor.seq != seqs[-1]:
+                        seqs.append(change.cursor.seq)
+                leaves.append(seqs)
+
+        with anyio.fail_after(PATIENCE_S):
+            async with anyio.create_task_group() as group:
+                for _ in range(500):
+                    group.start_soon(read)
+                    group.start_soon(watch)
+                while there < 1000:
+                    await checkpoint()
+                for number in range(20):
+                    await session.append_custom_entry("note", number)
+        assert entries == [list(range(1, 21))] * 500
+        assert leaves == [list(range(21))] * 500
+
+
+async def test_a_cursor_of_a_session_that_was_not_written_yet_goes_on_without_a_reset(host: SessionHost) -> None:
+    session = await host.create()
+    async with session.subscribe(after=session.cursor) as entries:
+        assert entries.cursor == Cursor("", 0)
+        await session.append_custom_entry("note")
+        assert await take(entries, 1) == [1]
+        assert entries.cursor == session.cursor
+        assert entries.cursor.generation
+
+
+async def test_a_subscription_that_is_entered_again_goes_on_where_it_was(host: SessionHost) -> None:
+    session = await host.create()
+    subscription = session.subscribe()
+    with pytest.raises(Closed, match="not open"):
+        await subscription.__anext__()
+    for number in range(3):
+        async with subscription as entries:
+            await session.append_custom_entry("note", number)
+            assert await take(entries, 1) == [number + 1]
+        await session.append_custom_entry("note") if number == 1 else None
+        if number == 1:
+            async with subscription as entries:
+                assert await take(entries, 1) == [3]
+            break
+    with pytest.raises(Closed, match="not open"):
+        await subscription.__anext__()
+
+
+async def test_a_cancelled_wait_loses_nothing(host: SessionHost) -> None:
+    session = await host.create()
+    async with session.subscribe() as entries:
+        seqs: list[int] = []
+        for number in range(1, 200):
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(session.append_custom_entry, "note", number)
+                    scope.cancel() if number % 3 else None
+                    seqs += await take(entries, 1)
+        seqs += await take(entries, session.cursor.seq - len(seqs))
+        assert seqs == list(range(1, session.cursor.seq + 1))
+
+
+async def test_what_others_wrote_while_the_session_was_let_go_is_not_missed() -> None:
+    shelf = Shelf()
+    async with SessionHost(store=MemoryStore(shelf)) as host, SessionHost(store=MemoryStore(shelf)) as other:
+        session = await host.create("shared")
+        await session.append_custom_entry("note", "here")
+        async with session.subscribe() as entries, session.subscribe("context") as contexts:
+            assert await take(entries, 1) == [1]
+            await contexts.__anext__()
+            assert await session.passivate()
+            elsewhere = await other.load("shared")
+            await elsewhere.append_custom_entry("note", "there")
+            await elsewhere.append_custom_entry("note", "there")
+            assert await elsewhere.passivate()
+            await session.append_custom_entry("note", "here")
+            assert await take(entries, 3) == [2, 3, 4]
+            assert (await contexts.__anext__()).cursor == session.cursor
+
+
+async def test_a_log_that_was_replaced_while_it_was_let_go_is_a_reset() -> None:
+    shelf = Shelf()
+    async with SessionHost(store=MemoryStore(shelf)) as host, SessionHost(store=MemoryStore(shelf)) as other:
+        session = await host.create("shared")
+        for number in range(3):
+            await session.append_custom_entry("note", number)
+        async with session.subscribe() as entries, session.subscribe("tree") as trees:
+            assert await take(entries, 3) == [1, 2, 3]
+            await trees.__anext__()
+            assert await session.passivate()
+            await other.delete("shared")
+            await (await other.create("shared")).append_custom_entry("note", "another history")
+            assert await (await other.load("shared")).passivate()
+            await session.append_custom_entry("note", "goes on")
+            assert await entries.__anext__() == Reset(Cursor(session.cursor.generation, 0))
+            assert await take(entries, 2) == [1, 2]
+            assert (await trees.__anext__()).cursor == session.cursor
+
+
+async def test_lines_of_a_torn_batch_reach_who_was_subscribed_before_they_were_given_up(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("torn")
+        await session.append_custom_entry("note")
+        await session.append_many([_note(), _note(), _note()])
+    path = tmp_path / "torn.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    async with SessionHost(tmp_path) as host:
+        session = await host.load("torn")
+        assert session.cursor.seq == 1
+        async with session.subscribe() as entries:
+            assert await take(entries, 1) == [1]
+            await session.append_custom_entry("note", "after the crash")
+            shown: list[Entry] = []
+            with anyio.fail_after(PATIENCE_S):
+                while len(shown) < 3:
+                    item = await entries.__anext__()
+                    assert isinstance(item, Entry)
+                    shown.append(item)
+        assert [each.seq for each in shown] == [2, 3, 4]
+        assert [isinstance(each, OpaqueEntry) for each in shown] == [True, True, False]
+        assert shown == (await session.entries())[1:]
+
+
+async def test_subscriptions_end_with_the_host() -> None:
+    got: list[int] = []
+    async with anyio.create_task_group() as group, anyio.create_task_group() as _, SessionHost() as host:
+        session = await host.create()
+        ready = anyio.Event()
+
+        async def read(session: Session = session, ready: anyio.Event = ready) -> None:
+            async with session.subscribe() as entries:
+                ready.set()
+                async for entry in entries:
+                    assert isinstance(entry, Entry)
+                    got.append(entry.seq)
+
+        async def look(session: Session = session, host: SessionHost = host) -> None:
+            async with session.subscribe("labels") as changes, host.subscribe_sessions() as sessions:
+                async for _ in changes:
+                    pass
+                async for _ in sessions:
+                    pass
+
+        group.start_soon(read)
+        group.start_soon(look)
+        await ready.wait()
+        await session.append_custom_entry("note")
+    assert got == [1]
+
+
+def _note() -> Custom:
+    return Custom("note")
