@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from ..events.entries import CompactionEntry, Entry, MessageEntry
-from ..events.errors import EntryNotFound, InvalidEntry, SummaryRefused
+from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, SummaryRefused
 from ..events.kinds import Kind
 from ..projections.building.budget import ContextBudget
-from ..projections.building.builder import ContextBuilder, ContextBuildResult
+from ..projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.source import ContextSource
-from ..projections.building.strategy import NeededSummary
+from ..projections.building.strategy import NeededSummary, needs_path
 from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions, generate_summary
 from ..projections.building.summary_cache import (
     StoredSummary,
@@ -51,16 +51,15 @@ async def built_context(
         raise EntryNotFound(leaf_id)
     context = await log.context(leaf)
     request = await _request(log, leaf, context)
-    source = ContextSource.of(context, request=request)
+    source = ContextSource.of(
+        context, project_path=log.index.info.project or log.index.header.cwd or "", request=request
+    )
     if count_messages([each.message for each in source.messages], builder.tokenizer) > budget.available_tokens:
-        source = ContextSource.of(
-            context,
-            await _path(log, leaf),
-            project_path=log.index.info.project or log.index.header.cwd or "",
-            summaries=await _summaries(log),
-            request=request,
-        )
-    result = builder.build(source, budget)
+        source = replace(source, summaries=await _summaries(log))
+    result = _without_path(builder, source, budget)
+    if result is None:
+        source = replace(source, entries=await _path(log, leaf))
+        result = builder.build(source, budget)
     if summarizer is None or result.needs_summary is None:
         return result
     stored = await _made(session, result.needs_summary, summarizer, builder.tokenizer, options)
@@ -101,6 +100,17 @@ async def summary_for_range(
         range_key(chosen), start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen
     )
     return await _made(session, needed, summarizer, tokenizer, options)
+
+
+def _without_path(builder: ContextBuilder, source: ContextSource, budget: ContextBudget) -> ContextBuildResult | None:
+    """Build a context without the entries of the path, or return None where a strategy that is tried looks at them."""
+    try:
+        result = builder.build(source, budget)
+    except ContextOverflow:
+        return None
+    tried = {result.strategy, *(each.strategy for each in result.failures)}
+    looking = {each.name for each in builder.strategies if needs_path(each)}
+    return None if result.strategy == MINIMAL or tried & looking else result
 
 
 async def _made(
@@ -153,13 +163,16 @@ async def _request(log: OpenLog, leaf: int, context: Context) -> ContextMessage 
     return None
 
 
-async def _path(log: OpenLog, leaf: int) -> list[Entry]:
+async def _path(log: OpenLog, leaf: int) -> tuple[Entry, ...]:
     seqs = log.index.path(leaf)
     found = await log.entries_at(seqs)
-    return [entry for seq in seqs if (entry := found[seq]) is not None]
+    return tuple(entry for seq in seqs if (entry := found[seq]) is not None)
 
 
 async def _summaries(log: OpenLog) -> tuple[StoredSummary, ...]:
-    seqs = [seq for seq, kind in enumerate(log.index.kinds) if kind == Kind.CUSTOM]
+    kinds = log.index.kinds
+    seqs: list[int] = []
+    for _ in range(kinds.count(Kind.CUSTOM)):
+        seqs.append(kinds.index(Kind.CUSTOM, seqs[-1] + 1 if seqs else 0))
     found = await log.entries_at(seqs)
     return stored_summaries(found[seq] for seq in seqs)

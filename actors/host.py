@@ -101,9 +101,9 @@ class SessionHost:
     # -- opening and closing
 
     async def __aenter__(self) -> Self:
+        owner = f"{socket.gethostname()}:{os.getpid()}:{self._new_id()}"
         self._group = anyio.create_task_group()
         await self._group.__aenter__()
-        owner = f"{socket.gethostname()}:{os.getpid()}:{self._new_id()}"
         runtime = Runtime(
             store=self._store,
             owner=owner,
@@ -123,7 +123,7 @@ class SessionHost:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._group is not None
         _hosts.discard(self)
         with anyio.CancelScope(shield=True):
@@ -133,10 +133,9 @@ class SessionHost:
         # The program's own error passes as it is; only a cancellation is the task group's to judge.
         cancelled = isinstance(error, anyio.get_cancelled_exc_class())
         ended = (kind, error, trace) if cancelled else (None, None, None)
-        swallowed = await self._group.__aexit__(*ended)
+        await self._group.__aexit__(*ended)
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
-        return bool(swallowed) and cancelled
     def _spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None
         self._group.start_soon(run)

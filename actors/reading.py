@@ -6,7 +6,7 @@ caller's own, or cannot be changed.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -116,13 +116,16 @@ class Reading(Handle):
         """Return all entries in the order of the file; only an extension's own, where `custom_type` is given."""
         return [entry async for entry in self.iter_entries(custom_type=custom_type)]
 
-    async def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> AsyncIterator[Entry]:
+    async def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> AsyncGenerator[Entry]:
         """Yield the entries after an ordinal in the order of the file, without holding them all."""
         log = await self.log()
-        async for entry in log.entries(after, log.index.head):
-            payload = getattr(entry, entry.type, None)
-            if custom_type is None or getattr(payload, "custom_type", None) == custom_type:
-                yield entry
+        head = log.index.head
+        while after < head:
+            entries, after = await log.page(after, head)
+            for entry in entries:
+                payload = getattr(entry, entry.type, None)
+                if custom_type is None or getattr(payload, "custom_type", None) == custom_type:
+                    yield entry
 
     async def context(self, leaf_id: str | None = None) -> Context:
         """Return what a model is shown of the path to an entry (the leaf, where none is given).

@@ -33,7 +33,7 @@ class Scale(Struct, frozen=True):
 
 SCALES = {
     "tiny": Scale(rounds=1, messages=20, many=4, entries=200, held=20),
-    "quick": Scale(rounds=5, messages=4_000, many=1_000, entries=100_000, held=3_000),
+    "quick": Scale(rounds=5, messages=4_000, many=1_000, entries=100_000, held=2_000),
     "full": Scale(rounds=15, messages=20_000, many=1_000, entries=100_000, held=10_000),
 }
 

@@ -8,13 +8,14 @@ it does the same again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Self, TypeAlias, TypeVar
 
 from anyio.lowlevel import checkpoint
 
 from ..events.entries import Entry
-from ..events.errors import Closed, LogReplaced
+from ..events.errors import Closed, HostClosed, LogReplaced
 from ..events.stores.base import Cursor
 from .changes import Changed, Snapshot
 from .feed import Feed, News, Reset, Transient
@@ -151,7 +152,8 @@ class EntrySubscription:
 
     async def _learn_generation(self) -> None:
         """Learn which history a log belongs to that was not there when the subscription began."""
-        self._generation = (await self._source.ready()).cursor.generation or None
+        with suppress(HostClosed):
+            self._generation = (await self._source.ready()).cursor.generation or None
 
     def _take(self, news: News) -> None:
         """Take what is new in the feed."""
@@ -171,7 +173,7 @@ class ViewSubscription(Generic[V, C]):
     """A view of a session: first its snapshot, then its changes; another snapshot when too many were missed.
 
     Use it as `async with session.subscribe("context") as changes: async for change in changes: ...`. The iteration ends
-    with the host.
+    with the host, with `HostClosed` where changes are left that can no longer be made out.
     """
 
     def __init__(self, view: SharedView[V, C]) -> None:

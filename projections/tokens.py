@@ -7,7 +7,7 @@ count is settled here; a tokenizer that knows better counts whole messages itsel
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
 from ..events.entries import Entry, Message, MessageEntry, OpaqueEntry
@@ -32,7 +32,6 @@ class Tokenizer(Protocol):
         ...
 
 
-@runtime_checkable
 class MessageTokenizer(Tokenizer, Protocol):
     """Counts the tokens of whole messages too, where its model's way of framing them is known."""
 
@@ -74,8 +73,9 @@ def count_messages(messages: Sequence[Message], tokenizer: Tokenizer | None = No
         tokenizer: What counts; an estimate by bytes where none is given. A `MessageTokenizer` is asked itself.
     """
     tokenizer = tokenizer or ByteEstimator()
-    if isinstance(tokenizer, MessageTokenizer):
-        return tokenizer.count_messages(messages)
+    whole = getattr(tokenizer, "count_messages", None)  # asking the protocol costs more than counting
+    if whole is not None:
+        return cast("MessageTokenizer", tokenizer).count_messages(messages)
     return sum(
         MESSAGE_TOKENS + sum(_part_tokens(part, tokenizer) for part in told.content)
         for told in map(rendered, messages)

@@ -13,6 +13,7 @@ class FullHistory:
     name = "full-history"
     priority = 1
     min_tokens = 0
+    needs_path = False
 
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
         """Return all messages; see `ContextStrategy.build`."""

@@ -44,6 +44,7 @@ class MaskedTools:
     name = "masked-tools"
     priority = 2
     min_tokens = 0
+    needs_path = False
 
     def __init__(
         self,

@@ -29,6 +29,7 @@ class PrunedTools:
     name = "pruned-tools"
     priority = 2
     min_tokens = 2000
+    needs_path = False
 
     def __init__(self, recent_count: int = RECENT_MESSAGE_COUNT) -> None:
         self.recent_count = recent_count

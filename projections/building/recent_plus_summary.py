@@ -42,6 +42,7 @@ class RecentPlusSummary:
     name = "recent-plus-summary"
     priority = 3
     min_tokens = 1500
+    needs_path = False
 
     def __init__(self, recent_count: int = RECENT_MESSAGE_COUNT, target_ratio: float = SUMMARY_TARGET_RATIO) -> None:
         self.recent_count = recent_count

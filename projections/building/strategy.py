@@ -11,6 +11,8 @@ A strategy of one's own needs three attributes and one method, and may be regist
             start = safe_start(source.messages, source.request)
             kept = source.messages[start:]
             return StrategyResult(kept, source.originals(kept))
+
+A strategy that looks at the messages alone may say `needs_path = False`; a session then does not read its whole path for it.
 """
 
 from __future__ import annotations
@@ -92,6 +94,11 @@ class ContextStrategy(Protocol):
         result, and leave the last user message in.
         """
         ...
+
+
+def needs_path(strategy: ContextStrategy) -> bool:
+    """Tell whether a strategy looks at the entries of the path; it does unless it says that it does not."""
+    return bool(getattr(strategy, "needs_path", True))
 
 
 class StrategyRegistry:

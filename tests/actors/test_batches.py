@@ -73,10 +73,11 @@ async def save_turn(session: Session, first: str) -> list[str]:
 
 
 @pytest.mark.feature("X-13")
-@pytest.mark.parametrize("dialect", ["native", "pi"])
-@pytest.mark.parametrize("save", [append_batch, save_turn])
+@pytest.mark.parametrize(
+    ("dialect", "save"), [("native", append_batch), ("native", save_turn), ("pi", append_batch), ("omp", save_turn)]
+)
 async def test_a_kill_at_any_byte_leaves_all_or_none(
-    dialect: Literal["native", "pi"], save: Callable[[Session, str], Awaitable[list[str]]]
+    dialect: Literal["native", "pi", "omp"], save: Callable[[Session, str], Awaitable[list[str]]]
 ) -> None:
     disk = MemoryDisk()
     async with SessionHost("/made", disk=disk, offload=at_once, dialect=dialect) as host:

@@ -85,11 +85,13 @@ class Model:
     Attributes:
         lines: The lines, in order.
         moved: The leaf that was moved to, until something is appended; None where it was not.
+        record: The lines as they were when it was last moved, and where to.
     """
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.moved: int | None = None
+        self.record: tuple[list[Line], int] | None = None
 
     @property
     def torn(self) -> set[int]:
@@ -162,11 +164,14 @@ class Model:
         if not aside:
             self.moved = None
 
+    def move(self, seq: int) -> None:
+        self.moved = seq
+        self.record = self.lines[:], seq
+
     def cut(self, count: int) -> None:
-        """Keep the first lines."""
-        if count < len(self.lines):
-            self.moved = None
+        """Keep the first lines; a move of the leaf that was made when there were just these lines holds again."""
         del self.lines[count:]
+        self.moved = self.record[1] if self.record is not None and self.record[0] == self.lines else None
 
 
 class Sessions(RuleBasedStateMachine):
@@ -349,7 +354,7 @@ class Sessions(RuleBasedStateMachine):
         seq = self.model.find(self.model.name_of(draw.draw(st.integers(0, self.model.visible))) or "")
         entry_id = self.model.name_of(seq)
         self.call(self.session.reset_leaf) if entry_id is None else self.call(self.session.branch, entry_id)
-        self.model.moved = seq
+        self.model.move(seq)
         assert self.data() == before
 
     @rule(draw=st.data(), summary=st.text(max_size=5))

@@ -96,14 +96,12 @@ def asked(messages: Sequence[ContextMessage]) -> list[ContextMessage]:
 def check(source: ContextSource, context: Context, ladder: str, window: int) -> ContextBuildResult | None:
     builder = ContextBuilder(strategies=LADDERS[ladder]())
     budget = ContextBudget(window, 0, 0, 0, window)
-    try:
-        result = builder.build(source, budget)
-    except ContextOverflow as error:
-        smallest = [*source.messages[: source.opening], *asked(source.messages)[-1:]]
-        assert count_messages([each.message for each in smallest]) > window
-        assert error.needed is not None
-        assert error.needed > window == error.available
+    smallest = [*source.messages[: source.opening], *asked(source.messages)[-1:]]
+    if count_messages([each.message for each in smallest]) > window:
+        with pytest.raises(ContextOverflow):
+            builder.build(source, budget)
         return None
+    result = builder.build(source, budget)
     assert result.tokens_used == count_messages(result.to_messages(), ByteEstimator()) <= window
     assert strictly_paired(result.to_messages())
     wanted = asked(source.messages)[-1:] or asked(context.messages)[-1:]

@@ -157,6 +157,7 @@ async def test_the_state_of_the_work_comes_from_the_whole_path(session: Session,
     assert "/work/project" in told
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.feature("N-4", "P-52")
 async def test_a_thousand_turns_never_exceed_the_budget(host: SessionHost) -> None:
     session = await host.create("long")

@@ -219,30 +219,41 @@ async def test_lines_of_a_torn_batch_reach_who_was_subscribed_before_they_were_g
 
 
 async def test_subscriptions_end_with_the_host() -> None:
-    got: list[int] = []
-    async with anyio.create_task_group() as group, anyio.create_task_group() as _, SessionHost() as host:
+    entries: list[int] = []
+    changes: list[int] = []
+    rows: list[object] = []
+    async with anyio.create_task_group() as group, SessionHost() as host:
         session = await host.create()
-        ready = anyio.Event()
 
-        async def read(session: Session = session, ready: anyio.Event = ready) -> None:
-            async with session.subscribe() as entries:
-                ready.set()
-                async for entry in entries:
+        async def read(session: Session = session) -> None:
+            async with session.subscribe() as subscription:
+                async for entry in subscription:
                     assert isinstance(entry, Entry)
-                    got.append(entry.seq)
+                    entries.append(entry.seq)
 
-        async def look(session: Session = session, host: SessionHost = host) -> None:
-            async with session.subscribe("labels") as changes, host.subscribe_sessions() as sessions:
-                async for _ in changes:
-                    pass
-                async for _ in sessions:
-                    pass
+        async def look(session: Session = session) -> None:
+            async with session.subscribe("tree") as subscription:
+                async for change in subscription:
+                    changes.append(change.cursor.seq)
 
-        group.start_soon(read)
-        group.start_soon(look)
-        await ready.wait()
+        async def find(host: SessionHost = host) -> None:
+            async with host.subscribe_sessions() as subscription:
+                async for row in subscription:
+                    rows.append(row)
+
+        for each in (read, look, find):
+            group.start_soon(each)
         await session.append_custom_entry("note")
-    assert got == [1]
+        with anyio.fail_after(PATIENCE_S):
+            while not (entries and changes and rows):
+                await checkpoint()
+        await session.append_custom_entry("note")
+        with anyio.fail_after(PATIENCE_S):
+            while len(entries) < 2 or changes[-1] < 2 or len(rows) < 2:
+                await checkpoint()
+    assert entries == [1, 2]
+    assert changes[-1] == 2
+    assert len(rows) == 2
 
 
 def _note() -> Custom:

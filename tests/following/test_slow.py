@@ -1,0 +1,85 @@
+"""A subscriber that sleeps costs the writer nothing, and has missed nothing when it wakes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from treering import Entry, SessionHost
+from treering.events.disk import OsDisk
+from treering.projections.feed import Feed
+from treering.testing.disks import FaultyDisk
+
+APPENDS = 100_000
+STEPS = 10
+
+
+@pytest.fixture(scope="module", params=[pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """One event loop is enough for so many appends."""
+    backend: tuple[str, dict[str, Any]] = request.param
+    return backend
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, calls: Counter[str], name: str) -> None:
+    """Count the calls of a method of feeds."""
+    method: Callable[..., object] = getattr(Feed, name)
+
+    def counting(*args: object) -> object:
+        calls[name] += 1
+        return method(*args)
+
+    monkeypatch.setattr(Feed, name, counting)
+
+
+@pytest.mark.feature("X-20")
+@pytest.mark.timeout(300)
+async def test_a_sleeper_leaves_memory_flat_and_appends_alone_and_wakes_to_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+    for name in "publish", "_forget", "_wake", "news":
+        counted(monkeypatch, calls, name)
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk) as host:
+        session = await host.create()
+
+        async def work(appends: int) -> tuple[Counter[str], int]:
+            """Append, and return which calls went to the disk, and how many bytes a line has."""
+            disk.reset_counts()
+            for _ in range(appends):
+                await session.append_custom_entry("note", "0123456789")
+            return Counter(disk.counts), disk.bytes_written // appends
+
+        await work(1)
+        alone, size = await work(1000)
+        assert not calls
+        async with session.subscribe(after=session.cursor) as sleeper:
+            begin = sleeper.cursor.seq
+            for _ in range(STEPS):
+                calls.clear()
+                work_done, line = await work(APPENDS // STEPS)
+                assert work_done == Counter({call: count * APPENDS // STEPS // 1000 for call, count in alone.items()})
+                assert calls["publish"] == APPENDS // STEPS
+                assert calls["_forget"] <= calls["publish"] // 512 + 1
+                assert not calls["news"]
+                assert line <= size + 8  # ordinals grow
+                feed = host.core.registry.feed_of(session.ref)
+                assert feed is not None
+                assert feed.end - feed.start <= feed.events_max == 1024
+                assert feed.size <= feed.bytes_max
+                assert sleeper.lag <= feed.events_max
+            assert host.core.runtime.bodies.size <= host.core.runtime.bodies.max_bytes
+            seq = begin
+            with anyio.fail_after(120):
+                while seq < begin + APPENDS:
+                    for entry in await sleeper.receive_many():
+                        seq += 1
+                        assert isinstance(entry, Entry)
+                        assert entry.seq == seq
+            assert sleeper.cursor == session.cursor
