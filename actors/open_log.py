@@ -6,7 +6,7 @@ the host's cache. It writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 import msgspec
@@ -247,13 +247,6 @@ class OpenLog:
             if entry is not None:
                 shown.append(entry)
         return shown, page.last if page.lines else through
-
-    async def entries(self, after: int, through: int) -> AsyncIterator[Entry]:
-        """Yield the visible entries of an interval in order of the file; damaged lines are left out."""
-        while after < through:
-            shown, after = await self.page(after, through)
-            for entry in shown:
-                yield entry
 
     def _shown(self, seq: int, entry: Entry | None) -> Entry | None:
         """Show a line of a batch that was never completed as an opaque entry, and no line that has no id."""

@@ -184,6 +184,7 @@ class Sessions(RuleBasedStateMachine):
         self.disk = MemoryDisk()
         self.time = datetime(2026, 1, 1, microsecond=1000, tzinfo=UTC)
         self.ids = count(1)
+        self.numbers = count(1)
         self.model = Model()
         self.commands: dict[str, list[Payload]] = {}
         self.writes: Literal["inline", "thread"] = "inline"
@@ -277,7 +278,7 @@ class Sessions(RuleBasedStateMachine):
             options["aside"] = True
         asked = [self.placed(each, draw, base) for each in drawn]
         if named:
-            options["command_id"] = f"command-{len(self.commands)}"
+            options["command_id"] = f"command-{next(self.numbers)}"
         before = self.data()
         try:
             made = self.call(self.session.append_many, asked, **options)

@@ -193,14 +193,14 @@ def with_summary(context: Context, path: list[Entry], window: int) -> ContextSou
     return ContextSource.of(context, path, summaries=[made])
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(strategies.trees(max_size=14), st.integers(400, 200_000), st.sampled_from(sorted(LADDERS)))
 def test_any_session_has_contexts_that_fit(entries: list[Entry], window: int, ladder: str) -> None:
     for context, path in contexts(entries):
         check(ContextSource.of(context, path), context, ladder, window)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.integers(0, 2**32),
     st.integers(1, 40),

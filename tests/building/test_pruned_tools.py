@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from treering import Context, Message, ToolResultPart, image, message, text, tool_result, tool_use
+from treering import Context, ImagePart, Message, TextPart, ToolResultPart, image, message, text, tool_result, tool_use
 from treering.projections.building.budget import ContextBudget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.full_history import FullHistory
@@ -80,7 +80,7 @@ def test_the_last_six_messages_stay_and_what_is_before_is_shortened(source_of: C
 
 
 def test_images_go_and_errors_stay_errors(source_of: Callable[..., ContextSource]) -> None:
-    shown = [text("seen"), image("QUJD", "image/png")]
+    shown: list[TextPart | ImagePart] = [text("seen"), image("QUJD", "image/png")]
     source = source_of(
         message("assistant", tool_use("c", "look")),
         message("tool", tool_result("c", shown, is_error=True)),

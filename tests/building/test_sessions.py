@@ -126,8 +126,8 @@ async def test_the_last_user_message_outlives_a_compaction_that_keeps_none(sessi
     asked = await session.append_message("user", "do all of it")
     for step in range(3):
         await session.append_message("assistant", tool_use(f"c{step}", "read"))
-        last = await session.append_message("tool", tool_result(f"c{step}", "x"))
-    kept = session.path()[-2]
+        await session.append_message("tool", tool_result(f"c{step}", "x"))
+    kept, last = session.path()[-2:]
     await session.append_compaction("They began.", kept, 100)
     result = await session.build_context(budget(1000))
     assert [each.role for each in result.messages] == ["compactionSummary", "user", "assistant", "tool"]

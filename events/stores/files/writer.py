@@ -78,6 +78,14 @@ def append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: boo
         sync: Flush before it counts.
         keep: Leave the descriptor of a file that was created in `log.fd`.
     """
+    before = 0 if log.header is None else log.size
+    outcome = _append_apart(disk, log, request, sync=sync, keep=keep)
+    if sync and isinstance(outcome, InDoubt):  # whatever the doubt is about, these bytes were not flushed
+        log.unsynced = before if log.unsynced < 0 else min(before, log.unsynced)
+    return outcome
+
+
+def _append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
     if log.doubt is not None:
         return InDoubt(log.doubt)
     if request.expected_head != log.head:
@@ -197,7 +205,7 @@ def _undo(disk: Disk, log: Log, fd: int, request: Append, landed: int, error: OS
         if log.table.count < seq:
             return _doubt(log, error, "a line was appended, but there was no room for its newline")
         whole += log.table.ends[seq] == end + len(request.lines[whole])
-    if sync and whole:
+    if sync and landed:  # what was cut off must not come back, either
         try:
             disk.datasync(fd)
         except OSError as second:

@@ -111,11 +111,20 @@ class Ledger:
             if there and asked.ids and asked.ids[: len(there)] != tuple(found[token] for token in there):
                 raise Broken(f"{self.name}: {there} has not the ids {asked.ids} that were acknowledged")
 
-    def rest(self, entries: Sequence[Entry]) -> None:
-        """Take what a log was found to hold, once it was checked, for the truth from here on."""
+    def rest(self, entries: Sequence[Entry], *, on_disk: bool) -> None:
+        """Take what a log was found to hold, once it was checked, for the truth from here on.
+
+        Args:
+            entries: All that are visible.
+            on_disk: They come from the disk itself, and not from what the machine holds back. Otherwise an entry that
+                nobody acknowledged may still go with the power.
+        """
         found = {token: entry.id or "" for entry in entries if (token := token_of(entry)) is not None}
         for asked in self.asked:
             if all(token in found for token in asked.tokens):
+                if asked.fate != "acknowledged" and not on_disk:
+                    asked.fate = "unknown"
+                    continue
                 asked.fate, asked.ids = "acknowledged", tuple(found[token] for token in asked.tokens)
             else:
                 asked.fate, asked.ids = "refused", ()

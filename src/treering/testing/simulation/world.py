@@ -251,7 +251,7 @@ class World:
             ledger.check(entries, lossy=lossy)
             if lossy:
                 self._check_prefix(name, tokens_of(entries))
-            ledger.rest(entries)
+            ledger.rest(entries, on_disk=self.end == "power cut")
             leaf = session.leaf_id if session is not None else None
             return [leaf, *(entry.id for entry in entries)]
 
