@@ -6,6 +6,7 @@ summary is asked for only when the builder says that one is missing.
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, Summar
 from ..events.kinds import Kind
 from ..projections.building.budget import ContextBudget
 from ..projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
+from ..projections.building.measured import UsedTokens, used_tokens
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.source import ContextSource
 from ..projections.building.strategy import NeededSummary, needs_path
@@ -64,6 +66,19 @@ async def built_context(
         return result
     stored = await _made(session, result.needs_summary, summarizer, builder.tokenizer, options)
     return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
+
+
+async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
+    """Tell how full the window is; see `Session.used_tokens`."""
+    log = await session.log()
+    index, leaf = log.index, log.index.leaf
+    first = boundary(index, leaf)
+    context = await log.context(leaf)
+    since = list(takewhile(lambda seq: seq != first, index.upward(leaf)))[::-1]
+    found = await log.entries_at(since)
+    return used_tokens(
+        [entry for seq in since if (entry := found[seq]) is not None], context, tokenizer, overhead=overhead
+    )
 
 
 async def summary_for_range(

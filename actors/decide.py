@@ -52,9 +52,7 @@ _EDITABLE_ROLES = frozenset({"user", "assistant", "tool"})
 
 
 class _Check(Protocol):
-    def __call__(
-        self, draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made, /
-    ) -> Payload: ...
+    def __call__(self, draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made, /) -> Payload: ...
 
 
 class Draft:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from ..projections.building.budget import ContextBudget
 from ..projections.building.builder import ContextBuilder, ContextBuildResult
+from ..projections.building.measured import UsedTokens
 from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
 from ..projections.building.summary_cache import StoredSummary
 from ..projections.tokens import Tokenizer
 from .appending import Appending
 from .compaction import CompactionReport, compacted
-from .contexts import built_context, summary_for_range
+from .contexts import built_context, summary_for_range, tokens_in_use
 from .reading import Reading
 
 
@@ -46,6 +47,16 @@ class Fitting(Appending, Reading):
             SummaryRefused: The summary is empty or not shorter than what it stands for; it was not kept.
         """
         return await built_context(self, budget, builder, leaf_id=leaf_id, summarizer=summarizer, options=options)
+
+    async def used_tokens(self, *, tokenizer: Tokenizer | None = None, overhead: int = 0) -> UsedTokens:
+        """Tell how much of the window the next request takes: what the provider counted last, and an estimate of the rest.
+
+        Args:
+            tokenizer: What counts what came after; an estimate by bytes where none is given.
+            overhead: What system prompt and tools take, for the case that no provider has counted since the latest
+                compaction.
+        """
+        return await tokens_in_use(self, tokenizer, overhead)
 
     async def compact(
         self,

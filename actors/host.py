@@ -136,6 +136,7 @@ class SessionHost:
         await self._group.__aexit__(*ended)
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
+
     def _spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None
         self._group.start_soon(run)

@@ -1,6 +1,6 @@
 """The leaf record: where the leaf was moved to since the last append.
 
-A move of the leaf writes nothing to the log. It stands beside it, and holds as long as the log ends where it did then::
+A move of the leaf writes nothing to the log. It stands beside it, and holds until an entry that becomes the leaf follows::
 
     {"leaf":"5f0c..."}
 

@@ -127,12 +127,12 @@ class OpenLog:
             self.snapshot_at = index.head
 
     def restore_leaf(self, blob: Blob | None) -> None:
-        """Move the leaf to where its record says, when the record is of this very head."""
+        """Move the leaf to where its record says, as long as nothing but entries aside was appended since."""
         record = decode_leaf(blob.data) if blob is not None else None
-        if blob is None or record is None or blob.head != Cursor(self.generation, self.index.seen):
+        if blob is None or record is None or blob.head.generation != self.generation:
             return
         seq = self.index.find(record.leaf) if record.leaf is not None else 0
-        if seq or record.leaf is None:
+        if self.index.tip <= blob.head.seq and (seq or record.leaf is None):
             self.index.move_leaf(seq)
 
     async def scan(self) -> None:

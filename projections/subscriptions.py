@@ -48,6 +48,7 @@ class EntrySubscription:
 
     def __init__(self, source: Source, after: Cursor | int = 0, *, transient: bool = False) -> None:
         self._source = source
+        self._has_cursor = isinstance(after, Cursor)  # a bare ordinal may lie ahead of the log
         self._generation = (after.generation or None) if isinstance(after, Cursor) else None
         self._seq = after.seq if isinstance(after, Cursor) else after
         self._transient = transient
@@ -131,7 +132,7 @@ class EntrySubscription:
         self._position, self._through = feed.end, cursor.seq
         known = self._generation
         self._generation = cursor.generation or None
-        if known is not None and (known != cursor.generation or self._seq > cursor.seq):
+        if known not in (None, cursor.generation) or (known and self._has_cursor and self._seq > cursor.seq):
             self._seq = 0
             self._show([Reset(Cursor(cursor.generation, 0))])
 

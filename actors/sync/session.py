@@ -12,6 +12,7 @@ from ...events.stores.base import Cursor
 from ...projections.base import Projection
 from ...projections.building.budget import ContextBudget
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
+from ...projections.building.measured import UsedTokens
 from ...projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.building.summary_cache import StoredSummary
 from ...projections.changes import Changed, Snapshot
@@ -283,6 +284,10 @@ class SyncSession:
         return self._bridge.wait(
             lambda: self.twin.build_context(budget, builder, leaf_id=leaf_id, summarizer=summarizer, options=options)
         )
+
+    def used_tokens(self, *, tokenizer: Tokenizer | None = None, overhead: int = 0) -> UsedTokens:
+        """See `Session.used_tokens`."""
+        return self._bridge.wait(lambda: self.twin.used_tokens(tokenizer=tokenizer, overhead=overhead))
 
     def compact(
         self,

@@ -84,8 +84,7 @@ class MemoryPeek:
 
     def load(self, kind: BlobKind) -> Blob | None:
         """Return what is kept beside the log; see `Store.load`."""
-        blob = self._log.beside.get(kind)
-        return None if blob is None or (kind == "leaf" and blob.head != self._log.head) else blob
+        return self._log.beside.get(kind)
 
     def read(self, after: int) -> Page:
         """Read the next page of lines; see `Store.read`."""
@@ -274,10 +273,7 @@ class MemoryStore:
         self._check_open()
         check_kind(kind)
         log = self._shelf.logs.get(ref)
-        blob = None if log is None else log.beside.get(kind)
-        if log is None or blob is None or (kind == "leaf" and blob.head != log.head):
-            return None
-        return blob
+        return None if log is None else log.beside.get(kind)
 
     async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
         """Keep something beside a log; see `Store.save`.

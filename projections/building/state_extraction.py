@@ -30,7 +30,7 @@ LISTED = 20
 """How many decisions and blockers are listed at most: the last ones."""
 
 _DECISION = re.compile(
-    r"^[\s>*#-]*(?:(?:key |design |final )?decision(?: made)?\**\s*:\**\s*(?P<said>\S.*)"
+    r"^[ \t>*#-]*(?:(?:key |design |final )?decision(?: made)?\**\s*:\**\s*(?P<said>\S.*)"
     r"|(?P<told>(?:we(?:'ve| have)? |i(?:'ve| have)? )?(?:decided|agreed|settled|opted) (?:to|on|for|that) \S.*))$",
     re.IGNORECASE | re.MULTILINE,
 )

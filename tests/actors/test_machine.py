@@ -107,10 +107,8 @@ class Model:
     @property
     def visible(self) -> int:
         """The ordinal of the last line that is shown: a torn batch at the end is not."""
-        torn, last = self.torn, len(self.lines)
-        while last in torn:
-            last -= 1
-        return last
+        last = len(self.lines)
+        return last - self.lines[-1].batch[0] - 1 if last in self.torn else last
 
     @property
     def tip(self) -> int:

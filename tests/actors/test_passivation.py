@@ -214,7 +214,6 @@ def test_the_leaf_survives_a_restart(tmp_path: Path) -> None:
     assert (tmp_path / "s.jsonl").read_bytes() == written
 
 
-@pytest.mark.xfail(reason="the leaf record holds for one head alone, and an append aside makes another", strict=True)
 async def test_the_leaf_survives_appends_aside(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("s")

@@ -58,7 +58,7 @@ async def talk(session: Session, turns: int, words: int = 60) -> list[str]:
     return made
 
 
-@pytest.mark.feature("G-133", "N-118", "N-5", "D-50")
+@pytest.mark.feature("N-118", "N-5", "D-50")
 async def test_a_summary_takes_the_place_of_the_older_part(session: Session, content: Bytes) -> None:
     await talk(session, 10)
     before, originals = content(session), await session.all_messages()
@@ -86,6 +86,7 @@ async def test_a_summary_takes_the_place_of_the_older_part(session: Session, con
     assert pairing_fault(context.messages) is None
 
 
+@pytest.mark.feature("G-133")
 async def test_the_same_session_is_compacted_in_the_same_way(host: SessionHost) -> None:
     reports: list[tuple[int, int, int]] = []
     for name in ("one", "two"):

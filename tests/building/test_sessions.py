@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
 
 import msgspec
 import pytest
 
-from treering import CustomEntry, EntryNotFound, Session, SessionHost, message, tool_result, tool_use
+from treering import CustomEntry, EntryNotFound, Session, SessionHost, Usage, message, tool_result, tool_use
 from treering.events.errors import InvalidEntry, SummaryRefused
 from treering.projections.building.budget import ContextBudget, calculate_budget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.summaries import SummaryRequest
-from treering.projections.tokens import ByteEstimator
+from treering.projections.tokens import ByteEstimator, count_messages
 
 Bytes = Callable[[Session], bytes]
 Budget = Callable[[int], ContextBudget]
@@ -135,6 +137,38 @@ async def test_the_last_user_message_outlives_a_compaction_that_keeps_none(sessi
     assert (result.original_message_count, result.included_message_count) == (3, 3)
     await session.append_compaction("", None, 100)
     assert (await session.build_context(budget(1000))).messages == ()
+
+
+async def test_the_provider_is_believed_until_a_compaction(session: Session) -> None:
+    await session.append_message("user", "word " * 100)
+    assert (await session.used_tokens(overhead=50)).total == 50 + 4 + 125
+    await session.append_message("assistant", "ok", usage=Usage(input_tokens=900, output_tokens=100))
+    kept = await session.append_message("user", "word " * 100)
+    used = await session.used_tokens(overhead=50)
+    assert (used.measured, used.estimated, used.total) == (1000, 129, 1129)
+    await session.append_compaction("They talked.", kept, 1129)
+    used = await session.used_tokens(overhead=50)
+    assert (used.measured, used.total) == (0, 50 + count_messages(await session.messages()))
+
+
+@pytest.mark.parametrize("dialect", ["pi", "omp"])
+async def test_files_of_other_dialects_are_compacted_too(
+    tmp_path: Path, dialect: Literal["pi", "omp"], budget: Budget
+) -> None:
+    async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
+        session = await host.create("theirs")
+        await session.append_message("system", "Be brief.")
+        ids = await talk(session, 41)
+        made = await session.summary_for_range(ids[0], ids[9], 100, Scripted())
+        assert await session.summary_for_range(ids[0], ids[9], 100, Scripted()) == made
+        built = await session.build_context(budget(2000), summarizer=Scripted())
+        assert built.strategy == "recent-plus-summary"
+        report = await session.compact(Scripted(), keep_tokens=500)
+        context = await session.context()
+        assert [each.role for each in context.messages[:2]] == ["system", "compactionSummary"]
+        assert context.messages[2].entry_id == report.first_kept_entry_id
+        await session.passivate()
+        assert await (await host.load("theirs")).context() == context
 
 
 async def test_a_context_can_be_built_of_any_entry(session: Session, budget: Budget) -> None:

@@ -46,7 +46,7 @@ async def test_a_sleeper_leaves_memory_flat_and_appends_alone_and_wakes_to_every
     for name in "publish", "_forget", "_wake", "news":
         counted(monkeypatch, calls, name)
     disk = FaultyDisk(OsDisk())
-    async with SessionHost(tmp_path, disk=disk) as host:
+    async with SessionHost(tmp_path, disk=disk, writes="inline") as host:
         session = await host.create()
 
         async def work(appends: int) -> tuple[Counter[str], int]:

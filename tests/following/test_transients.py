@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import anyio
@@ -95,17 +94,16 @@ async def test_who_fell_behind_gets_all_entries_and_then_what_is_going_on() -> N
 async def test_a_flood_of_deltas_keeps_no_entry_from_any_subscriber() -> None:
     async with SessionHost(limits=Limits(feed_events_max=8)) as host:
         session = await host.create()
-        async with session.subscribe(transient=True) as heard, session.subscribe() as plain:
-            async with session.subscribe("tree") as changes:
-                await changes.__anext__()
-                for turn in range(1, 5):
-                    for number in range(100):
-                        session.emit("delta", number)
-                    await session.append_message("assistant", "done")
-                seqs: Sequence[object] = [each for each in await told(heard, until=4) if isinstance(each, int)]
-                assert seqs == [1, 2, 3, 4]
-                assert await told(plain, until=4) == [1, 2, 3, 4]
-                assert (await changes.__anext__()).cursor == session.cursor
+        heard, plain, tree = session.subscribe(transient=True), session.subscribe(), session.subscribe("tree")
+        async with heard, plain, tree:
+            await tree.__anext__()
+            for _ in range(4):
+                for number in range(100):
+                    session.emit("delta", number)
+                await session.append_message("assistant", "done")
+            assert [each for each in await told(heard, until=4) if isinstance(each, int)] == [1, 2, 3, 4]
+            assert await told(plain, until=4) == [1, 2, 3, 4]
+            assert (await tree.__anext__()).cursor == session.cursor
 
 
 async def test_a_session_without_entries_has_transient_events_too() -> None:

@@ -396,13 +396,9 @@ class Log:
             extent = self.extent(fd, table, seq)
         beside.write_snapshot(self._disk, self.path, self.counter, found, extent, table.ends[: seq + 1], index)
 
-    def load_leaf(self, table: Table, seq: int) -> bytes | None:
-        """Return the leaf record, if it is of this head."""
-        kept = beside.read_record(self._disk, self.path, beside.LEAF_SUFFIX)
-        if kept is None or kept[0].seq != seq or table.open_end:
-            return None
-        with self.opened(os.O_RDONLY) as fd:
-            return kept[1] if beside.holds(kept[0], self.extent(fd, table, seq)) else None
+    def load_leaf(self, table: Table, head: Cursor) -> tuple[int, bytes] | None:
+        """Return the leaf record and the ordinal at which it was made, if it is of these lines."""
+        return None if table.open_end else self.load_record(beside.LEAF_SUFFIX, head, table)
 
     def save_leaf(self, data: bytes, *, sync: bool) -> None:
         """Write the leaf record of this head.
@@ -415,10 +411,10 @@ class Log:
         head = Cursor("", self.head.seq)  # it holds for a copy of the log too
         beside.write_record(self._disk, self.path, beside.LEAF_SUFFIX, head, extent, data, sync=sync)
 
-    def load_checkpoint(self, suffix: str, head: Cursor, table: Table) -> tuple[int, bytes] | None:
-        """Return a projection's checkpoint and the ordinal that it reaches to, if it is of this log and these lines."""
+    def load_record(self, suffix: str, head: Cursor, table: Table) -> tuple[int, bytes] | None:
+        """Return what is kept under a suffix and the ordinal that it speaks of, if it is of this log and these lines."""
         kept = beside.read_record(self._disk, self.path, suffix)
-        if kept is None or kept[0].generation != head.generation or not 0 <= kept[0].seq <= head.seq:
+        if kept is None or kept[0].generation not in ("", head.generation) or not 0 <= kept[0].seq <= head.seq:
             return None
         with self.opened(os.O_RDONLY) as fd:
             seq = kept[0].seq

@@ -37,11 +37,12 @@ class FilePeek:
     def load(self, kind: BlobKind) -> Blob | None:
         """Return what is kept beside the log; see `Store.load`."""
         log, head = self._log, self.opening.head
-        if kind == "leaf":
-            data = log.load_leaf(log.table, head.seq)
-            return None if data is None else Blob(head, data)
-        suffix = suffix_of(kind)
-        kept = log.load_index(log.table) if kind == "index" else log.load_checkpoint(suffix, head, log.table)
+        if kind == "index":
+            kept = log.load_index(log.table)
+        elif kind == "leaf":
+            kept = log.load_leaf(log.table, head)
+        else:
+            kept = log.load_record(suffix_of(kind), head, log.table)
         return None if kept is None else Blob(Cursor(head.generation, kept[0]), kept[1])
 
     def read(self, after: int) -> Page:

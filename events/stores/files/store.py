@@ -329,15 +329,13 @@ class FileStore:
         try:
             log = await self._logs.current(ref)
             table, head = log.table, log.head
-            if kind == "leaf":
-                self._disk.stat(log.path + suffix)
-                data = await self._offload(log.load_leaf, table, head.seq)
-                return None if data is None else Blob(head, data)
             self._disk.stat(log.path + suffix)
-            if kind == "index":
+            if kind == "leaf":
+                kept = await self._offload(log.load_leaf, table, head)
+            elif kind == "index":
                 kept = await self._offload(log.load_index, table)
             else:
-                kept = await self._offload(log.load_checkpoint, suffix, head, table)
+                kept = await self._offload(log.load_record, suffix, head, table)
         except FileNotFoundError:
             return None
         return None if kept is None else Blob(Cursor(head.generation, kept[0]), kept[1])
@@ -350,7 +348,7 @@ class FileStore:
         Raises:
             InvalidInput: Nothing of this kind is kept.
             Conflict: The lease is over.
-            LeafMoved: The log does not end at `head`, and a leaf record holds for its end alone.
+            LeafMoved: The log does not end at `head`, and a leaf record is made at its end.
             AppendFailed: The leaf record cannot be written; the former one stands.
         """
         check_kind(kind)

@@ -32,7 +32,7 @@ def main() -> int:
             sys.stdout.write("\n".join(told.trace) + "\n")
         sys.stdout.write(
             f"seed {seed}: {told.acknowledged} entries acknowledged, {told.crashes} crashes, "
-            f"{told.checks} checks, all well\n"
+            f"{told.checks} checks, all well, {told.digest}\n"
         )
     return min(failed, 1)
 

@@ -1,0 +1,260 @@
+"""Whoever applies the changes of a view holds the view, after every step of any session."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from treering import (
+    Changed,
+    Context,
+    ContextChange,
+    CustomMessage,
+    InvalidInput,
+    Label,
+    LabelChange,
+    Limits,
+    ModelChange,
+    Payload,
+    Session,
+    SessionChanged,
+    SessionHost,
+    SessionSummary,
+    Snapshot,
+    ThinkingLevel,
+    Tree,
+    TreeChange,
+    message,
+)
+from treering.projections import context as contexts
+from treering.projections import labels
+from treering.projections.tree import TreeReplica
+
+T = TypeVar("T")
+
+SEEDS = range(12)
+STEPS = 40
+TURNS = 30
+"""After so many turns of the event loop, whoever listens to a session in memory has heard all there is."""
+PATIENCE_S = 60
+
+
+def payload(chance: random.Random, number: int) -> Payload:
+    """Draw a payload that needs no other entry."""
+    drawn: Sequence[Payload] = (
+        message("user", f"question {number}"),
+        message("assistant", f"answer {number}", model="m", provider=chance.choice(["one", "other"])),
+        message("system", f"rule {number}"),
+        CustomMessage("extension", ()),
+        ModelChange("one", f"model {number}"),
+        ThinkingLevel(chance.choice(["low", "high"])),
+    )
+    return chance.choice(drawn)
+
+
+async def step(session: Session, chance: random.Random, number: int) -> None:
+    """Do one thing to a session, drawn at random; what is refused changes nothing."""
+    entries = [node.id for node in session.tree().nodes]
+    path = session.path()
+    below = chance.choice(entries) if entries else None
+    with suppress(InvalidInput):
+        match chance.randrange(12):
+            case 0 if entries:
+                await session.branch(chance.choice(entries))
+            case 1:
+                await session.reset_leaf()
+            case 2 if path:
+                await session.append_compaction(f"summary {number}", chance.choice([None, *path]), 100)
+            case 3 if entries:
+                await session.set_label(chance.choice(entries), chance.choice([None, "one", "other"]))
+            case 4 if path:
+                await session.append_context_edit(chance.choice(path), chance.choice([None, f"edited {number}"]))
+            case 5 if path:
+                await session.branch_with_summary(below, f"left at {number}")
+            case 6 if entries:
+                await session.append(payload(chance, number), below=below, aside=True)
+            case 7:
+                named = [Label(chance.choice(entries), "batch")] if entries else []
+                await session.append_many([payload(chance, number), *named, payload(chance, number)])
+            case 8:
+                await session.append_session_info(name=f"title {number}")
+            case 9 if number % 3 == 0:
+                await session.passivate()
+            case _:
+                await session.append(payload(chance, number))
+
+
+async def told(subscription: AsyncIterator[T]) -> list[T]:
+    """Return all that a subscription has to tell at this moment."""
+    found: list[T] = []
+
+    async def listen() -> None:
+        while True:
+            found.append(await anext(subscription))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(listen)
+        for _ in range(TURNS):
+            await checkpoint()
+        group.cancel_scope.cancel()
+    return found
+
+
+class ContextReplica:
+    """The context, by the changes that are told."""
+
+    def __init__(self) -> None:
+        self.value: Context | None = None
+
+    def take(self, item: Snapshot[Context] | Changed[ContextChange]) -> Context:
+        if isinstance(item, Snapshot):
+            self.value = item.value
+        else:
+            assert self.value is not None
+            self.value = contexts.apply_change(self.value, item.change)
+        return self.value
+
+
+@pytest.mark.feature("X-18")
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_replica_of_the_context_equals_it_at_every_seq(seed: int) -> None:
+    chance = random.Random(seed)
+    async with SessionHost(limits=Limits(feed_events_max=8 if seed % 3 == 0 else 1024)) as host:
+        session = await host.create()
+        prompt, late = ContextReplica(), ContextReplica()
+        seen: set[int] = set()
+        with anyio.fail_after(PATIENCE_S):
+            async with session.subscribe("context") as changes, session.subscribe("context") as seldom:
+                for number in range(STEPS):
+                    await step(session, chance, number)
+                    for item in await told(changes):
+                        held = prompt.take(item)
+                        seen.add(item.cursor.seq)
+                        if held.leaf_id is not None:
+                            assert held == await session.context(held.leaf_id)
+                    assert prompt.value == await session.context()
+                    if number % 7 == 0:
+                        for item in await told(seldom):
+                            late.take(item)
+                        assert late.value == await session.context()
+        assert len(seen) > session.cursor.seq // 2
+
+
+class Trees:
+    """The tree, by the changes that are told."""
+
+    def __init__(self) -> None:
+        self.replica = TreeReplica()
+
+    def take(self, item: Snapshot[Tree] | Changed[TreeChange]) -> None:
+        if isinstance(item, Snapshot):
+            self.replica = TreeReplica(item.value)
+        else:
+            self.replica.apply(item.change)
+
+
+@pytest.mark.feature("X-19")
+@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_replica_of_the_tree_equals_it_at_every_seq(seed: int, every: int) -> None:
+    chance = random.Random(seed)
+    async with SessionHost() as host:
+        session = await host.create()
+        trees, held, now = Trees(), {0: session.tree()}, 0
+        with anyio.fail_after(PATIENCE_S):
+            async with session.subscribe("tree") as changes:
+                for number in range(STEPS):
+                    await step(session, chance, number)
+                    held[session.cursor.seq] = session.tree()
+                    if number % every:
+                        continue
+                    for item in await told(changes):
+                        if item.cursor.seq != now and now in held:
+                            assert trees.replica.tree() == held[now]
+                        now = item.cursor.seq
+                        trees.take(item)
+                    assert trees.replica.tree() == session.tree()
+
+
+@pytest.mark.feature("X-19")
+@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_replica_of_the_labels_equals_them_at_every_seq(seed: int, every: int) -> None:
+    chance = random.Random(seed)
+    async with SessionHost() as host:
+        session = await host.create()
+        replica: dict[str, str] = {}
+        with anyio.fail_after(PATIENCE_S):
+            async with session.subscribe("labels") as changes:
+                for number in range(STEPS):
+                    await step(session, chance, number)
+                    if number % every:
+                        continue
+                    for item in await told(changes):
+                        if isinstance(item, Snapshot):
+                            replica = dict(item.value)
+                            continue
+                        change: LabelChange = item.change
+                        replica = labels.apply_change(replica, change)
+                    assert replica == dict(session.labels())
+                    async with session.subscribe("labels") as another:
+                        first = await another.__anext__()
+                        assert isinstance(first, Snapshot)
+                        assert first.value == session.labels()
+
+
+@pytest.mark.feature("X-19")
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_a_replica_of_the_listing_equals_it_at_every_step(seed: int) -> None:
+    chance = random.Random(seed)
+    async with SessionHost() as host:
+        sessions = [await host.create(f"session-{number}") for number in range(4)]
+        await sessions[0].append_message("user", "there before anybody looked")
+        rows: dict[str, SessionSummary] = {}
+        async with host.subscribe_sessions() as changes:
+            for number in range(STEPS):
+                place = chance.randrange(len(sessions))
+                session = sessions[place]
+                match chance.randrange(8):
+                    case 0:
+                        await host.delete(session)
+                        sessions[place] = await host.create(f"session-{number}-anew")
+                    case 1 if session.leaf_id is not None:
+                        sessions.append(await session.fork(f"fork-{number}"))
+                    case 2 if session.leaf_id is not None:
+                        sessions.append(await session.create_branched_session(session.leaf_id))
+                    case _:
+                        await step(session, chance, number)
+                for item in await told(changes):
+                    if isinstance(item, list):
+                        rows = {row.ref: row for row in item}
+                    elif item.summary is not None:
+                        rows[item.ref] = item.summary
+                    else:
+                        rows.pop(item.ref, None)
+                assert rows == {row.ref: row for row in await host.list_sessions()}
+
+
+async def test_a_follower_of_the_listing_who_is_cancelled_is_told_later() -> None:
+    async with SessionHost() as host:
+        session = await host.create("one")
+        async with host.subscribe_sessions() as changes:
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await changes.__anext__()
+            await changes.__anext__()
+            await session.append_message("user", "told")
+            with anyio.CancelScope() as scope:
+                scope.cancel()
+                await changes.__anext__()
+            with anyio.fail_after(PATIENCE_S):
+                changed = await changes.__anext__()
+            assert isinstance(changed, SessionChanged)
+            assert changed.summary is not None
+            assert changed.summary.message_count == 1

@@ -1,0 +1,54 @@
+"""What the proofs share: what was proven so far, and a bar that shows how far a long proof is."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+Bar: TypeAlias = Callable[[str, Iterable[T]], Iterator[T]]
+
+FIGURES = ("kills survived", "crash states checked", "seeds run", "inputs fuzzed", "lines lost")
+WIDTH = 40
+_tally = pytest.StashKey[Counter[str]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash.setdefault(_tally, Counter())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    tally = config.stash.setdefault(_tally, Counter())
+    if tally:
+        terminalreporter.section("proof")
+        for figure in FIGURES:
+            terminalreporter.write_line(f"{tally[figure]:>10,} {figure}")
+
+
+@pytest.fixture
+def tally(pytestconfig: pytest.Config) -> Counter[str]:
+    """How often what was proven; lines that are lost fail their tests, too."""
+    return pytestconfig.stash.setdefault(_tally, Counter())
+
+
+@pytest.fixture
+def bar(request: pytest.FixtureRequest) -> Callable[[str, Iterable[T]], Iterator[T]]:
+    """Go through many things, and show on stderr how far that is, in the soak alone."""
+    shown = request.node.get_closest_marker("soak") is not None
+
+    def go(label: str, things: Iterable[T]) -> Iterator[T]:
+        every = list(things)
+        for done, each in enumerate(every):
+            if shown and done % max(1, len(every) // 200) == 0:
+                filled = WIDTH * done // len(every)
+                sys.stderr.write(f"\r{label:24} {'#' * filled:{WIDTH}} {done:,} of {len(every):,}")
+                sys.stderr.flush()
+            yield each
+        if shown:
+            sys.stderr.write(f"\r{label:24} {'#' * WIDTH} {len(every):,} of {len(every):,}\n")
+
+    return go

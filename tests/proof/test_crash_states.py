@@ -1,0 +1,210 @@
+"""Every disk that a power cut may leave of a small program: what opens on it is what was acknowledged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from random import Random
+from typing import Any, TypeAlias
+
+import pytest
+from msgspec import Struct
+
+from treering import Message, NotASession, Session, SessionHost, SessionNotFound, text
+from treering.events.disk import Disk
+from treering.events.stores.files import FileStore
+from treering.testing.disks import MemoryDisk, RecordingDisk
+from treering.testing.simulation import check_file, check_session, durabilities, run
+from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
+
+ROOT = "/data/sessions"
+NAMES = ("a", "b", "fork")
+STEPS = ("append", "many", "branch", "other", "passivate", "fork")
+LONG = "x" * 600
+
+Program: TypeAlias = tuple[str, ...]
+Bar = Callable[[str, Iterable[Program]], Iterator[Program]]
+
+EVERY = [
+    pytest.param(each, marks=pytest.mark.feature("X-26", "X-27") if each == "group" else ()) for each in durabilities()
+]
+SHORT: list[Program] = [program for length in (1, 2) for program in product(STEPS, repeat=length)]
+LONGER: list[Program] = [program for length in (3, 4) for program in product(STEPS, repeat=length)]
+
+
+class Held(Struct, frozen=True):
+    """What a session holds: the ids of its entries, and its leaf."""
+
+    ids: tuple[str, ...] = ()
+    leaf: str | None = None
+
+
+class Moment(Struct, frozen=True):
+    """After how many operations of the disk a step was acknowledged, and what the sessions held then."""
+
+    operations: int
+    held: dict[str, Held]
+
+
+def host_on(disk: Disk, durability: Any) -> SessionHost:
+    offload = AtOnce()
+    random = Random(0)
+    store = FileStore(ROOT, durability=durability, disk=disk, offload=offload)
+    return SessionHost(store=store, offload=offload, clock=VirtualClock(random), new_id=SeededIds(random))
+
+
+async def carry_out(program: Program, disk: RecordingDisk, durability: Any) -> list[Moment]:
+    """Carry out a program and tell what was acknowledged when; batches come with their ids at once."""
+    moments = [Moment(0, dict.fromkeys(NAMES, Held()))]
+    async with host_on(disk, durability) as host:
+        sessions: dict[str, Session] = {"a": await host.create("a"), "b": await host.create("b")}
+        for number, step in enumerate(program):
+            await take(step, number, sessions)
+            held = {name: await hold(session) for name, session in sessions.items()}
+            moments.append(Moment(len(disk.operations), dict.fromkeys(NAMES, Held()) | held))
+    return moments
+
+
+async def take(step: str, number: int, sessions: dict[str, Session]) -> None:
+    first = sessions["a"]
+    match step:
+        case "append":
+            await first.append_message("user", f"{number} {LONG}")
+        case "many":
+            await first.append_many([Message("user", (text(f"{number}.{part} {LONG}"),)) for part in range(3)])
+        case "branch" if path := first.path():
+            await first.branch(path[0])
+        case "other":
+            await sessions["b"].append_message("user", str(number))
+        case "passivate":
+            await first.passivate()
+        case "fork" if first.path() and "fork" not in sessions:
+            sessions["fork"] = await first.fork("fork")
+        case _:
+            pass
+
+
+async def hold(session: Session) -> Held:
+    return Held(tuple(entry.id or "" for entry in await session.entries()), session.leaf_id)
+
+
+async def recover(memory: MemoryDisk, durability: Any) -> dict[str, Held]:
+    """Open every session of a disk, and check each against its file."""
+    found: dict[str, Held] = {}
+    async with host_on(memory, durability) as host:
+        for name in NAMES:
+            path = f"{ROOT}/{name}.jsonl"
+            before = memory.files().get(path, b"")
+            try:
+                session = await host.load(name)
+            except SessionNotFound:
+                found[name] = Held()
+            except NotASession:  # the header itself was torn
+                assert b"\n" not in before
+                assert memory.files()[path] == before
+                found[name] = Held()
+            else:
+                data = memory.files()[path]
+                check_file(data, path)
+                assert data.startswith(before[: before.rfind(b"\n") + 1]), "a whole line is gone"
+                await check_session(session, data, path)
+                found[name] = await hold(session)
+    return found
+
+
+def logs(memory: MemoryDisk) -> dict[str, bytes]:
+    return {path: data for path, data in memory.files().items() if path.endswith(".jsonl")}
+
+
+def check(moments: Sequence[Moment], cut_after: int, found: dict[str, Held], durability: str) -> None:
+    """Hold what opened against what was acknowledged before the power went."""
+    for name in NAMES:
+        history = [moment.held[name] for moment in moments]
+        final = max((held.ids for held in history), key=len)
+        ids = found[name].ids
+        assert ids == final[: len(ids)], "not a prefix of what was appended"
+        if name == "fork":
+            assert ids in [held.ids for held in history], "a copy is there whole or not at all"
+        known = [moment.held[name] for moment in moments if moment.operations <= cut_after]
+        if durability != "os":
+            assert known[-1].ids == ids[: len(known[-1].ids)], "an acknowledged entry is lost"
+        # The leaf is where it was moved to last, or may have been moved to since, as long as the log ends there.
+        surely = len(known) - 1 if durability != "os" else 0
+        leaves = {held.leaf for held in history[surely:] if held.ids == ids}
+        if durability == "os" or ids != known[-1].ids:
+            leaves.add(ids[-1] if ids else None)
+        assert found[name].leaf in leaves
+
+
+def prove(program: Program, durability: Any) -> int:
+    """Check every state that a power cut may leave of a program; return how many there were."""
+    disk = RecordingDisk()
+    moments = run(0, carry_out, program, disk, durability)
+    states = 0
+    for left in disk.crash_states():
+        found = run(0, recover, left, durability)
+        check(moments, left.cut_after, found, durability)
+        once = logs(left)
+        assert run(0, recover, left, durability) == found
+        assert logs(left) == once, "recovering again changed something"
+        states += 1
+    return states
+
+
+@pytest.mark.parametrize("durability", EVERY)
+def test_every_state_that_a_power_cut_leaves_opens_with_what_was_acknowledged(
+    durability: str, bar: Bar, tally: Counter[str]
+) -> None:
+    chosen = Random(durability).sample(LONGER, 6)
+    for program in bar(f"crash states, {durability}", [*SHORT, *chosen]):
+        tally["crash states checked"] += prove(program, durability)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("durability", EVERY)
+def test_every_state_of_every_program_of_four_operations(durability: str, bar: Bar, tally: Counter[str]) -> None:
+    for program in bar(f"crash states, {durability}", [*SHORT, *LONGER]):
+        tally["crash states checked"] += prove(program, durability)
+
+
+@pytest.mark.parametrize("durability", EVERY)
+@pytest.mark.parametrize("program", [("many", "branch"), ("append", "fork"), ("append", "other", "append")])
+def test_a_recovery_that_is_cut_off_is_gone_on_with(durability: str, program: Program, tally: Counter[str]) -> None:
+    disk = RecordingDisk()
+    run(0, carry_out, program, disk, durability)
+    for left in disk.crash_states():
+        untouched = MemoryDisk(left.image.copy())
+        run(0, recover, untouched, durability)
+        recording = RecordingDisk(left)
+        run(0, recover, recording.memory, durability)
+        if not any(each.kind in ("write", "truncate", "rename") for each in recording.operations):
+            continue
+        for number, again in enumerate(recording.crash_states()):
+            run(0, recover, again, durability)
+            assert logs(again) == logs(untouched)
+            tally["crash states checked"] += 1
+            if number >= 20:
+                break
+
+
+@pytest.mark.parametrize("durability", EVERY)
+def test_what_the_process_alone_takes_with_it_is_nothing_that_was_acknowledged(
+    durability: str, tally: Counter[str]
+) -> None:
+    for program in Random(1).sample([*SHORT, *LONGER], 20):
+        disk = RecordingDisk()
+        kept: list[MemoryDisk] = []
+        disk.memory.listeners.append(lambda _, disk=disk, kept=kept: kept.append(disk.memory.crash(keep_unsynced=True)))
+        moments = run(0, carry_out, program, disk, durability)
+        for operations, left in enumerate(kept, 1):
+            found = run(0, recover, left, durability)
+            known = [moment for moment in moments if moment.operations <= operations][-1]
+            for name in NAMES:
+                assert found[name].ids[: len(known.held[name].ids)] == known.held[name].ids
+                if found[name].ids == known.held[name].ids:
+                    assert found[name].leaf in {
+                        moment.held[name].leaf for moment in moments if moment.held[name].ids == found[name].ids
+                    }
+            tally["crash states checked"] += 1

@@ -1,0 +1,63 @@
+"""Whole hosts on a disk that fails: a seed always tells the same story, and the story always ends well."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+import pytest
+
+from treering.testing.simulation import Broken, durabilities, simulate
+from treering.testing.simulation.ledger import Ledger
+
+Bar = Callable[[str, Iterable[int]], Iterator[int]]
+
+
+@pytest.mark.feature("X-14")
+def test_fifty_seeds_end_well(bar: Bar, tally: Counter[str]) -> None:
+    for seed in bar("simulation", range(50)):
+        told = simulate(seed)
+        tally["seeds run"] += 1
+        assert told.acknowledged
+        assert told.checks
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_thousand_seeds_end_well(bar: Bar, tally: Counter[str]) -> None:
+    crashes = 0
+    for seed in bar("simulation", range(1000, 2000)):
+        crashes += simulate(seed).crashes
+        tally["seeds run"] += 1
+    assert crashes > 1000
+
+
+@pytest.mark.feature("X-14")
+@pytest.mark.parametrize("durability", durabilities())
+def test_two_runs_of_a_seed_give_the_same_logs_and_the_same_trace(durability: str) -> None:
+    first, second = simulate(7, durability), simulate(7, durability)
+    assert first.trace == second.trace
+    assert first.files == second.files
+    assert first.trace != simulate(8, durability).trace
+
+
+@pytest.mark.feature("X-14")
+def test_a_seed_tells_the_same_story_in_every_process() -> None:
+    command = [sys.executable, "-m", "treering.testing.simulation", "--seed", "3", "--count", "3", "--trace"]
+    told = [
+        subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": hashes}, capture_output=True, check=True).stdout
+        for hashes in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert told[0].count(b"all well") == 3
+
+
+def test_a_seed_that_fails_says_how_to_see_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "answer", lambda *_: (_ for _ in ()).throw(Broken("it is broken")))
+    with pytest.raises(Broken, match=r"python -m treering\.testing\.simulation --seed 4 --durability") as caught:
+        simulate(4)
+    assert "it is broken" in str(caught.value)
+    assert caught.value.trace
