@@ -13,15 +13,17 @@ it and is the only one that writes; views are folded from the entries and stream
 
 from __future__ import annotations
 
+from .actors.branch_summaries import BranchReport as BranchReport
 from .actors.commands import AppendOptions as AppendOptions
+from .actors.compaction import CompactionReport as CompactionReport
 from .actors.host import SessionHost as SessionHost
 from .actors.listing import SessionChanged as SessionChanged
 from .actors.runtime import Limits as Limits
 from .actors.session import Session as Session
-from .actors.sync import SyncHost as SyncHost
-from .actors.sync import SyncSession as SyncSession
 from .actors.statistics import HostStatistics as HostStatistics
 from .actors.statistics import SessionStatistics as SessionStatistics
+from .actors.sync import SyncHost as SyncHost
+from .actors.sync import SyncSession as SyncSession
 from .events.content import Content as Content
 from .events.content import ContentLike as ContentLike
 from .events.content import ImagePart as ImagePart
@@ -72,7 +74,10 @@ from .events.errors import AppendFailed as AppendFailed
 from .events.errors import AppendInDoubt as AppendInDoubt
 from .events.errors import Closed as Closed
 from .events.errors import CommandConflict as CommandConflict
+from .events.errors import CompactionLoop as CompactionLoop
 from .events.errors import Conflict as Conflict
+from .events.errors import ContextError as ContextError
+from .events.errors import ContextOverflow as ContextOverflow
 from .events.errors import CorruptTree as CorruptTree
 from .events.errors import DialectCannot as DialectCannot
 from .events.errors import EntryNotFound as EntryNotFound
@@ -92,13 +97,24 @@ from .events.errors import SessionClosed as SessionClosed
 from .events.errors import SessionExists as SessionExists
 from .events.errors import SessionLocked as SessionLocked
 from .events.errors import SessionNotFound as SessionNotFound
+from .events.errors import SummaryRefused as SummaryRefused
 from .events.errors import TreeringError as TreeringError
 from .events.errors import UnsafeCut as UnsafeCut
 from .events.errors import UnsupportedVersion as UnsupportedVersion
 from .events.errors import Where as Where
 from .events.errors import WrongThread as WrongThread
 from .events.stores.base import Cursor as Cursor
+from .events.stores.base import Store as Store
+from .events.stores.files import FileStore as FileStore
+from .events.stores.memory import MemoryStore as MemoryStore
 from .projections.base import Projection as Projection
+from .projections.building.budget import ContextBudget as ContextBudget
+from .projections.building.budget import calculate_budget as calculate_budget
+from .projections.building.builder import ContextBuilder as ContextBuilder
+from .projections.building.builder import ContextBuildResult as ContextBuildResult
+from .projections.building.strategy import ContextStrategy as ContextStrategy
+from .projections.building.summaries import Summarizer as Summarizer
+from .projections.building.summaries import SummaryRequest as SummaryRequest
 from .projections.changes import Changed as Changed
 from .projections.changes import Snapshot as Snapshot
 from .projections.context import Context as Context
@@ -108,12 +124,17 @@ from .projections.context import ModelRef as ModelRef
 from .projections.feed import Reset as Reset
 from .projections.feed import Transient as Transient
 from .projections.labels import LabelChange as LabelChange
+from .projections.state import WorkProjection as WorkProjection
+from .projections.state import WorkState as WorkState
 from .projections.subscriptions import EntrySubscription as EntrySubscription
 from .projections.subscriptions import ViewSubscription as ViewSubscription
 from .projections.summary import SessionSummary as SessionSummary
+from .projections.tokens import Tokenizer as Tokenizer
 from .projections.tree import Tree as Tree
 from .projections.tree import TreeChange as TreeChange
 from .projections.tree import TreeNode as TreeNode
+from .projections.usage import UsageProjection as UsageProjection
+from .projections.usage import UsageTotals as UsageTotals
 
 __version__ = "0.1.0"
 
@@ -123,6 +144,7 @@ __all__ = [
     "AppendInDoubt",
     "AppendOptions",
     "BashExecution",
+    "BranchReport",
     "BranchSummary",
     "BranchSummaryEntry",
     "Changed",
@@ -130,14 +152,22 @@ __all__ = [
     "CommandConflict",
     "Compaction",
     "CompactionEntry",
+    "CompactionLoop",
+    "CompactionReport",
     "Conflict",
     "Content",
     "ContentLike",
     "Context",
+    "ContextBudget",
+    "ContextBuildResult",
+    "ContextBuilder",
     "ContextChange",
     "ContextEdit",
     "ContextEditEntry",
+    "ContextError",
     "ContextMessage",
+    "ContextOverflow",
+    "ContextStrategy",
     "CorruptTree",
     "Cursor",
     "Custom",
@@ -148,6 +178,7 @@ __all__ = [
     "Entry",
     "EntryNotFound",
     "EntrySubscription",
+    "FileStore",
     "Header",
     "HostClosed",
     "HostStatistics",
@@ -162,6 +193,7 @@ __all__ = [
     "Limits",
     "LogError",
     "LogReplaced",
+    "MemoryStore",
     "Message",
     "MessageEntry",
     "ModelChange",
@@ -188,12 +220,17 @@ __all__ = [
     "SessionStatistics",
     "SessionSummary",
     "Snapshot",
+    "Store",
+    "Summarizer",
+    "SummaryRefused",
+    "SummaryRequest",
     "SyncHost",
     "SyncSession",
     "TextPart",
     "ThinkingLevel",
     "ThinkingLevelEntry",
     "ThinkingPart",
+    "Tokenizer",
     "ToolExecution",
     "ToolExecutionEntry",
     "ToolResultPart",
@@ -207,11 +244,16 @@ __all__ = [
     "UnsupportedVersion",
     "Usage",
     "UsageEntry",
+    "UsageProjection",
     "UsageRecord",
+    "UsageTotals",
     "ViewSubscription",
     "Where",
+    "WorkProjection",
+    "WorkState",
     "WrongThread",
     "__version__",
+    "calculate_budget",
     "file_text",
     "image",
     "message",

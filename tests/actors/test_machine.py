@@ -84,7 +84,7 @@ class Model:
 
     Attributes:
         lines: The lines, in order.
-        moved: The leaf that was moved to, until something is appended; None where it was not.
+        moved: The leaf that was moved to, until an entry becomes the leaf; None where it was not.
         record: The lines as they were when it was last moved, and where to.
     """
 
@@ -167,9 +167,13 @@ class Model:
         self.record = self.lines[:], seq
 
     def cut(self, count: int) -> None:
-        """Keep the first lines; a move of the leaf that was made when there were just these lines holds again."""
+        """Keep the first lines; the last move of the leaf holds again where all that followed it is gone or aside."""
         del self.lines[count:]
-        self.moved = self.record[1] if self.record is not None and self.record[0] == self.lines else None
+        self.moved = None
+        if self.record is not None:
+            lines, leaf = self.record
+            if self.lines[: len(lines)] == lines and self.tip <= len(lines):
+                self.moved = leaf
 
 
 class Sessions(RuleBasedStateMachine):
@@ -270,8 +274,8 @@ class Sessions(RuleBasedStateMachine):
             base = draw.draw(st.integers(0, model.visible)) if place != "root" else 0
             base = model.find(model.name_of(base) or "")
             options["below"] = model.name_of(base)
-        # What is pending of a move of the leaf holds for one end of the log alone.
-        aside = place == "aside" and model.moved is None
+        # What was withheld becomes the leaf when it is torn for good, so an entry aside would not leave the leaf alone.
+        aside = place == "aside" and model.visible == len(model.lines)
         if aside:
             options["aside"] = True
         asked = [self.placed(each, draw, base) for each in drawn]

@@ -41,7 +41,7 @@ NOT_FOR_PROGRAMS = {"core", "log"}
 OWN = {"as_source", "twin"}
 TWIN_TYPES = (
     (r"\bSession\b", "SyncSession"),
-    (r"\bAsyncIterator\b", "Iterator"),
+    (r"\bAsync(Iterator|Generator)\b", "Iterator"),
 )
 
 

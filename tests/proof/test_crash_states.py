@@ -156,7 +156,7 @@ def prove(program: Program, durability: Any) -> int:
 def test_every_state_that_a_power_cut_leaves_opens_with_what_was_acknowledged(
     durability: str, bar: Bar, tally: Counter[str]
 ) -> None:
-    chosen = Random(durability).sample(LONGER, 6)
+    chosen = Random(durability).sample(LONGER, 2)
     for program in bar(f"crash states, {durability}", [*SHORT, *chosen]):
         tally["crash states checked"] += prove(program, durability)
 
@@ -185,7 +185,7 @@ def test_a_recovery_that_is_cut_off_is_gone_on_with(durability: str, program: Pr
             run(0, recover, again, durability)
             assert logs(again) == logs(untouched)
             tally["crash states checked"] += 1
-            if number >= 20:
+            if number >= 3:
                 break
 
 
@@ -193,7 +193,7 @@ def test_a_recovery_that_is_cut_off_is_gone_on_with(durability: str, program: Pr
 def test_what_the_process_alone_takes_with_it_is_nothing_that_was_acknowledged(
     durability: str, tally: Counter[str]
 ) -> None:
-    for program in Random(1).sample([*SHORT, *LONGER], 20):
+    for program in Random(1).sample([*SHORT, *LONGER], 8):
         disk = RecordingDisk()
         kept: list[MemoryDisk] = []
         disk.memory.listeners.append(lambda _, disk=disk, kept=kept: kept.append(disk.memory.crash(keep_unsynced=True)))

@@ -1,8 +1,8 @@
 """How appends reach their files: at once on the event loop, or in worker threads.
 
 At once is the rule under durability "os": one look at the file, one write, one look at where it landed. Everything else
-goes to a thread: flushing, slow disks, and all that is not as it should be. Durability "group" will have its place here:
-a journal for all sessions, written after their files and flushed once for all appends of a round.
+goes to a thread: flushing, slow disks, and all that is not as it should be. Under durability "group" an append goes to its file
+in one of these ways and then joins a round of the journal; until that is settled, its log is busy and its head held back.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from anyio.lowlevel import cancel_shielded_checkpoint
 
 from ...disk import Disk
 from ...errors import AppendInDoubt, InvalidInput, LogReplaced
-from ..base import Append, Fenced, InDoubt, Lease, Outcome
+from ..base import Append, Committed, Cursor, Fenced, InDoubt, Lease, Outcome
 from ..lines import check_lines
 from . import writer
+from .group_committer import GroupCommitter, Landed
 from .handles import Handles
 from .log import NOWHERE, Log
 from .logs import Logs
@@ -52,10 +53,18 @@ class Appender:
         syncer: The worker threads.
         pace: When to use them.
         timer: A clock that never goes back.
+        group: The rounds of the journal, under durability "group".
     """
 
     def __init__(
-        self, disk: Disk, logs: Logs, handles: Handles, syncer: Syncer, pace: Pace, timer: Callable[[], float]
+        self,
+        disk: Disk,
+        logs: Logs,
+        handles: Handles,
+        syncer: Syncer,
+        pace: Pace,
+        timer: Callable[[], float],
+        group: GroupCommitter | None = None,
     ) -> None:
         self._disk = disk
         self._logs = logs
@@ -69,10 +78,22 @@ class Appender:
         self._slow_for_s = pace.slow_for_s
         self._slow_until = float("-inf")
         self._timer = timer
+        self._group = group
         self._stat = disk.stat
 
     def try_append(self, append: Append) -> Outcome | None:
         """Append at once, or return None; see `Store.try_append`."""
+        if self._group is None:
+            return self._at_once(append)
+        log = self._logs.held(append.lease)
+        if log is None:
+            return self._fenced(append.lease)
+        check_lines(append.lines)
+        fenced = not log.busy and log.doubt is None and append.expected_head != log.head
+        return Fenced(log.head, log.epoch) if fenced else None
+
+    def _at_once(self, append: Append) -> Outcome | None:
+        """Append on the event loop, or return None."""
         lease = append.lease
         log = self._owned.get(lease.ref)
         if log is None or (log.lease is not lease and self._logs.held(lease) is None):
@@ -123,7 +144,9 @@ class Appender:
         """Append to logs; see `Store.append`."""
         for each in appends:
             check_lines(each.lines)
-        outcomes = [self.try_append(each) for each in appends]
+        if self._group is not None:
+            return await self._append_grouped(self._group, appends)
+        outcomes = [self._at_once(each) for each in appends]
         late = [number for number, outcome in enumerate(outcomes) if outcome is None]
         if late:
             for number, outcome in zip(late, await self._append_late([appends[n] for n in late]), strict=True):
@@ -132,6 +155,42 @@ class Appender:
             await cancel_shielded_checkpoint()
         return [outcome for outcome in outcomes if outcome is not None]
 
+    # -- with the journal
+
+    async def _append_grouped(self, group: GroupCommitter, appends: Sequence[Append]) -> list[Outcome]:
+        """Append to the logs' files, then make that durable in the journal's next round."""
+        outcomes: list[Outcome | None] = [None] * len(appends)
+        landed: list[Landed] = []
+        late: list[int] = []
+        for number, append in enumerate(appends):
+            log = self._owned.get(append.lease.ref)
+            if log is None:
+                outcomes[number] = self._fenced(append.lease)
+            elif not group.covers(log):
+                late.append(number)
+            else:
+                before = log.head
+                outcome = outcomes[number] = self._at_once(append)
+                if outcome is None:
+                    late.append(number)
+                elif log.head is not before:
+                    if (joins := self._landed(log, append, before, outcome)) is None:
+                        late.append(number)
+                    else:
+                        landed.append(joins)
+        if landed:
+            settled = await group.commit(landed)
+            if settled.error is not None:
+                for each in landed:
+                    number = next(n for n, outcome in enumerate(outcomes) if outcome is each.outcome)
+                    assert each.log.doubt is not None
+                    outcomes[number] = InDoubt(each.log.doubt)
+        if late:
+            for number, outcome in zip(late, await self._append_late([appends[n] for n in late]), strict=True):
+                outcomes[number] = outcome
+        elif not landed:
+            await cancel_shielded_checkpoint()
+        return [outcome for outcome in outcomes if outcome is not None]
     async def _append_late(self, appends: Sequence[Append]) -> list[Outcome]:
         """Append in worker threads, as soon as nobody else is at the logs."""
         while True:

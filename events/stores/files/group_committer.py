@@ -176,9 +176,9 @@ class GroupCommitter:
                 await self.checkpoint()
             if self._gathering is led:
                 self._gathering = None
-            await carried_out(self._offload, self._carry_out, led.landed)
+            await carried_out(self._offload, self._carry_out, led)
         except get_cancelled_exc_class():
-            if self._gathering is not led:  # the round itself is not broken off
+            if self._gathering is not led:  # the round was carried out all the same
                 self._settle(led)
             raise
         except BaseException as error:
@@ -215,12 +215,19 @@ class GroupCommitter:
             f"{log.path}: the journal could not be written ({reason}); see to the disk, then retry with the same command id"
         )
         log.doubt.__cause__ = error
+        log.unjournaled = each.offset if log.unjournaled < 0 else min(each.offset, log.unjournaled)
         self._handles.drop(log)
         log.take_back(each.before, each.offset)
 
     # -- in a worker thread
 
-    def _carry_out(self, landed: Sequence[Landed]) -> None:
+    def _carry_out(self, led: Round) -> None:
+        try:
+            self._write(led.landed)
+        except BaseException as error:  # noqa: BLE001  # it belongs to the callers, not to the thread
+            led.error = error
+
+    def _write(self, landed: Sequence[Landed]) -> None:
         current = self._journal
         if current is None:
             current = self._journal = self._begin()
@@ -282,8 +289,12 @@ class GroupCommitter:
         done = self._journal
         if done is None:
             return
+        interruption: BaseException | None = None
         jobs = [_Flush(self._disk, path) for path in done.dirty]
-        await self._syncer.run(jobs)
+        try:
+            await self._syncer.run(jobs)
+        except get_cancelled_exc_class() as error:  # and yet it was carried out
+            interruption = error
         for job in jobs:
             if job.error is not None:
                 done.failed.add(job.path)
@@ -291,7 +302,12 @@ class GroupCommitter:
         self._journal = None
         self._encoded.clear()
         self.checkpoints += 1
-        await carried_out(self._offload, self._finish, done)
+        try:
+            await carried_out(self._offload, self._finish, done)
+        except get_cancelled_exc_class() as error:
+            interruption = error
+        if interruption is not None:
+            raise interruption
 
     def _distrust(self, path: str, ref: str, offset: int, error: BaseException) -> None:
         """Have a session's bytes written again, since its next flush may succeed without them."""

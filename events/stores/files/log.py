@@ -56,6 +56,7 @@ class Log:
         doubt: Why nobody knows what the file holds, until somebody looks.
         flushed: The folders that the store has flushed so far.
         unnamed: The folders to flush before it is sure that its name survives a power cut.
+        unjournaled: The offset from which on a failed journal leaves it open whether the bytes are on the disk.
         unsynced: The offset from which on a failed flush leaves it open whether the bytes are on the disk.
         slow: It lies where the disk may keep the event loop waiting.
     """
@@ -85,6 +86,7 @@ class Log:
         "size",
         "slow",
         "table",
+        "unjournaled",
         "unnamed",
         "unsynced",
         "used",
@@ -106,6 +108,7 @@ class Log:
         self.doubt: AppendInDoubt | None = None
         self.flushed: set[str] = set()
         self.unnamed: tuple[str, ...] = ()
+        self.unjournaled = -1
         self.unsynced = -1
         self.slow = False
         self.counter: int = 0
@@ -262,6 +265,15 @@ class Log:
             if self.lease is None:
                 self.take_open_end(fd)
             self.head = Cursor(self.head.generation, table.count)
+
+    def take_back(self, head: Cursor, size: int) -> None:
+        """Know of nothing after a head and a size again, as if the rest had not been appended."""
+        if head.generation:
+            del self.table.ends[head.seq + 1 :]
+            self.table.scanned = self.size = size
+            self.head = head
+        else:
+            self._forget()
 
     def take_open_end(self, fd: int) -> None:
         """Count a whole last line that has no newline."""

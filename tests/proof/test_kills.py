@@ -1,0 +1,103 @@
+"""A process that is killed in the middle of its work, again and again: what it acknowledged is there, once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import IO
+
+import anyio
+import pytest
+
+from treering import SessionHost, SessionNotFound
+from treering.events.doctor import examine
+from treering.testing.simulation import durabilities
+from treering.testing.simulation.checks import check_file, tokens_of
+
+CHILD = Path(__file__).with_name("kill_child.py")
+Bar = Callable[[str, Iterable[int]], Iterator[int]]
+
+
+class Program:
+    """The program that is killed, and what it acknowledged so far."""
+
+    def __init__(self, root: Path, durability: str, orders: IO[bytes], answers: IO[bytes]) -> None:
+        self.root = root
+        self.durability = durability
+        self.acknowledged: dict[str, dict[str, str]] = {}
+        self._orders = orders
+        self._answers = answers
+
+    def run_and_kill(self, seed: str, after: int) -> None:
+        """Let it work until it has acknowledged some entries, and kill it."""
+        self._orders.write(f"{self.root} {self.durability} native {seed}\n".encode())
+        self._orders.flush()
+        pid = int(self._answers.readline().split()[1])
+        for _ in range(after):
+            self._note(self._answers.readline())
+        os.kill(pid, signal.SIGKILL)
+        while (line := self._answers.readline()) != b"gone\n":
+            self._note(line)
+
+    def _note(self, line: bytes) -> None:
+        name, token, entry_id = line.decode().split()
+        self.acknowledged.setdefault(name, {})[token] = entry_id
+
+
+@contextmanager
+def program(root: Path, durability: str) -> Generator[Program]:
+    command = [sys.executable, str(CHILD)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield Program(root, durability, process.stdin, process.stdout)
+        process.stdin.close()
+
+
+async def check(killed: Program) -> None:
+    """Open all sessions, and hold them against what was acknowledged."""
+    async with SessionHost(killed.root) as host:
+        for name, acknowledged in killed.acknowledged.items():
+            session = await host.load(name)
+            path = killed.root / session.ref
+            replay = check_file(await anyio.Path(path).read_bytes(), str(path))
+            assert (await session.log()).index == replay.index
+            entries = await session.entries()
+            tokens = Counter(tokens_of(entries))
+            assert not [token for token in acknowledged if tokens[token] != 1]
+            ids = {entry.id for entry in entries}
+            assert ids.issuperset(acknowledged.values())
+
+
+def kill_often(root: Path, durability: str, times: Iterable[int], tally: Counter[str]) -> None:
+    random = Random(durability)
+    with program(root, durability) as killed:
+        for number in times:
+            killed.run_and_kill(f"{durability}{number}", random.choice((0, 1, 3, 20, 60, 150)))
+            anyio.run(check, killed)
+            tally["kills survived"] += 1
+    assert sum(map(len, killed.acknowledged.values()))
+
+
+@pytest.mark.parametrize("durability", durabilities())
+def test_what_was_acknowledged_outlives_a_killed_process(
+    durability: str, tmp_path: Path, bar: Bar, tally: Counter[str]
+) -> None:
+    kill_often(tmp_path, durability, bar(f"kills, {durability}", range(15)), tally)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("durability", durabilities())
+def test_what_was_acknowledged_outlives_hundreds_of_killed_processes(
+    durability: str, tmp_path: Path, bar: Bar, tally: Counter[str]
+) -> None:
+    for tens in bar(f"kills, {durability}", range(30)):
+        kill_often(tmp_path / str(tens), durability, range(10), tally)

@@ -1,0 +1,137 @@
+"""The kernel itself says no, at each call in turn: what callers are told is what is there."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import anyio
+import pytest
+
+from treering import SessionHost, SessionNotFound
+from treering.testing.simulation import durabilities
+from treering.testing.simulation.checks import check_session, tokens_of
+
+CHILD = Path(__file__).with_name("strace_child.py")
+FIRST = 4
+"""How many of the calls fail one after the other in the short proof."""
+MOST = 40
+
+SYNCED = [each for each in durabilities() if each != "os"]
+
+
+@cache
+def why_not() -> str:
+    """Return why strace cannot be used here; "" where it can."""
+    if shutil.which("strace") is None:
+        return "there is no strace here: apt-get install strace"
+    tried = subprocess.run(["strace", "-f", "-o", "/dev/null", "true"], capture_output=True, text=True, check=False)
+    return f"strace may not trace here: {tried.stderr.strip()}" if tried.returncode else ""
+
+
+@pytest.fixture(autouse=True)
+def _needs_strace() -> None:
+    if why_not():
+        pytest.skip(why_not())
+
+
+def inject(root: Path, durability: str, calls: str, fault: str, nth: int, *, path: Path | None = None) -> Counter[str]:
+    """Run the scenario with one call failing, check what it leaves, and count its answers; "injected" is one of them."""
+    log = root.parent / f"{root.name}.strace"
+    command = ["strace", "-f", "-o", str(log), "-e", f"trace={calls}", "-e", f"inject={calls}:{fault}:when={nth}"]
+    if path is not None:
+        command += ["-P", str(path)]
+    ran = subprocess.run(
+        [*command, sys.executable, str(CHILD), str(root), durability], capture_output=True, text=True, check=False
+    )
+    answers = [line.split() for line in ran.stdout.splitlines()]
+    killed = "SIGKILL" in fault
+    injected = "(INJECTED)" in log.read_text() or (killed and ran.returncode != 0)
+    if not (killed and injected):
+        assert ran.returncode == 0, ran.stderr
+        assert answers[-1] == ["end"]
+    acknowledged: dict[str, list[str]] = {"first": [], "second": []}
+    for word, *rest in answers:
+        if word == "acknowledged":
+            acknowledged[rest[0]] += rest[1:]
+    anyio.run(check, root, acknowledged, not killed)
+    return Counter([word for word, *_ in answers] + ["injected"] * injected)
+
+
+async def check(root: Path, acknowledged: dict[str, list[str]], exactly: bool) -> None:
+    async with SessionHost(root) as host:
+        for name, tokens in acknowledged.items():
+            try:
+                session = await host.load(name)
+            except SessionNotFound:
+                assert not tokens
+                continue
+            path = root / session.ref
+            entries = await check_session(session, await anyio.Path(path).read_bytes(), str(path))
+            found = tokens_of(entries)
+            if exactly:
+                assert found == tokens, "what was acknowledged is not what is there"
+            else:
+                assert found[: len(tokens)] == tokens
+                assert len(set(found)) == len(found)
+
+
+def sweep(root: Path, durability: str, calls: str, fault: str, most: int, tally: Counter[str], name: str = "") -> int:
+    """Let each of the calls fail in turn, and return how many callers were told of it."""
+    told = 0
+    for nth in range(1, most + 1):
+        folder = root / f"{nth}"
+        path = folder / name if name else None
+        answers = inject(folder, durability, calls, fault, nth, path=path)
+        if not answers["injected"]:
+            assert nth > 1, "nothing was injected"
+            break
+        told += answers["AppendFailed"] + answers["AppendInDoubt"]
+        tally["kills survived"] += "SIGKILL" in fault
+    return told
+
+
+@pytest.mark.feature("X-28")
+@pytest.mark.parametrize("durability", SYNCED)
+def test_a_flush_that_fails_is_told_and_loses_nothing(durability: str, tmp_path: Path, tally: Counter[str]) -> None:
+    assert sweep(tmp_path, durability, "fdatasync", "error=EIO", FIRST, tally) == FIRST
+
+
+@pytest.mark.feature("U-6")
+@pytest.mark.parametrize("durability", durabilities())
+def test_a_disk_that_is_full_for_one_write_loses_nothing(
+    durability: str, tmp_path: Path, tally: Counter[str]
+) -> None:
+    assert sweep(tmp_path, durability, "write", "error=ENOSPC", FIRST, tally, "first.jsonl")
+
+
+@pytest.mark.parametrize("durability", SYNCED)
+def test_a_kill_at_a_flush_loses_nothing(durability: str, tmp_path: Path, tally: Counter[str]) -> None:
+    sweep(tmp_path, durability, "fsync,fdatasync", "signal=SIGKILL", FIRST, tally)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("durability", durabilities())
+@pytest.mark.parametrize(
+    ("calls", "fault", "name"),
+    [
+        ("fdatasync", "error=EIO", ""),
+        ("fsync", "error=EIO", ""),
+        ("write", "error=ENOSPC", "first.jsonl"),
+        ("write", "error=EIO", "second.jsonl"),
+        ("fsync,fdatasync", "signal=SIGKILL", ""),
+        ("write", "signal=SIGKILL", "first.jsonl"),
+        ("lseek", "error=EIO", "first.jsonl"),
+    ],
+)
+def test_every_call_in_turn(
+    durability: str, calls: str, fault: str, name: str, tmp_path: Path, tally: Counter[str]
+) -> None:
+    if durability == "os" and "sync" in calls:
+        pytest.skip("nothing is flushed")
+    sweep(tmp_path, durability, calls, fault, MOST, tally, name)
