@@ -165,7 +165,11 @@ class SessionActor:
         decided = self._decide(draft, command, NO_ENTRIES)
         request = self._request([decided])
         started = self._runtime.timer()
-        outcome = self._runtime.store.try_append(request)
+        try:
+            outcome = self._runtime.store.try_append(request)
+        except BaseException:
+            self._stale = True
+            raise
         if outcome is None or isinstance(outcome, Fenced):
             return command
         if isinstance(outcome, Committed):
@@ -336,10 +340,9 @@ class SessionActor:
         count = 0
         try:
             for each in group:
-                for entry, line in zip(each.entries, each.lines, strict=True):
-                    log.appended(entry, len(line))
-                    size += len(line)
-                    count += 1
+                log.appended(each.entries, each.lines)
+                size += sum(map(len, each.lines))
+                count += len(each.lines)
         except BaseException:
             self._stale = True
             raise

@@ -186,11 +186,14 @@ class OpenLog:
         if len(damaged) > len(shown):
             logger().warning("more_lines_damaged", session_id=self.index.header.id, count=len(damaged) - len(shown))
 
-    def appended(self, entry: Entry, size: int) -> None:
-        """Take in an entry that was just written here."""
-        self.index.fold(entry)
-        self._runtime.bodies.put(self._number, entry.seq, entry, size)
-        self._publish(entry.seq, entry, size)
+    def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> None:
+        """Take in what one command just wrote here."""
+        self.index.fold_batch(entries)
+        put, number = self._runtime.bodies.put, self._number
+        for entry, line in zip(entries, lines, strict=True):
+            put(number, entry.seq, entry, len(line))
+            if self.feed is not None:
+                self._publish(entry.seq, entry, len(line))
 
     def attach(self, feed: Feed | None) -> None:
         """Tell subscribers of what is appended from here on, lines that are withheld as yet included."""

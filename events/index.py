@@ -241,6 +241,13 @@ class LogIndex:
             self._abort()
             self._add(entry)
 
+    def fold_batch(self, entries: Sequence[Entry]) -> None:
+        """Take in lines that were just written together: the same as folding each, for a batch that is whole."""
+        if self._pending:
+            self._abort()
+        for entry in entries:
+            self._add(entry)
+
     def move_leaf(self, seq: int) -> None:
         """Make another entry the leaf, or none of them (0)."""
         self.leaf = seq
@@ -292,7 +299,7 @@ class LogIndex:
             self._mark(entry, kind, seq, above)
         if self._unresolved:
             self._resolve(entry.id, seq)
-        if not entry.aside:
+        if not entry.aside and not aborted:
             self.leaf = self.tip = seq
         self._last_id = entry.id
         if entry.timestamp > self.last_time:  # noqa: PLR1730 - max() costs a call on the hot path
