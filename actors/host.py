@@ -23,7 +23,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..events.disk import Disk, OsDisk
-from ..events.errors import HostClosed, LogError, SessionExists, SessionLocked, SessionNotFound
+from ..events.errors import HostClosed, SessionExists, SessionLocked, SessionNotFound
 from ..events.offload import Offload, ThreadOffload
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
@@ -338,15 +338,7 @@ class SessionHost:
     # -- how sessions are found
 
     async def _exists(self, ref: Ref) -> bool:
-        if self.core.registry.look_at(ref) is not None:
-            return True
-        try:
-            await self._store.open(ref)
-        except SessionNotFound:
-            return False
-        except LogError:
-            return True  # something else has the name
-        return True
+        return self.core.registry.look_at(ref) is not None or await self._store.exists(ref)
 
     async def _find(self, session: str | os.PathLike[str]) -> Ref:
         """Return the name of a session's log: by path, by the name of its file, by its id or a unique beginning."""

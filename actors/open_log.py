@@ -161,15 +161,18 @@ class OpenLog:
         await self._warn_of_damage()
 
     def _fold_page(self, page: Page) -> None:
-        decode, fold, publish = self.dialect.decode, self.index.fold, self._publish
         known = self.index.seen - page.first + 1  # what another task took in while this page was read
-        for seq, line in enumerate(page.lines[known:] if known else page.lines, page.first + known):
-            entry = decode(line, seq)
-            if entry is None:
-                self._damaged.append(seq)
-            fold(entry)
-            if self.feed is not None:
-                publish(seq, entry, len(line))
+        lines = page.lines[known:] if known else page.lines
+        first = page.first + known
+        decode = self.dialect.decode
+        entries = [decode(line, seq) for seq, line in enumerate(lines, first)]
+        self._damaged += [seq for seq, entry in enumerate(entries, first) if entry is None]
+        if self.feed is None:
+            self.index.fold_all(entries)
+        else:
+            for seq, entry in enumerate(entries, first):
+                self.index.fold(entry)
+                self._publish(seq, entry, len(lines[seq - first]))
         self.index.ids.settle(above=RECENT_MAX)
 
     async def _warn_of_damage(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
 from zlib import crc32
 
 RECENT_MAX = 65_536
@@ -38,6 +40,16 @@ class Ids:
         self._ends.append(len(self._text))
         if entry_id:
             self._recent[entry_id] = len(self._ends) - 1
+
+    def extend(self, entry_ids: Sequence[str]) -> None:
+        """Add the ids of the next ordinals, none of them empty: the same as appending each."""
+        first = len(self._ends)
+        encoded = [entry_id.encode("utf-8", "surrogatepass") for entry_id in entry_ids]
+        ends = accumulate(map(len, encoded), initial=len(self._text))
+        next(ends)
+        self._ends.extend(ends)
+        self._text += b"".join(encoded)
+        self._recent.update(zip(entry_ids, range(first, first + len(entry_ids)), strict=True))
 
     def __getitem__(self, seq: int) -> str:
         """Return the id of an ordinal."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import cast
 
 import msgspec
 from msgspec import Struct
@@ -45,6 +46,7 @@ CYCLE = -2
 _MARKING = frozenset(
     {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
 )
+_RUN_MIN = 4  # below it, looking for a run costs more than it spares
 _SNAPSHOT_VERSION = 1
 
 
@@ -241,12 +243,77 @@ class LogIndex:
             self._abort()
             self._add(entry)
 
+    def fold_all(self, entries: Sequence[Entry | None]) -> None:
+        """Take in the next lines: the same as folding each, but messages that follow one another are taken in at once."""
+        at = 0
+        while at < len(entries):
+            end = at if self._pending else self._end_of_run(entries, at, marked=False)
+            if end - at >= _RUN_MIN:
+                self._add_run(cast(Sequence[MessageEntry], entries[at:end]))
+                at = end
+            else:
+                for entry in entries[at : end + 1]:
+                    self.fold(entry)
+                at = end + 1
+
     def fold_batch(self, entries: Sequence[Entry]) -> None:
         """Take in lines that were just written together: the same as folding each, for a batch that is whole."""
         if self._pending:
             self._abort()
+        if len(entries) >= _RUN_MIN and self._end_of_run(entries, 0, marked=True) == len(entries):
+            self._add_run(cast(Sequence[MessageEntry], entries))
+            return
         for entry in entries:
             self._add(entry)
+
+    def _end_of_run(self, entries: Sequence[Entry | None], at: int, *, marked: bool) -> int:
+        """Return where the messages end that, from `at` on, each follow the line before them and become the leaf.
+
+        Args:
+            entries: Lines.
+            at: The first of them to look at.
+            marked: Whether the marks of a batch matter not.
+        """
+        last = None if self._unresolved or not self._last_id else self._last_id
+        for position in range(at, len(entries)):
+            entry = entries[position]
+            if (
+                type(entry) is not MessageEntry
+                or entry.parent_id != last
+                or last is None
+                or entry.aside
+                or not entry.id
+                or (entry.batch is not None and not marked)
+            ):
+                return position
+            last = entry.id
+        return len(entries)
+
+    def _add_run(self, run: Sequence[MessageEntry]) -> None:
+        """Take in messages of which each follows the line before it."""
+        above, count = self.head, len(run)
+        first = above + 1
+        kinds = [kind_of_role(entry.message.role) for entry in run]
+        self.ids.extend([entry.id for entry in run])
+        self.parents.extend(range(above, above + count))
+        self.depths.extend(range(self.depths[above] + 1, self.depths[above] + 1 + count))
+        self.kinds.extend(kinds)
+        for column in (self.boundaries, self.levels, self.edits, self.models):
+            column.extend(array("I", [column[above]]) * count)
+        if Kind.ASSISTANT in kinds:
+            for seq, (kind, entry) in enumerate(zip(kinds, run, strict=True), first):
+                self.models[seq] = self.models[seq - 1]
+                if kind == Kind.ASSISTANT:
+                    self._mark(entry, kind, seq, seq - 1)
+        for kind in set(kinds):
+            self.message_counts[kind] += kinds.count(kind)
+        if not self.first_user and Kind.USER in kinds:
+            self.first_user = first + kinds.index(Kind.USER)
+        said = [e.timestamp for e, kind in zip(run, kinds, strict=True) if kind in (Kind.USER, Kind.ASSISTANT)]
+        self.last_message_time = max(self.last_message_time, *said) if said else self.last_message_time
+        self.last_time = max(self.last_time, *(entry.timestamp for entry in run))
+        self.leaf = self.tip = self.head
+        self._last_id = run[-1].id
 
     def move_leaf(self, seq: int) -> None:
         """Make another entry the leaf, or none of them (0)."""

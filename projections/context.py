@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from ..events.content import JSON, Content, TextPart, json_object, text
 from ..events.entries import (
-    BashExecution,
     BranchSummaryEntry,
     CompactionEntry,
     ContextEdit,
@@ -38,6 +37,7 @@ from ..events.entries import (
 )
 from ..events.index import MISSING, LogIndex
 from ..events.kinds import MESSAGE_KINDS, Kind
+from ..events.providers.rendering import bash_text
 
 DEFAULT_THINKING_LEVEL = "off"
 """The thinking level of a path that names none."""
@@ -226,18 +226,6 @@ def message_of(entry: Entry) -> Message | None:
     if isinstance(entry, BranchSummaryEntry) and entry.branch_summary.summary:
         return Message("branchSummary", (text(entry.branch_summary.summary),))
     return None
-
-
-def bash_text(bash: BashExecution) -> str:
-    """Tell a model of a command that a person ran beside it."""
-    told = f"Ran `{bash.command}`\n" + (f"```\n{bash.output}\n```" if bash.output else "(no output)")
-    if bash.cancelled:
-        told += "\n\n(command cancelled)"
-    elif bash.exit_code:
-        told += f"\n\nCommand exited with code {bash.exit_code}"
-    if bash.truncated and bash.full_output_path:
-        told += f"\n\n[Output truncated. Full output: {bash.full_output_path}]"
-    return told
 
 
 def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange | None:

@@ -236,6 +236,10 @@ class Store(Protocol):
         """Write a whole log in one step, in place of what is there: after a crash it is the old one or the new one."""
         ...
 
+    async def exists(self, ref: Ref) -> bool:
+        """Tell whether there is a log of this name, without looking into it."""
+        ...
+
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         """List logs whose names begin with `prefix`, in order of name, after a name."""
         ...

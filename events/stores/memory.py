@@ -317,6 +317,12 @@ class MemoryStore:
         self._extend(log, lines)
         return log.head
 
+    async def exists(self, ref: Ref) -> bool:
+        """Tell whether there is a log of this name; see `Store.exists`."""
+        self._check_open()
+        log = self._shelf.logs.get(ref)
+        return log is not None and log.header is not None
+
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         """List logs; see `Store.page`."""
         self._check_open()

@@ -79,6 +79,9 @@ class Sound:
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Sequence[bytes]) -> Cursor:
         return await self.inner.put(lease, dialect, header, lines)
 
+    async def exists(self, ref: Ref) -> bool:
+        return await self.inner.exists(ref)
+
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         return await self.inner.page(prefix, after, limit)
 

@@ -11,7 +11,7 @@ NAMES = ["a", "a-b", "a.b", "a_b", "aa", "ab", "b", "b-1", "b-10", "b-2", "c"]
 
 
 class Listing(StoreCase):
-    """The promises of `page`."""
+    """The promises of `exists` and `page`."""
 
     async def fill(self, store: Store) -> list[Ref]:
         """Make a log of each name, in another order than they are listed; return the refs in order."""
@@ -23,6 +23,17 @@ class Listing(StoreCase):
         """Return how the refs of all names begin that begin like this."""
         pairs = zip(self.ref(f"{start}x"), self.ref(f"{start}y"), strict=True)
         return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    async def test_a_log_is_there_from_its_first_append_to_its_removal(self, store: Store) -> None:
+        ref = self.ref("a")
+        assert not await store.exists(ref)
+        writer = await self.writer(store, "a")
+        assert not await store.exists(ref)
+        await writer.append(line(1))
+        assert await store.exists(ref)
+        assert not await store.exists(self.ref("b"))
+        await store.remove(writer.lease)
+        assert not await store.exists(ref)
 
     async def test_an_empty_store_lists_nothing(self, store: Store) -> None:
         assert await store.page() == []
