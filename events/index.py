@@ -197,6 +197,10 @@ class LogIndex:
         """Tell whether the line can be referred to: damaged lines and lines without an id cannot."""
         return bool(self.ids[seq])
 
+    def becomes_leaf(self, entry: Entry) -> bool:
+        """Tell whether a visible entry became the leaf when it was appended: not aside, and not of a torn batch."""
+        return not entry.aside and self.kinds[entry.seq] != Kind.ABORTED
+
     def is_ancestor(self, ancestor: int, seq: int) -> bool:
         """Tell whether an entry lies on the path to `seq`, which may be itself."""
         parents = self.parents

@@ -236,7 +236,7 @@ def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange |
     context with warnings, since a missing parent that turns up makes a cycle of the path.
     """
     seq = entry.seq
-    if not 0 < seq <= index.head or not entry.id or entry.aside or context.warnings:
+    if not 0 < seq <= index.head or not entry.id or not index.becomes_leaf(entry) or context.warnings:
         return None
     if index.parents[seq] != context.leaf or index.kinds[seq] in _REARRANGING:
         return None

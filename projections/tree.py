@@ -224,7 +224,7 @@ def tree_changes(index: LogIndex, entry: Entry) -> list[TreeChange]:
     changes: list[TreeChange] = [_added(index, seq)]
     if isinstance(entry, LabelEntry) and index.kinds[seq] != Kind.ABORTED:
         changes.append(LabelChanged(entry.label.target_id, entry.label.label or None))
-    if not entry.aside:
+    if index.becomes_leaf(entry):
         changes.append(LeafMoved(seq))
     return changes
 

@@ -457,3 +457,55 @@ def test_garbage_is_none(garbage: bytes) -> None:
 @given(st.integers(0, len(SNAPSHOT) - 1))
 def test_a_snapshot_that_is_cut_off_is_none(size: int) -> None:
     assert LogIndex.restore(SNAPSHOT[:size], HEADER) is None
+
+
+def chains() -> st.SearchStrategy[list[Entry | None]]:
+    """Lines of which many are messages that follow one another, now and then with something else between."""
+
+    def chained(drawn: list[tuple[Entry | None, str, int]]) -> list[Entry | None]:
+        chain: list[Entry | None] = []
+        for number, (other, role, second) in enumerate(drawn):
+            before = chain[-1] if chain else None
+            follows = before is not None and before.id
+            named = {"provider": "p", "model": "m"} if second % 2 else {}
+            chain.append(
+                other
+                if other is not None
+                else MessageEntry(
+                    id=f"n{number}",
+                    parent_id=before.id if follows and before is not None else None,
+                    timestamp=at(second),
+                    seq=number + 1,
+                    message=Message(role, (text("said"),), **named),
+                )
+            )
+        return chain
+
+    role = st.sampled_from(["user", "assistant", "tool", "system", "custom"])
+    sometimes = st.none() | st.none() | st.none() | lines()
+    return st.lists(st.tuples(sometimes, role, st.integers(0, 50)), max_size=40).map(chained)
+
+
+@given(chains(), st.lists(st.integers(1, 12), min_size=1), st.booleans())
+def test_many_lines_at_once_are_the_same_as_each_in_turn(
+    found: list[Entry | None], sizes: list[int], changes_win: bool
+) -> None:
+    each, at_once = (LogIndex(HEADER, model_changes_win=changes_win) for _ in range(2))
+    for entry in found:
+        each.fold(entry)
+    start = 0
+    for number in range(len(found)):
+        size = sizes[number % len(sizes)]
+        at_once.fold_all(found[start : start + size])
+        start += size
+    assert at_once == each
+    assert at_once.leaf == each.leaf
+    assert [each.find(f"n{number}") for number in range(40)] == [at_once.find(f"n{number}") for number in range(40)]
+
+
+def test_a_written_batch_is_the_same_as_its_lines_in_turn() -> None:
+    for count in (1, 2, 5, 9):
+        batch = [marked(f"b{i}", i, count, parent=f"b{i - 1}" if i else "root") for i in range(count)]
+        each, at_once = folded(say("root"), *batch), folded(say("root"))
+        at_once.fold_batch(batch)
+        assert at_once == each
