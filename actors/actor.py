@@ -1,14 +1,15 @@
 """The actor that owns one session and is the only one that writes its log.
 
 Commands come in through a bounded mailbox. Whatever waits is taken as one batch: decided against the state, written in
-one go, made durable, folded, published, answered. While nothing waits and the store can write at once, a command runs
-to completion on its caller's task, in the same steps and with the same results, and no task is needed; with the first
+one go, made durable, folded, published, answered. While nothing waits, a command runs to completion on its caller's task, in the same steps and with the same results, and no task is needed; with the first
 contention the mailbox serves, by a task that ends when it is empty.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled
@@ -36,6 +37,14 @@ from .open_log import OpenLog
 from .runtime import Runtime
 
 _TRIES_MAX = 64
+
+
+class _Begun(NamedTuple):
+    """An append that was decided, and that the store could not write at once."""
+
+    decided: Decided
+    request: stores.Append
+    started: float
 
 
 class SessionActor:
@@ -99,6 +108,8 @@ class SessionActor:
         if isinstance(command, Append) and not self._serving and not self._stale:
             await checkpoint_if_cancelled()
             done = self._perform_now(command)
+            if isinstance(done, _Begun):
+                return await self._perform_waiting(command, done)
             if isinstance(done, list):
                 runtime = self._runtime
                 if runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
@@ -112,20 +123,24 @@ class SessionActor:
 
     async def _send(self, mail: Mail) -> None:
         """Put a command into the mailbox, waiting while it is full, and see that somebody serves it."""
-        if self._sender is None:
-            self._sender, self._receiver = anyio.create_memory_object_stream[Mail](self._runtime.limits.mailbox_max)
+        sender = self._open_mailbox()
         await checkpoint_if_cancelled()
         try:
-            self._sender.send_nowait(mail)
+            sender.send_nowait(mail)
         except anyio.WouldBlock:
             self._entering += 1  # it may be served, emptied and idle before the sender has its turn again
             try:
-                await self._sender.send(mail)
+                await sender.send(mail)
             finally:
                 self._entering -= 1
         if not self._serving:
             self._serving = True
             self._runtime.spawn(self._serve)
+
+    def _open_mailbox(self) -> MemoryObjectSendStream[Mail]:
+        if self._sender is None:
+            self._sender, self._receiver = anyio.create_memory_object_stream[Mail](self._runtime.limits.mailbox_max)
+        return self._sender
 
     async def _serve(self) -> None:
         """Serve the mailbox until it is empty."""
@@ -134,10 +149,14 @@ class SessionActor:
                 while mails := self._take():
                     await self._run(mails)
         finally:
-            self._serving = False
-            if self._quiet is not None:
-                self._quiet.set()
-                self._quiet = None
+            self._rest()
+
+    def _rest(self) -> None:
+        """Serve no more until somebody asks for it."""
+        self._serving = False
+        if self._quiet is not None:
+            self._quiet.set()
+            self._quiet = None
 
     def _take(self) -> list[Mail]:
         """Take what waits, as much as one batch may hold."""
@@ -157,7 +176,7 @@ class SessionActor:
 
     # -- carrying them out
 
-    def _perform_now(self, command: Append) -> Made | Append | Landed:
+    def _perform_now(self, command: Append) -> Made | Append | Landed | _Begun:
         """Carry out an append without waiting, or return what is left to do through the mailbox."""
         draft = Draft(self.log.index)
         if wanted(draft, command):
@@ -170,7 +189,9 @@ class SessionActor:
         except BaseException:
             self._stale = True
             raise
-        if outcome is None or isinstance(outcome, Fenced):
+        if outcome is None:
+            return _Begun(decided, request, started)
+        if isinstance(outcome, Fenced):
             return command
         if isinstance(outcome, Committed):
             if self._as_expected(request, outcome):
@@ -182,10 +203,51 @@ class SessionActor:
         self._runtime.counters.failures += 1
         raise outcome.error
 
-    async def _run(self, mails: list[Mail]) -> None:
-        """Carry out a batch; every command has its reply when this returns."""
+    async def _perform_waiting(self, command: Append, begun: _Begun) -> Made:
+        """Carry out an append that was decided, on its caller's task, where the store takes its time."""
+        self._serving = True
+        try:
+            outcome: Outcome | Exception
+            try:
+                (outcome,) = await self._runtime.store.append([begun.request])
+            except anyio.get_cancelled_exc_class():  # and yet it was appended, or may have been
+                self._stale = True
+                with suppress(anyio.WouldBlock):  # whoever fills the mailbox has it served
+                    self._open_mailbox().send_nowait(
+                        Mail(Landed(tuple(entry.id or "" for entry in begun.decided.entries)))
+                    )
+                raise
+            except Exception as error:  # noqa: BLE001 - the mailbox's way tells what that means
+                outcome = error
+            if isinstance(outcome, Committed) and self._as_expected(begun.request, outcome):
+                self._take_in([begun.decided], outcome, begun.started)
+                return begun.decided.entries
+            begun.decided.mail = mail = Mail(command)
+            with anyio.CancelScope(shield=True):
+                await self._run([mail], (begun, outcome))
+        finally:
+            self._rest()
+            if self._receiver is not None and self.mailbox_depth:
+                self._serving = True
+                self._runtime.spawn(self._serve)
+        return await mail.reply()
+
+    async def _run(self, mails: list[Mail], begun: tuple[_Begun, Outcome | Exception] | None = None) -> None:
+        """Carry out a batch; every command has its reply when this returns.
+
+        Args:
+            mails: The commands.
+            begun: The first attempt, where it was made before, and what became of it.
+        """
         waiting = mails
         try:
+            if begun is not None:
+                (attempt, outcome) = begun
+                if isinstance(outcome, Exception):
+                    raise outcome
+                waiting = await self._settle([attempt.decided], attempt.request, outcome, attempt.started)
+                if not waiting:
+                    return
             for _ in range(_TRIES_MAX):
                 waiting = await self._attempt(waiting)
                 if not waiting:
@@ -401,7 +463,10 @@ class SessionActor:
                 await self.log.catch_up()
             except LogReplaced:
                 self._stale = True
-                raise
+                mail = Mail(Landed(()))
+                await self._send(mail)
+                with suppress(LogReplaced):  # it is served from here on, and subscribers were told
+                    await mail.reply()
 
     async def _recover(self) -> None:
         """Look at the log again after an error, another program's append, or a doubt.
@@ -423,6 +488,8 @@ class SessionActor:
         await self.log.catch_up()
         self._header_block = None
         self._stale = False
+        if self._runtime.touched.listeners:
+            self._runtime.touched.add(self.log.ref)
 
     async def _reopen(self, head: Cursor) -> None:
         """Serve the log that stands where the old one was."""
@@ -431,13 +498,16 @@ class SessionActor:
             opening = await self._runtime.store.open(old.ref)
         except SessionNotFound:
             self._header_block = old.dialect.encode_header(old.index.header)
-            self.log = OpenLog(self._runtime, old.ref, old.index.header, old.dialect, head.generation)
+            log = OpenLog(self._runtime, old.ref, old.index.header, old.dialect, head.generation)
         else:
-            self.log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
-            await self.log.catch_up()
-        self.log.attach(old.feed)
-        if self.log.feed is not None:
-            self.log.feed.publish(feed.Reset(Cursor(self.log.generation, 0)))
+            log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
+            await log.catch_up()
+        followers = old.feed
+        old.attach(None)
+        self.log = log
+        log.attach(followers)
+        if followers is not None:
+            followers.publish(feed.Reset(Cursor(log.generation, 0)))
 
     # -- passivation
 

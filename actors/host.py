@@ -97,6 +97,7 @@ class SessionHost:
         self._core: HostCore | None = None
         self._listing: Listing | None = None
         self._signalled: int | None = None
+        self._recovered = False
 
     # -- opening and closing
 
@@ -194,8 +195,10 @@ class SessionHost:
             parent_entry=parent_entry,
             key=key,
         )
-        if session_id is not None and await self._exists(ref):
-            raise SessionExists(f"there is a session {session_id!r} already: load it, or give another id")
+        if session_id is not None:
+            await self._recover()
+            if await self._exists(ref):
+                raise SessionExists(f"there is a session {session_id!r} already: load it, or give another id")
         return Session(core, ref, header.id, birth=Birth(header, self._dialect))
 
     async def load(self, session: str | os.PathLike[str], *, read_only: bool = False) -> Session:
@@ -213,6 +216,8 @@ class SessionHost:
         """
         core = self.core
         core.check()
+        if not read_only:
+            await self._recover()
         ref = await self._find(session)
         if read_only:
             follower = await Follower.open(core.runtime, ref)
@@ -234,6 +239,7 @@ class SessionHost:
         Args:
             cwd: Only sessions of this directory.
         """
+        await self._recover()
         wanted = None if cwd is None else os.fspath(cwd)
         for row in await self.list_sessions():
             if row.status != CORRUPTED and wanted in (None, row.cwd):
@@ -281,6 +287,7 @@ class SessionHost:
         """
         core = self.core
         core.check()
+        await self._recover()
         try:
             ref = session.ref if isinstance(session, Session) else await self._find(session)
         except SessionNotFound:
@@ -336,6 +343,12 @@ class SessionHost:
         return sum([await core.registry.passivate(ref) for ref in refs])
 
     # -- how sessions are found
+
+    async def _recover(self) -> None:
+        """Have the store bring back what only a journal holds, before the first session is looked for to be written."""
+        if not self._recovered and isinstance(self._store, FileStore):
+            await self._store.recover()
+        self._recovered = True
 
     async def _exists(self, ref: Ref) -> bool:
         return self.core.registry.look_at(ref) is not None or await self._store.exists(ref)

@@ -5,7 +5,8 @@ Rows are derived, never stored as truth. A log that cannot be read has a row too
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Self
 
 from msgspec import Struct
@@ -43,12 +44,13 @@ class Listing:
         Only logs that changed since the last call are looked into; of a live session, none is read.
         """
         rows: dict[Ref, tuple[LogInfo, SessionSummary]] = {}
-        async for info in self._logs():
-            held = self._rows.get(info.ref)
-            if held is not None and held[0] == info:
-                rows[info.ref] = held
-            elif (row := await self._row(info)) is not None:
-                rows[info.ref] = (info, row)
+        async with aclosing(self._logs()) as logs:
+            async for info in logs:
+                held = self._rows.get(info.ref)
+                if held is not None and held[0] == info:
+                    rows[info.ref] = held
+                elif (row := await self._row(info)) is not None:
+                    rows[info.ref] = (info, row)
         self._rows = rows
         return sorted((row for _, row in rows.values()), key=lambda row: (row.modified, row.ref), reverse=True)
 
@@ -57,7 +59,7 @@ class Listing:
         infos = await self._runtime.store.page(ref, "", 1)
         return await self._row(infos[0]) if infos and infos[0].ref == ref else None
 
-    async def _logs(self) -> AsyncIterator[LogInfo]:
+    async def _logs(self) -> AsyncGenerator[LogInfo]:
         after = ""
         while page := await self._runtime.store.page("", after, _PAGE):
             for info in page:

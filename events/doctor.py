@@ -1,8 +1,12 @@
 """The doctor: what is wrong with session files, said by file, line and byte.
 
-A file is read once, from its beginning, and nothing is written. Whatever it holds becomes a finding, never an error, so
+A file is read from its beginning, and nothing is written. Whatever it holds becomes a finding, never an error, so
 that one bad file does not hide what is to be said of the next. Memory follows the number of entries and the longest
 line, not the size of the file.
+
+`examine` looks at sessions and at what belongs to them: their snapshots, leaf records and checkpoints, what crashes left,
+who holds them, and the journals. `repair` puts right what can be put right; what it saw and kept is not said again,
+unless all is asked for.
 
 Three severities. An error is damage: something that was written cannot be read, or cannot be read as it was meant. A
 warning is a thing that no writer should have left, and that costs nothing. A note is an oddity that is read without harm.
@@ -16,7 +20,7 @@ import os
 from array import array
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
@@ -27,14 +31,16 @@ from .dialects.detect import Detected, detect, header_size
 from .disk import Disk, OsDisk
 from .entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEntry
 from .errors import LogError, UnsupportedVersion, Where
+from .findings import Finding, Severity, counted
 from .ids import RECENT_MAX, Ids
 from .index import CYCLE, LogIndex
 from .kinds import Kind
+from .known_damage import KnownDamage
+from .stores.files.locks import FOLDER
+from .surroundings import Surroundings, examine_folder, is_beside, log_of
 
 SUFFIX = ".jsonl"
 """What the names of session files end in; others are examined only when they are named."""
-
-Severity: TypeAlias = Literal["error", "warning", "note"]
 
 _CHUNK = 1024 * 1024
 _FIRST_READ = 4096
@@ -43,85 +49,133 @@ _HARMLESS = ("unknown type", "which does not answer")  # why lines are opaque th
 _NO_ID = "the line has no id"
 
 
-class Finding(Struct, frozen=True):
-    """Something that the doctor has to say of a file.
+class Subject(Struct, frozen=True):
+    """Something to look at.
 
     Attributes:
-        path: The file.
-        line: The line, counted from 1; None where it is the whole file.
-        byte: The offset at which the line begins; None where it is the whole file.
-        code: What sort of thing it is, in a word that does not change.
-        severity: How bad it is.
-        message: What was found, and what becomes of it.
-        entry_id: The entry that it concerns, where one is known.
+        path: The session's file; of what lies in a folder's `.treering`, that folder.
+        root: The folder whose `.treering` serves it.
+        kind: "session"; "remains", where only files that stand beside it are there; "folder" for a `.treering`.
+        beside: The names of the files that stand beside the session.
     """
 
     path: str
-    line: int | None
-    byte: int | None
-    code: str
-    severity: Severity
-    message: str
-    entry_id: str | None = None
-
-    @property
-    def where(self) -> Where:
-        """The place in the file."""
-        return Where(self.path, self.line, self.byte)
+    root: str
+    kind: Literal["session", "remains", "folder"]
+    beside: tuple[str, ...] = ()
 
 
-def examine(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Finding]:
-    """Examine session files, and all those in directories; the findings come file by file, in order of line.
+def examine(*paths: str | os.PathLike[str], disk: Disk | None = None, known: bool = False) -> list[Finding]:
+    """Examine session files, and all those in directories, with what belongs to them.
+
+    The findings come file by file, in order of line; what stands beside a file follows it.
 
     Args:
         *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
         disk: The disk that they are on.
+        known: Say also what a repair has seen and kept, and what is as it should be: owners, fragments, backups.
 
     Raises:
         OSError: A path is not there.
     """
     disk = disk or OsDisk()
-    return [finding for path in session_files(*paths, disk=disk) for finding in examine_file(path, disk=disk)]
+    seen = None if known else KnownDamage(disk)
+    return [finding for subject in subjects(*paths, disk=disk) for finding in examine_subject(subject, disk, seen)]
+
+
+def examine_subject(subject: Subject, disk: Disk, known: KnownDamage | None = None) -> list[Finding]:
+    """Examine one session and what stands beside it, or the `.treering` of a folder; leave out what is known."""
+    found: list[Finding] = []
+    index: LogIndex | None = None
+    if subject.kind == "session":
+        found, index = _open_and_examine(subject.path, disk)
+    try:
+        if subject.kind == "folder":
+            found = examine_folder(disk, subject.path)
+        else:
+            found += Surroundings(disk, subject.path, subject.beside, index).findings()
+    except OSError as error:
+        if not any(each.code == "unreadable" for each in found):
+            found.append(_unreadable(subject.path, error))
+    if known is None:
+        return found
+    news = [finding for finding in found if not known.has(finding)]
+    return news if any(finding.code != "locked" for finding in news) else []  # being owned alone is nothing to say
 
 
 def session_files(*paths: str | os.PathLike[str], disk: Disk | None = None) -> Iterator[str]:
-    """Yield the files that `examine` looks at, each directory's in order of name.
+    """Yield the session files that `examine` looks at, each directory's in order of name.
+
+    Raises:
+        OSError: A path is not there.
+    """
+    return (subject.path for subject in subjects(*paths, disk=disk) if subject.kind == "session")
+
+
+def subjects(*paths: str | os.PathLike[str], disk: Disk | None = None) -> Iterator[Subject]:
+    """Yield what `examine` looks at, each directory's in order of name.
+
+    A session is served by the `.treering` of the nearest folder above it that has one, but never by one above the directory
+    that was given: what is not asked about is not touched.
 
     Raises:
         OSError: A path is not there.
     """
     disk = disk or OsDisk()
-    for path in paths:
-        if disk.stat(os.fspath(path)).is_directory:
-            yield from _below(disk, os.fspath(path))
+    for each in paths:
+        path = os.fspath(each)
+        if disk.stat(path).is_directory:
+            yield from _below(disk, path, path, {disk.real_path(path)})
         else:
-            yield os.fspath(path)
+            folder, name = os.path.split(path)
+            root = disk.real_path(os.path.abspath(folder))
+            beside = tuple(other for other in disk.list_directory(root) if is_beside(other, name))
+            yield Subject(path, root, "session", beside)
 
 
-def _below(disk: Disk, top: str) -> Iterator[str]:
-    waiting, seen = [top], {disk.real_path(top)}
-    while waiting:
-        path = waiting.pop()
-        try:
-            if not disk.stat(path).is_directory:
-                if path.endswith(SUFFIX):
-                    yield path
-                continue
-            names = disk.list_directory(path)
-        except OSError:
-            yield path  # examining it says what is the matter
+def _below(disk: Disk, folder: str, root: str, seen: set[str]) -> Iterator[Subject]:
+    try:
+        names = disk.list_directory(folder)
+    except OSError:
+        yield Subject(folder, _real(disk, root), "session")  # examining it says what is the matter
+        return
+    if FOLDER in names:
+        root = folder
+        yield Subject(folder, _real(disk, root), "folder")
+    beside: dict[str, list[str]] = {}
+    for name in names:
+        if (log := log_of(name)) is not None:
+            beside.setdefault(log, []).append(name)
+    there = set(names)
+    for name in sorted({name for name in names if name not in (FOLDER,)} | set(beside)):
+        path = os.path.join(folder, name)
+        if name not in there:
+            yield Subject(path, _real(disk, root), "remains", tuple(beside[name]))
             continue
-        for name in reversed(names):
-            below = os.path.join(path, name)
-            real = disk.real_path(below)  # a link may lead back up
-            if real not in seen:
-                seen.add(real)
-                waiting.append(below)
+        real = disk.real_path(path)  # a link may lead back up
+        if real in seen:
+            continue
+        seen.add(real)
+        try:
+            is_directory = disk.stat(path).is_directory
+        except OSError:
+            is_directory = False
+        if is_directory:
+            yield from _below(disk, path, root, seen)
+        elif name.endswith(SUFFIX):
+            yield Subject(path, _real(disk, root), "session", tuple(beside.get(name, ())))
+
+
+def _real(disk: Disk, path: str) -> str:
+    return disk.real_path(os.path.abspath(path))
 
 
 def examine_file(path: str, *, disk: Disk | None = None) -> list[Finding]:
-    """Examine one file; that it cannot be opened is a finding, too."""
-    disk = disk or OsDisk()
+    """Examine what one file holds, and nothing beside it; that it cannot be opened is a finding, too."""
+    return _open_and_examine(path, disk or OsDisk())[0]
+
+
+def _open_and_examine(path: str, disk: Disk) -> tuple[list[Finding], LogIndex | None]:
     try:
         fd = disk.open(path, os.O_RDONLY)
         try:
@@ -129,8 +183,12 @@ def examine_file(path: str, *, disk: Disk | None = None) -> list[Finding]:
         finally:
             disk.close(fd)
     except OSError as error:
-        what = f"the file cannot be read ({error.strerror or error})"
-        return [Finding(path, None, None, "unreadable", "error", what)]
+        return [_unreadable(path, error)], None
+
+
+def _unreadable(path: str, error: OSError) -> Finding:
+    what = f"the file cannot be read ({error.strerror or error})"
+    return Finding(path, None, None, "unreadable", "error", what)
 
 
 def places(path: str, seqs: Collection[int], *, disk: Disk | None = None) -> dict[int, Where]:
@@ -160,18 +218,18 @@ def places(path: str, seqs: Collection[int], *, disk: Disk | None = None) -> dic
     return found
 
 
-def _examined(disk: Disk, fd: int, path: str) -> list[Finding]:
+def _examined(disk: Disk, fd: int, path: str) -> tuple[list[Finding], LogIndex | None]:
     size = disk.fstat(fd).size
     if not size:
-        return [Finding(path, None, None, "empty", "note", "the file is empty, which is a new session")]
+        return [Finding(path, None, None, "empty", "note", "the file is empty, which is a new session")], None
     try:
         detected, block = _head(disk, fd, path, size)
     except LogError as error:
-        return [_headless(path, error)]
+        return [_headless(path, error)], None
     patient = _Patient(path, detected, block)
     for start, line in _lines(disk, fd, detected.size, size):
         patient.take(start, line)
-    return patient.findings()
+    return patient.findings(), patient.index
 
 
 def _headless(path: str, error: LogError) -> Finding:
@@ -221,13 +279,17 @@ _as_stored: Callable[[bytes], _Stored] = msgspec.json.Decoder(_Stored).decode
 
 
 class _Patient:
-    """One file under examination: takes its lines in order, and has findings in the end."""
+    """One file under examination: takes its lines in order, and has findings in the end.
+
+    Attributes:
+        index: The index of the lines so far.
+    """
 
     def __init__(self, path: str, detected: Detected, block: bytes) -> None:
         self._path = path
         self._header: Header = detected.header
         self._dialect: Dialect = detected.dialect
-        self._index = LogIndex(detected.header)
+        self.index = LogIndex(detected.header, model_changes_win=detected.dialect.model_changes_win)
         self._line = 0
         self._found: list[Finding] = []
         self._crlf = self._blank = 0
@@ -280,8 +342,8 @@ class _Patient:
             self._check(entry, line, start, seq)
         self._ids.append(entry.id or "" if entry is not None else "")
         self._ids.settle(above=RECENT_MAX)
-        self._index.fold(entry)
-        self._index.ids.settle(above=RECENT_MAX)
+        self.index.fold(entry)
+        self.index.ids.settle(above=RECENT_MAX)
 
     def _number_line(self, start: int, line: bytes) -> bool:
         """Count a line, and tell whether there is anything on it."""
@@ -380,7 +442,7 @@ class _Patient:
         for seq, parent_id in self._parentless.items():
             entry_id = self._ids[seq]
             later = self._ids.find(parent_id)
-            if seq <= self._index.head and self._index.parents[seq] == CYCLE:
+            if seq <= self.index.head and self.index.parents[seq] == CYCLE:
                 self._add_at(seq, "cycle", "error", f"entry {entry_id!r} is its own ancestor: it is shown as a root")
             elif later:
                 what = f"the parent {parent_id!r} comes only in line {self._numbers[later]}: the path begins here"
@@ -391,7 +453,7 @@ class _Patient:
                 )
 
     def _look_at_results(self) -> None:
-        index = self._index
+        index = self.index
         for call_id, seq in self._results:
             if seq > index.head or index.kinds[seq] == Kind.ABORTED:
                 continue
@@ -400,27 +462,27 @@ class _Patient:
                 self._add_at(seq, "result_without_call", "warning", what)
 
     def _look_at_batches(self) -> None:
-        index, first = self._index, 0
+        index, first = self.index, 0
         for seq in range(1, index.head + 2):
             aborted = seq <= index.head and index.kinds[seq] == Kind.ABORTED
             if aborted and not first:
                 first = seq
             elif first and not aborted:
-                what = f"{_counted(seq - first, 'line')} of an atomic batch that was never completed; kept as opaque"
+                what = f"{counted(seq - first, 'line')} of an atomic batch that was never completed; kept as opaque"
                 self._add_at(first, "batch_incomplete", "warning", what)
                 first = 0
         if index.seen > index.head:
             what = (
-                f"the file ends in {_counted(index.seen - index.head, 'line')} of an incomplete atomic batch; withheld"
+                f"the file ends in {counted(index.seen - index.head, 'line')} of an incomplete atomic batch; withheld"
             )
             self._add_at(index.head + 1, "batch_incomplete", "warning", what)
 
     def _look_at_line_ends(self) -> None:
         if self._crlf:
-            what = f"{_counted(self._crlf, 'line')} from here on end in CRLF, which is read"
+            what = f"{counted(self._crlf, 'line')} from here on end in CRLF, which is read"
             self._add(*self._first_crlf, "crlf", "note", what)
         if self._blank:
-            what = f"{_counted(self._blank, 'blank line')} from here on, which are skipped"
+            what = f"{counted(self._blank, 'blank line')} from here on, which are skipped"
             self._add(*self._first_blank, "blank_lines", "note", what)
 
     def _add_at(self, seq: int, code: str, severity: Severity, message: str) -> None:
@@ -430,7 +492,3 @@ class _Patient:
         self, line: int, byte: int, code: str, severity: Severity, message: str, entry_id: str | None = None
     ) -> None:
         self._found.append(Finding(self._path, line, byte, code, severity, message, entry_id))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

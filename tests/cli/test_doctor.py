@@ -7,13 +7,17 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import Result
 
-from treering.events.doctor import Finding, examine, examine_file, places
+from treering.events.disk import OsDisk
+from treering.events.doctor import examine, examine_file, places
+from treering.events.findings import Finding
+from treering.events.stores.files.locks import locks_of_this_system
 from treering.testing.disks import MemoryDisk
 
 Treering = Callable[..., Result]
@@ -344,3 +348,77 @@ def test_a_file_under_any_name(write: Write, say: Say) -> None:
     path = write(say("a", None, "x", 1), b"{", name="a.jsonl.bak")
     assert [each.code for each in examine_file(str(path))] == ["torn_tail"]
     assert examine(path.parent) == []
+
+
+# -- the command repairs
+
+
+def test_the_command_repairs(treering: Treering, write: Write, say: Say) -> None:
+    path = write(say("a", "gone", "x", 1), b'{"torn')
+    size = path.stat().st_size - 6
+    result = treering("doctor", path.parent, "--repair")
+    (fragment,) = path.parent.glob("*.torn-*")
+    assert result.stdout.splitlines() == [
+        f"{path}:{size}: fragment_moved: an unfinished line of 6 bytes was moved to a file of its own -> {fragment}",
+        f"{path}:{SIZE}: noted: seen and kept: the parent 'gone' is missing: the path begins here",
+    ]
+    assert (result.exit_code, result.stderr) == (0, "1 session, 2 repairs, 0 findings left\n")
+    again = treering("doctor", path.parent, "--repair")
+    assert (again.exit_code, again.stdout, again.stderr) == (0, "", "1 session, 0 repairs, 0 findings left\n")
+
+
+def test_what_was_kept_is_said_with_all(treering: Treering, write: Write, say: Say) -> None:
+    path = write(say("a", "gone", "x", 1), b'{"torn')
+    treering("doctor", path, "--repair")
+    assert treering("doctor", path).stdout == ""
+    result = treering("doctor", path, "--all")
+    assert (result.exit_code, result.stderr) == (0, "1 session, 2 findings\n")
+    assert ": error: the parent 'gone' is missing" in result.stdout
+    assert ": note: a fragment of 6 bytes" in result.stdout
+
+
+def test_repairs_as_json(treering: Treering, write: Write, say: Say) -> None:
+    path = write(say("a", None, "x", 1), b'{"torn')
+    result = json.loads(treering("doctor", path, "--repair", "--json").stdout)
+    assert result["findings"] == []
+    (one,) = result["repairs"]
+    assert (one["path"], one["action"], one["byte"]) == (str(path), "fragment_moved", path.stat().st_size)
+    assert Path(one["target"]).read_bytes() == b'{"torn'
+
+
+def test_what_cannot_be_repaired_is_left_and_fails(treering: Treering, write: Write, say: Say) -> None:
+    path = write(say("a", None, "x", 1), b'{"torn')
+    locks = locks_of_this_system(OsDisk(), str(path.parent))
+    locks.take(os.path.realpath(path))
+    before = path.read_bytes()
+    result = treering("doctor", path, "--repair")
+    locks.close()
+    assert (result.exit_code, result.stderr) == (1, "1 session, 0 repairs, 2 findings left\n")
+    assert f"{path}: locked: " in result.stdout
+    assert f"is owned by process {os.getpid()} on " in result.stdout
+    assert path.read_bytes() == before
+
+
+def test_the_help_says_what_a_repair_leaves_alone(treering: Treering) -> None:
+    told = " ".join(treering("doctor", "--help").stdout.split())
+    assert "Whole lines are never moved or changed" in told
+    assert ".treering/known-damage.json" in told
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_a_bar_on_a_terminal_does_not_get_into_what_is_said(write: Write, say: Say) -> None:
+    path = write(say("a", "gone", "x", 1))
+    write(say("a", None, "x", 1), name="b.jsonl")
+    primary, secondary = os.openpty()
+    command = [sys.executable, "-m", "treering.cli", "doctor", str(path.parent)]
+    environment = {**os.environ, "TERM": "xterm"}
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=secondary, env=environment, check=False)
+    os.close(secondary)
+    shown = b""
+    with suppress(OSError):  # how Linux says that nobody writes to it any more
+        while more := os.read(primary, 65536):
+            shown += more
+    os.close(primary)
+    assert result.stdout.decode() == f"{path}:2:{SIZE}: error: the parent 'gone' is missing: the path begins here\n"
+    assert b"examining" in shown
+    assert b"2 sessions, 1 finding" in shown

@@ -467,7 +467,7 @@ def chains() -> st.SearchStrategy[list[Entry | None]]:
         for number, (other, role, second) in enumerate(drawn):
             before = chain[-1] if chain else None
             follows = before is not None and before.id
-            named = {"provider": "p", "model": "m"} if second % 2 else {}
+            model = ("m", "p") if second % 2 else (None, None)
             chain.append(
                 other
                 if other is not None
@@ -476,7 +476,7 @@ def chains() -> st.SearchStrategy[list[Entry | None]]:
                     parent_id=before.id if follows and before is not None else None,
                     timestamp=at(second),
                     seq=number + 1,
-                    message=Message(role, (text("said"),), **named),
+                    message=Message(role, (text("said"),), *model),
                 )
             )
         return chain

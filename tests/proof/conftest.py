@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
 import pytest
+import structlog
 
 T = TypeVar("T")
 Bar: TypeAlias = Callable[[str, Iterable[T]], Iterator[T]]
@@ -27,6 +28,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("proof")
         for figure in FIGURES:
             terminalreporter.write_line(f"{tally[figure]:>10,} {figure}")
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Drop the library's log lines, thousands of which would bury the bars."""
+    structlog.configure(processors=[_drop])
+    yield
+    structlog.reset_defaults()
+
+
+def _drop(*_: object) -> str:
+    raise structlog.DropEvent
 
 
 @pytest.fixture

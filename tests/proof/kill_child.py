@@ -23,7 +23,7 @@ def say(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())
 
 
-async def work(root: str, durability: Any, dialect: Any, seed: str) -> None:
+async def work(root: str, durability: Any, dialect: Any, seed: str) -> None:  # noqa: ANN401 - words of a line
     random = Random(seed)
     tokens = (f"{seed}-{number}" for number in count())
 

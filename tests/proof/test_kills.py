@@ -16,8 +16,8 @@ from typing import IO
 import anyio
 import pytest
 
-from treering import SessionHost, SessionNotFound
-from treering.events.doctor import examine
+from treering import SessionHost
+from treering.actors.runtime import Durability
 from treering.testing.simulation import durabilities
 from treering.testing.simulation.checks import check_file, tokens_of
 
@@ -28,7 +28,7 @@ Bar = Callable[[str, Iterable[int]], Iterator[int]]
 class Program:
     """The program that is killed, and what it acknowledged so far."""
 
-    def __init__(self, root: Path, durability: str, orders: IO[bytes], answers: IO[bytes]) -> None:
+    def __init__(self, root: Path, durability: Durability, orders: IO[bytes], answers: IO[bytes]) -> None:
         self.root = root
         self.durability = durability
         self.acknowledged: dict[str, dict[str, str]] = {}
@@ -52,7 +52,7 @@ class Program:
 
 
 @contextmanager
-def program(root: Path, durability: str) -> Generator[Program]:
+def program(root: Path, durability: Durability) -> Generator[Program]:
     command = [sys.executable, str(CHILD)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None
@@ -76,7 +76,7 @@ async def check(killed: Program) -> None:
             assert ids.issuperset(acknowledged.values())
 
 
-def kill_often(root: Path, durability: str, times: Iterable[int], tally: Counter[str]) -> None:
+def kill_often(root: Path, durability: Durability, times: Iterable[int], tally: Counter[str]) -> None:
     random = Random(durability)
     with program(root, durability) as killed:
         for number in times:
@@ -88,7 +88,7 @@ def kill_often(root: Path, durability: str, times: Iterable[int], tally: Counter
 
 @pytest.mark.parametrize("durability", durabilities())
 def test_what_was_acknowledged_outlives_a_killed_process(
-    durability: str, tmp_path: Path, bar: Bar, tally: Counter[str]
+    durability: Durability, tmp_path: Path, bar: Bar, tally: Counter[str]
 ) -> None:
     kill_often(tmp_path, durability, bar(f"kills, {durability}", range(15)), tally)
 
@@ -97,7 +97,7 @@ def test_what_was_acknowledged_outlives_a_killed_process(
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("durability", durabilities())
 def test_what_was_acknowledged_outlives_hundreds_of_killed_processes(
-    durability: str, tmp_path: Path, bar: Bar, tally: Counter[str]
+    durability: Durability, tmp_path: Path, bar: Bar, tally: Counter[str]
 ) -> None:
     for tens in bar(f"kills, {durability}", range(30)):
         kill_often(tmp_path / str(tens), durability, range(10), tally)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from treering.actors.runtime import Durability
 from treering.testing.simulation import Broken, durabilities, simulate
 from treering.testing.simulation.ledger import Ledger
 
@@ -37,7 +38,7 @@ def test_a_thousand_seeds_end_well(bar: Bar, tally: Counter[str]) -> None:
 
 @pytest.mark.feature("X-14")
 @pytest.mark.parametrize("durability", durabilities())
-def test_two_runs_of_a_seed_give_the_same_logs_and_the_same_trace(durability: str) -> None:
+def test_two_runs_of_a_seed_give_the_same_logs_and_the_same_trace(durability: Durability) -> None:
     first, second = simulate(7, durability), simulate(7, durability)
     assert first.trace == second.trace
     assert first.files == second.files

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Sequence
 
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
-from treering.events.stores.memory import MemoryStore
 
 from treering.events.dialects.base import Dialect
 from treering.events.errors import SessionLocked
@@ -28,6 +27,7 @@ from treering.events.stores.base import (
     Ref,
     Store,
 )
+from treering.events.stores.memory import MemoryStore
 from treering.testing.stores import StoreSuite
 
 

@@ -275,7 +275,7 @@ async def test_a_slow_write_sends_the_next_ones_to_a_thread(root: Path) -> None:
 
 
 async def test_unknown_options_are_refused(root: Path) -> None:
-    for options in ({"durability": "group"}, {"writes": "x"}, {"handles_max": 0}):
+    for options in ({"durability": "raid"}, {"journal_max_bytes": 0}, {"writes": "x"}, {"handles_max": 0}):
         with pytest.raises(InvalidInput):
             FileStore(root, **options)
 

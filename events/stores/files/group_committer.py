@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import NamedTuple
 
-from anyio import CancelScope, Event, get_cancelled_exc_class
+from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint
 
 from ...disk import Disk
 from ...errors import AppendInDoubt, LogError, SessionLocked
 from ...offload import Offload, carried_out
 from ...telemetry import logger
-from ..base import Cursor, Outcome
+from ..base import Committed, Cursor, InDoubt, Outcome
 from . import journal
 from .handles import Handles
 from .head import read_head
@@ -36,7 +34,7 @@ from .names import Names
 from .syncer import Syncer
 
 
-class Landed(NamedTuple):
+class Landed:
     """An append whose bytes are in its session's file, and which is to be made durable.
 
     Attributes:
@@ -46,16 +44,21 @@ class Landed(NamedTuple):
         offset: Where in the file they begin; 0 where they made it.
         before: The head before them.
         head: The head with them.
-        outcome: What to answer when they are durable.
+        outcome: What to answer.
     """
 
-    log: Log
-    lines: tuple[bytes, ...]
-    block: bytes
-    offset: int
-    before: Cursor
-    head: Cursor
-    outcome: Outcome
+    __slots__ = ("before", "block", "head", "lines", "log", "offset", "outcome")
+
+    def __init__(
+        self, log: Log, lines: tuple[bytes, ...], block: bytes, offset: int, before: Cursor, head: Committed
+    ) -> None:
+        self.log = log
+        self.lines = lines
+        self.block = block
+        self.offset = offset
+        self.before = before
+        self.head = head.head
+        self.outcome: Outcome = head
 
 
 class Round:
@@ -144,14 +147,22 @@ class GroupCommitter:
 
     # -- rounds
 
-    async def commit(self, landed: Sequence[Landed]) -> Round:
-        """Make appends durable; the round that this returns is settled."""
+    async def commit(self, landed: Sequence[Landed]) -> None:
+        """Make appends durable; when this returns, their round is settled."""
         joined = self._gathering
-        leads = joined is None
-        if joined is None:
-            joined = self._gathering = Round()
+        if joined is not None:
+            joined.landed += landed
+            try:
+                await joined.done.wait()
+            except get_cancelled_exc_class() as error:
+                await self._outlast(joined, error, leads=False)
+            return
+        joined = self._gathering = Round()
         joined.landed += landed
-        interruption: BaseException | None = None
+        await self._outlast(joined, None, leads=True)
+
+    async def _outlast(self, joined: Round, interruption: BaseException | None, *, leads: bool) -> None:
+        """Lead a round or wait for it, whatever becomes of the caller."""
         with CancelScope(shield=True):
             while not joined.settled:
                 try:
@@ -161,9 +172,8 @@ class GroupCommitter:
                         await joined.done.wait()
                 except get_cancelled_exc_class() as error:
                     interruption = error
-        if interruption is not None:
-            raise interruption
-        return joined
+        if interruption is not None and current_effective_deadline() != float("-inf"):
+            raise interruption  # a scope's comes again, after the caller has learnt what became of it
 
     async def _lead(self, led: Round) -> None:
         while self._running is not None and self._running is not led:
@@ -216,6 +226,7 @@ class GroupCommitter:
         )
         log.doubt.__cause__ = error
         log.unjournaled = each.offset if log.unjournaled < 0 else min(each.offset, log.unjournaled)
+        each.outcome = InDoubt(log.doubt)
         self._handles.drop(log)
         log.take_back(each.before, each.offset)
 
@@ -233,17 +244,19 @@ class GroupCommitter:
             current = self._journal = self._begin()
         dirty, encoded = current.dirty, self._encoded
         records: list[Record] = []
-        for log, lines, block, offset, before, head, _ in landed:
+        for each in landed:
+            log, block = each.log, each.block
             path = log.path
             name = encoded.get(path)
             if name is None:
                 name = encoded[path] = journal.encoded_name(path.removeprefix(self._under))
             if path not in dirty:
-                dirty[path] = log.ref, offset
+                dirty[path] = log.ref, each.offset
                 block = block or self._block_of(log)
             if log.unnamed:
                 current.folders.update(log.unnamed)
-            records.append(Record(name, offset, block, lines, before.seq + 1, log.epoch, head.generation))
+            seq, generation = each.before.seq + 1, each.head.generation
+            records.append(Record(name, each.offset, block, each.lines, seq, log.epoch, generation))
         current.segment.write(records)
 
     def _block_of(self, log: Log) -> bytes:

@@ -179,7 +179,7 @@ class Logs:
             if log is None:
                 return await self._look_first(ref)
             self._read.move_to_end(ref)
-        elif log.header is None:
+        elif log.header is None or not log.generation:  # or its first lines are being made durable
             raise self.not_found(ref)
         elif log.busy or log.doubt is not None:
             return log  # the file is ahead of what is committed

@@ -48,14 +48,13 @@ class Names:
         Whoever made the file may have ended before that was done. For its own folder nobody can tell; a folder's name, once
         flushed, is safe.
         """
-        folder = os.path.dirname(path)
-        folders = [folder]
-        if path.startswith(self._under):
-            while folder not in (self.root, "/"):
-                folder = os.path.dirname(folder)
-                folders.append(folder)
-            folders.append(os.path.dirname(self.root))
-        return tuple(each for each in folders if each == folders[0] or each not in self.flushed)
+        own = os.path.dirname(path)
+        if not path.startswith(self._under):
+            return (own,)
+        above = [os.path.dirname(self.root), self.root]
+        for name in own.removeprefix(self._under).split("/") if own != self.root else ():
+            above.append(f"{above[-1].rstrip('/')}/{name}")
+        return (own, *(each for each in reversed(above[:-1]) if each not in self.flushed))
 
     def ref_of(self, path: str) -> Ref:
         """Return the one ref of a file, whatever links lead to it: relative if it is under the root, else absolute."""

@@ -9,6 +9,7 @@
       abc.jsonl.bak             what it was before it was migrated
       --work--/2026_x.jsonl     a log in a folder
       .treering/locks/          who owns what
+      .treering/journal/        what hosts with durability "group" appended lately
 
 Small work is done at once, on the event loop: an append is one look, one write and one more look. What may take longer
 goes to worker threads through the offload, and so does all that waits for the disk to flush. A log that a thread is
@@ -47,7 +48,9 @@ from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outc
 from ..blobs import check_kind
 from . import beside, listing, writer
 from .appender import Appender, Pace
+from .group_committer import GroupCommitter
 from .handles import Handles
+from .journal_replay import JournalReplay
 from .locks import Locks
 from .log import Log
 from .logs import Logs
@@ -61,12 +64,13 @@ from .table import CHUNK
 from .watcher import Watch
 
 Durability: TypeAlias = Literal["os", "file", "group"]
-"""When an append counts: when it is written (and survives the process), or flushed (and survives the power)."""
+"""When an append counts: when it is written (and survives the process), or flushed (and survives the power), each file by
+itself or all together in a journal."""
 Writes: TypeAlias = Literal["auto", "inline", "thread"]
 """Where appends are written: on the event loop, in threads, or there where it is better."""
 
-_INLINE_MAX = 64 * 1024
-_RUNS_INLINE_MAX = 64
+JOURNAL_MAX_BYTES = 64 * 1024 * 1024
+"""How long the journal of durability "group" becomes, unless the program says otherwise."""
 
 _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 
@@ -76,7 +80,7 @@ class FileStore:
 
     Args:
         root: The folder under which logs are; it need not be there yet.
-        durability: When an append counts. "group" is not there yet.
+        durability: When an append counts. "group" needs a local disk; logs outside the root are flushed by themselves.
         disk: The calls to the file system.
         offload: Where blocking work goes.
         writes: Where appends are written. "auto" uses threads on network file systems, and for a while after a write
@@ -84,6 +88,8 @@ class FileStore:
         handles_max: How many log files are kept open.
         syncs_max: How many threads flush files at a time.
         readers_max: How many logs are remembered that are read, but not owned.
+        journal_max_bytes: How long the journal of "group" becomes before the logs are flushed and another one is begun;
+            appends wait for that.
         slow_write_s: How long a write may keep the event loop before threads are used.
         slow_for_s: For how long they are then.
         watch_poll_s: After how long a watch looks without having been told.
@@ -102,30 +108,57 @@ class FileStore:
         handles_max: int = 64,
         syncs_max: int = 32,
         readers_max: int = 64,
+        journal_max_bytes: int = JOURNAL_MAX_BYTES,
         slow_write_s: float = 0.05,
         slow_for_s: float = 1.0,
         watch_poll_s: float = 2.0,
         locks: Locks | None = None,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
-        if durability not in ("os", "file"):
-            raise InvalidInput(f"durability {durability!r} is not there: use 'os' or 'file'")
+        if durability not in ("os", "file", "group"):
+            raise InvalidInput(f"durability {durability!r} is not there: use 'os', 'file' or 'group'")
         if writes not in ("auto", "inline", "thread"):
             raise InvalidInput(f"writes {writes!r} is not there: use 'auto', 'inline' or 'thread'")
-        if min(handles_max, syncs_max, readers_max) < 1:
-            raise InvalidInput("handles_max, syncs_max and readers_max have to be 1 or more")
+        if min(handles_max, syncs_max, readers_max, journal_max_bytes) < 1:
+            raise InvalidInput("handles_max, syncs_max, readers_max and journal_max_bytes have to be 1 or more")
         self._disk: Disk = OsDisk() if disk is None else disk
         self._offload: Offload = ThreadOffload() if offload is None else offload
         self._names = Names(self._disk, os.fspath(root))
         self._locks = locks_of(self._disk, self._names.root) if locks is None else locks
         self._handles = Handles(self._disk, handles_max)
         self._logs = Logs(self._disk, self._names, self._offload, self._handles, readers_max)
-        self._sync = durability == "file"
-        pace = Pace(self._sync, writes != "thread", writes == "auto", slow_write_s, slow_for_s)
+        self._sync = durability != "os"
+        pace = Pace(durability == "file", writes != "thread", writes == "auto", slow_write_s, slow_for_s)
         syncer = Syncer(self._offload, syncs_max)
-        self._appender = Appender(self._disk, self._logs, self._handles, syncer, pace, timer)
+        self._group: GroupCommitter | None = None
+        if durability == "group":
+            self._refuse_network()
+            self._group = GroupCommitter(
+                self._disk,
+                self._names,
+                self._logs,
+                self._handles,
+                self._locks,
+                self._offload,
+                syncer,
+                journal_max_bytes,
+            )
+        self._replay = JournalReplay(self._disk, self._locks, self._group.paths if self._group else frozenset())
+        self._appender = Appender(self._disk, self._logs, self._handles, syncer, pace, timer, self._group)
         self._watch_poll_s = watch_poll_s
         _stores.add(self)
+
+    def _refuse_network(self) -> None:
+        """Refuse "group" where other machines may hold the same files, or a flush may not mean what it says.
+
+        Raises:
+            InvalidInput: The root is on a network file system, or on one that a program serves.
+        """
+        if self._is_slow_folder(self.root):
+            raise InvalidInput(
+                f"durability 'group' needs a local disk, and {self.root} is on a network or FUSE file system, whose "
+                "journal another machine could not replay: use 'file'"
+            )
 
     @property
     def root(self) -> str:
@@ -151,6 +184,18 @@ class FileStore:
 
     # -- owning
 
+    async def recover(self) -> None:
+        """Bring back what a power cut took of sessions that a journal holds, so that they can be found.
+
+        A writing host calls this before it looks for sessions; owning one does the same for journals that appear later.
+
+        Raises:
+            Conflict: Another host has been replaying for a minute.
+            OSError: A journal cannot be read.
+        """
+        self._logs.check_open()
+        await carried_out(self._offload, self._replay.before, os.path.join(self.root, "anything"))
+
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Take the right to append; see `Store.acquire`.
 
@@ -175,6 +220,7 @@ class FileStore:
     def _own(self, wanted: Sequence[tuple[Ref, str]], found: list[Log | SessionLocked]) -> None:
         for ref, path in wanted:
             real = self._disk.real_path(path)
+            self._replay.before(real)
             held = self._locks.take(real)
             if isinstance(held, SessionLocked):
                 found.append(held)
@@ -194,7 +240,7 @@ class FileStore:
         inode, offset = self._logs.unsynced.get(log.path, (-1, 0))
         if inode in (0, log.inode) and offset < log.size:  # 0 is a log that could not even be made
             log.unsynced = offset
-            writer.resolve(self._disk, log, sync=self._sync)
+            self._look_again(log)
         self._logs.unsynced.pop(log.path, None)
 
     def _is_slow_folder(self, folder: str) -> bool:
@@ -222,6 +268,8 @@ class FileStore:
                 self._let_go(log)
 
     def _let_go(self, log: Log) -> None:
+        if log.unjournaled >= 0:
+            log.unsynced = log.unjournaled if log.unsynced < 0 else min(log.unjournaled, log.unsynced)
         if log.unsynced >= 0:
             self._logs.unsynced[log.path] = (log.inode, log.unsynced)
         self._logs.disown(log)
@@ -257,7 +305,33 @@ class FileStore:
             OSError: It cannot be read.
         """
         log = self._logs.must_hold(lease)
-        return await self._logs.exclusively(log, lambda: writer.resolve(self._disk, log, sync=self._sync))
+        return await self._logs.exclusively(log, lambda: self._look_again(log))
+
+    def _look_again(self, log: Log) -> Cursor:
+        if log.unjournaled >= 0:
+            writer.flush_unjournaled(self._disk, log)
+        head = writer.resolve(self._disk, log, sync=self._sync)
+        if self._group is not None:
+            self._group.written_again(log.path)
+        return head
+
+    async def checkpoint(self, lease: Lease) -> None:
+        """Make a log durable by itself, so that no journal is needed for it: before its file is moved or copied elsewhere.
+
+        Raises:
+            Conflict: The lease is over.
+            OSError: The disk refuses.
+        """
+        log = self._logs.must_hold(lease)
+        await self._logs.exclusively(log, lambda: self._stand_alone(log))
+
+    def _stand_alone(self, log: Log) -> None:
+        """Flush a log whose appends a journal may hold, and have no journal bring anything of it back."""
+        if self._group is not None and log.header is not None and log.doubt is None:
+            with suppress(FileNotFoundError), log.opened(os.O_RDONLY) as fd:
+                self._disk.datasync(fd)
+                writer.flush_names(self._disk, log)
+        self._replay.void(log.path)
 
     # -- reading
 
@@ -393,6 +467,7 @@ class FileStore:
             self._let_go(log)
 
     def _remove(self, log: Log) -> None:
+        self._stand_alone(log)
         with suppress(FileNotFoundError):
             self._disk.unlink(log.path)
         beside.remove_beside(self._disk, log.path)
@@ -410,12 +485,33 @@ class FileStore:
         """
         log = self._logs.must_hold(lease)
         detect(header, log.path)
-        return await self._logs.exclusively(log, lambda: put(self._disk, log, header, lines))
+        return await self._logs.exclusively(log, lambda: self._put(log, header, lines))
+
+    def _put(self, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
+        self._stand_alone(log)
+        head = put(self._disk, log, header, lines)
+        log.unjournaled = -1
+        return head
+
+    async def exists(self, ref: Ref) -> bool:
+        """Tell whether there is a log of this name; see `Store.exists`."""
+        self._logs.check_open()
+        try:
+            return self._disk.stat(self.path_of(ref)).size > 0
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         """List the logs under the root; see `Store.page`."""
         self._logs.check_open()
-        return await self._offload(listing.page_of, self._disk, self.root, prefix, after, limit)
+        return await self._offload(self._page, prefix, after, limit)
+
+    def _page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
+        try:
+            self._replay.before(os.path.join(self.root, "*"))  # a journal may know of logs whose names are lost
+        except (OSError, TreeringError) as error:
+            logger().warning("replay_waits", ref=prefix, why=str(error))
+        return listing.page_of(self._disk, self.root, prefix, after, limit)
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         """Yield the logs whose files or leaf records may have changed since the call; see `Store.watch`."""
@@ -434,6 +530,8 @@ class FileStore:
                     await logs.until_idle(log)
                 if logs.owned.get(log.ref) is log:
                     self._let_go(log)
+            if self._group is not None:
+                await self._group.aclose()
         self._handles.close()
         logs.forget_all()
         self._locks.close()
@@ -444,6 +542,8 @@ class FileStore:
         self._logs.forget_all()
         self._locks.forget()
         self._handles.close()
+        if self._group is not None:
+            self._group.leave_to_parent()
 
 
 def _after_fork_in_child() -> None:

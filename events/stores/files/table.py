@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from itertools import accumulate
 from zlib import crc32
 
 import msgspec
@@ -51,16 +52,17 @@ class Table:
             chunk = disk.pread(fd, min(CHUNK, stop - offset), offset)
             if not chunk:
                 return  # it was shortened meanwhile, which is found out elsewhere
-            at = 0
-            while (newline := chunk.find(b"\n", at)) >= 0:
-                if not blank or chunk[at] > _SPACE or _has_text(chunk, at, newline):
-                    ends.append(offset + newline + 1)
-                at = newline + 1
+            *whole, rest = chunk.split(b"\n")
+            if whole:
+                after = [offset + size for size in accumulate([len(line) + 1 for line in whole])]
+                blanks = {at for at, line in enumerate(whole) if not line or (line[0] <= _SPACE and line.isspace())}
+                if not blank:
+                    blanks.discard(0)  # it began in the chunk before
+                ends.extend(end for at, end in enumerate(after) if at not in blanks) if blanks else ends.extend(after)
+                self.scanned = after[-1]
                 blank = True
             offset += len(chunk)
-            if at:
-                self.scanned = offset - len(chunk) + at
-            blank = blank and not _has_text(chunk, at, len(chunk))
+            blank = blank and not rest.strip()
 
     def take_end(self, disk: Disk, fd: int, size: int) -> None:
         """Count what stands after the last newline as a line, if it is whole."""
@@ -108,11 +110,6 @@ class Table:
             return None
         before, newline, line = data.rpartition(b"\n") if b"\n" in data else (b"", b"", data)
         return [line] if not newline or before.isspace() or not before else None
-
-
-def _has_text(chunk: bytes, start: int, stop: int) -> bool:
-    """Tell whether there is more than whitespace between two positions."""
-    return start < stop and (chunk[start] > _SPACE or not chunk[start:stop].isspace())
 
 
 def is_whole(disk: Disk, fd: int, start: int, stop: int) -> bool:

@@ -155,6 +155,40 @@ def _unsynced(log: Log, before: int, error: OSError) -> InDoubt:
     return _doubt(log, error, f"the disk could not flush what was appended ({error.strerror or error})")
 
 
+def flush(disk: Disk, log: Log, before: Cursor) -> InDoubt | None:
+    """Flush a file to which something was appended, or say why that is in doubt.
+
+    Args:
+        disk: The disk.
+        log: The log.
+        before: The head before it.
+    """
+    try:
+        with log.opened(os.O_RDONLY) as fd:
+            disk.datasync(fd)
+        flush_names(disk, log)
+    except OSError as error:
+        return _unsynced(log, log.table.ends[before.seq] if before.generation else 0, error)
+    return None
+
+
+def flush_unjournaled(disk: Disk, log: Log) -> None:
+    """Flush what a journal that failed was to make durable; after an error, it is in doubt like any other flush.
+
+    Raises:
+        AppendInDoubt: The disk refuses.
+    """
+    offset, log.unjournaled = log.unjournaled, -1
+    try:
+        with suppress(FileNotFoundError), log.opened(os.O_RDONLY) as fd:
+            disk.datasync(fd)
+            flush_names(disk, log)
+    except OSError as error:
+        log.unsynced = offset if log.unsynced < 0 else min(offset, log.unsynced)
+        log.doubt = AppendInDoubt(f"{log.path} could not be flushed ({error.strerror or error}): see to the disk")
+        raise log.doubt from error
+
+
 # -- a write that went wrong
 
 

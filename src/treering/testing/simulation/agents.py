@@ -25,7 +25,7 @@ from ...events.errors import (
 from ...events.stores.base import Cursor
 from ...projections.feed import Reset, Transient
 from .checks import Broken
-from .ledger import Asked
+from .ledger import Asked, Fate
 from .unwell import ERRORS
 from .world import World
 
@@ -169,7 +169,7 @@ class Writer:
         world = self._world
         asked.fate = "open"
         patience = 0.0 if self._random.random() < 0.1 else 1e6
-        fate = "unknown"
+        fate: Fate = "unknown"
         try:
             with anyio.move_on_after(patience):
                 ids = await call(options)
@@ -191,12 +191,12 @@ class Writer:
         except OSError as error:
             raise Broken(f"{name}: {asked.tokens}: an append raised a bare {error!r}") from error
         finally:
-            if asked.fate == "open":
-                asked.fate = "unknown" if world.gone or fate == "unknown" else "refused"
+            if fate != "acknowledged":
+                asked.fate = "unknown" if world.gone else fate
             world.tell(f"{self._name}: {name} {' '.join(asked.tokens)} {asked.fate}")
-        if asked.fate == "acknowledged":
+        if fate == "acknowledged":
             world.check_live(name)
-        return asked.fate == "unknown"
+        return fate == "unknown"
 
     def _check_own_write(self, name: str, ids: Sequence[str]) -> None:
         """Check that what was acknowledged can be read at once."""

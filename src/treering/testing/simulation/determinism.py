@@ -12,12 +12,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from random import Random
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple, get_args
 from uuid import UUID
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint
 
+from ...actors.runtime import Durability
 from ...events.errors import InvalidInput
 from ...events.stores.files import FileStore
 from ..disks import MemoryDisk
@@ -36,16 +37,16 @@ def run(seed: int, fn: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
     """
     scheduler: Any = import_module("trio._core._run")
     clock: Any = import_module("trio.testing").MockClock(autojump_threshold=0)
-    random: Random = scheduler._r  # noqa: SLF001
-    state, sorts = random.getstate(), scheduler._ALLOW_DETERMINISTIC_SCHEDULING  # noqa: SLF001
+    random: Random = scheduler._r
+    state, sorts = random.getstate(), scheduler._ALLOW_DETERMINISTIC_SCHEDULING
     collects = gc.isenabled()
     gc.disable()
     random.seed(seed)
-    scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True  # noqa: SLF001
+    scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True
     try:
         return anyio.run(fn, *args, backend="trio", backend_options={"clock": clock})
     finally:
-        scheduler._ALLOW_DETERMINISTIC_SCHEDULING = sorts  # noqa: SLF001
+        scheduler._ALLOW_DETERMINISTIC_SCHEDULING = sorts
         random.setstate(state)
         if collects:
             gc.enable()
@@ -105,11 +106,10 @@ class AtOnce:
         return 1 if self._random is None else self._random.randrange(3)
 
 
-def durabilities() -> list[Any]:
+def durabilities() -> list[Durability]:
     """Return what the file store takes for its durability, by asking it."""
-    taken: list[Any] = []
-    name: Any
-    for name in ("os", "file", "group"):
+    taken: list[Durability] = []
+    for name in get_args(Durability):
         with suppress(InvalidInput):
             FileStore("/asked", durability=name, disk=MemoryDisk())
             taken.append(name)

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from itertools import islice
 from random import Random
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import anyio
 
 from ...actors.host import SessionHost
-from ...actors.runtime import Limits
+from ...actors.runtime import Durability, Limits
 from ...actors.session import Session
 from ...events.entries import Entry
 from ...events.errors import NotASession
@@ -46,9 +46,9 @@ class World:
         crashes: How many hosts were killed or lost their power.
     """
 
-    def __init__(self, seed: int, durability: Any, trace: list[str]) -> None:  # noqa: ANN401
+    def __init__(self, seed: int, durability: Durability, trace: list[str]) -> None:
         self.random = Random(seed)
-        self.durability = durability
+        self.durability: Durability = durability
         self.trace = trace
         self.names = [f"s{number}" for number in range(self.random.randint(1, SESSIONS_MAX))]
         self.ledgers = {name: Ledger(name) for name in self.names}
@@ -282,4 +282,3 @@ def _digest(memory: MemoryDisk) -> str:
     for path, data in _logs(memory).items():
         digest.update(b"%s %d\n" % (path.encode(), len(data)) + data)
     return digest.hexdigest()
-

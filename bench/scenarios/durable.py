@@ -1,0 +1,166 @@
+"""What durability costs: a journal for all sessions against one flush for each file, and against none at all.
+
+The disk whose flush takes 2 ms is the machine's own with a sleep after each `datasync`, in the thread that called it; that
+is the one place where the delay is put in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from importlib.util import find_spec
+
+import anyio
+
+from treering import Session, SessionHost
+from treering.events.dialects.native import NativeDialect
+from treering.events.disk import OsDisk
+from treering.events.entries import NATIVE_VERSION, Header
+from treering.events.stores.base import Append, Committed, Lease
+from treering.events.stores.files import Durability, FileStore
+from treering.testing.stores.case import TIME, line
+
+from ..jobs import TEXT_1_KB, Peer
+from ..scenario import Goal, Scale, Scenario, Side, micros
+from ..timing import Sample, timed
+from ..workspace import Workspace
+
+FLUSH_S = 0.002
+THREADS = 32
+WAVES = 5
+"""How often each session has an append pending, in a round; the next one comes when the last one is durable."""
+
+_OPTIONS = {"use_uvloop": find_spec("uvloop") is not None}
+_SURVIVES = {"os": "the process", "file": "the power", "group": "the power"}
+_NATIVE = NativeDialect()
+
+
+class SlowFlush(OsDisk):
+    """The machine's disk, with a flush that takes 2 ms longer."""
+
+    def datasync(self, fd: int) -> None:
+        """Make a file's bytes survive, and take one's time."""
+        super().datasync(fd)
+        time.sleep(FLUSH_S)
+
+
+def _run(job: Callable[[], Awaitable[Sample]]) -> Sample:
+    return anyio.run(job, backend="asyncio", backend_options=_OPTIONS)
+
+
+# -- the store alone
+
+
+def _through_store(durability: Durability, scale: Scale, space: Workspace) -> Sample:
+    async def run() -> Sample:
+        store = FileStore(space.fresh(), durability=durability, disk=SlowFlush(), syncs_max=THREADS)
+        leases = await store.acquire([f"{number}.jsonl" for number in range(scale.many)], "bench")
+        held = [each for each in leases if isinstance(each, Lease)]
+        header = _NATIVE.encode_header(Header(id="bench", version=NATIVE_VERSION, timestamp=TIME))
+        made = await store.append([Append(each, each.head, (), False, header, _NATIVE) for each in held])
+        heads = [each.head for each in made if isinstance(each, Committed)]
+        sample = Sample(len(heads) * WAVES)
+        for wave in range(1, WAVES + 1):
+            written = (line(wave, TEXT_1_KB),)
+            appends = [Append(lease, head, written) for lease, head in zip(held, heads, strict=True)]
+            with timed(sample):
+                began = time.perf_counter()
+                outcomes = await store.append(appends)
+                sample.latencies_s.append(time.perf_counter() - began)
+            heads = [each.head for each in outcomes if isinstance(each, Committed)]
+            assert len(heads) == len(held)
+        await store.aclose()
+        return sample
+
+    return _run(run)
+
+
+# -- through sessions
+
+
+def _through_sessions(durability: Durability, sessions: int, calls: int, space: Workspace, *, slow: bool) -> Sample:
+    async def run() -> Sample:
+        sample = Sample(sessions * calls)
+        disk = SlowFlush() if slow else OsDisk()
+        async with SessionHost(space.fresh(), durability=durability, disk=disk) as host:
+            handles = [await host.create() for _ in range(sessions)]
+            async with anyio.create_task_group() as group:
+                for each in handles:
+                    group.start_soon(each.append_message, "user", "hello")
+            with timed(sample):
+                async with anyio.create_task_group() as group:
+                    for each in handles:
+                        group.start_soon(_append, each, calls, sample.latencies_s)
+        return sample
+
+    return _run(run)
+
+
+async def _append(session: Session, calls: int, spent: list[float]) -> None:
+    clock = time.perf_counter
+    for _ in range(calls):
+        began = clock()
+        await session.append_message("user", TEXT_1_KB)
+        spent.append(clock() - began)
+
+
+# -- scenarios
+
+
+def _side(durability: Durability, run: Callable[[Durability, Scale, Workspace], Sample], scale: Scale) -> Side:
+    return Side(durability, partial(run, durability, scale), _SURVIVES[durability])
+
+
+def _sides(
+    run: Callable[[Durability, Scale, Workspace], Sample], *durabilities: Durability
+) -> Callable[[Sequence[Peer], Scale], list[Side]]:
+    return lambda peers, scale: [_side(each, run, scale) for each in durabilities]
+
+
+def _pending(durability: Durability, scale: Scale, space: Workspace) -> Sample:
+    return _through_sessions(durability, scale.many, WAVES, space, slow=True)
+
+
+def _as_it_is(durability: Durability, scale: Scale, space: Workspace) -> Sample:
+    calls = max(1, scale.messages // scale.many)
+    return _through_sessions(durability, scale.many, calls, space, slow=False)
+
+
+_NOTE = f"The flush is the machine's and {FLUSH_S * 1000:.0f} ms; `file` flushes on {THREADS} threads."
+
+SCENARIOS = [
+    Scenario(
+        "durable-store",
+        "one pending append of 1 KB in each of many sessions, a flush of 2 ms, the store alone",
+        "µs/append",
+        micros,
+        _sides(_through_store, "file", "group"),
+        (Goal("group", "speed", 10.0),),
+        "file",
+        5,
+        _NOTE,
+    ),
+    Scenario(
+        "durable-sessions",
+        "one pending append of 1 KB in each of many sessions, a flush of 2 ms, through sessions",
+        "µs/message",
+        micros,
+        _sides(_pending, "file", "group"),
+        (Goal("group", "speed", 4.0),),
+        "file",
+        5,
+        _NOTE,
+    ),
+    Scenario(
+        "durable-many-sessions",
+        "awaited appends of 1 KB, one at a time in each of many sessions, the disk as it is",
+        "µs/message",
+        micros,
+        _sides(_as_it_is, "os", "file", "group"),
+        (Goal("group", "speed", 1 / 2),),
+        "os",
+        5,
+        "What the machine's flush takes decides about `file`.",
+    ),
+]

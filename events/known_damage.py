@@ -1,0 +1,148 @@
+"""Damage that was seen and is kept: what a repair leaves as it is, so that the doctor need not say it again.
+
+Lines in the middle of a log are never moved or rewritten, however damaged: each keeps its bytes, its place and its
+ordinal, and readers skip it. So a repair writes down that they were seen, in `.treering/known-damage.json`::
+
+    {"version":1,"damage":[
+    {"file":"work/a.jsonl","code":"not_json","byte":84,"crc":3735928559}
+    ]}
+
+A record holds for the files below the folder that has the `.treering`. It names the place and the checksum of what stands
+there, so that other damage in the same place, and the same damage in another place, is said again. Deleting the file
+loses nothing but that: the doctor says everything again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from zlib import crc32
+
+import msgspec
+from msgspec import Struct
+
+from .disk import Disk
+from .findings import Finding
+from .stores.files.beside import write_beside
+from .stores.files.locks import FOLDER
+
+KNOWN = os.path.join(FOLDER, "known-damage.json")
+"""Where the record lies, below the folder that was examined."""
+
+PASSING = frozenset(
+    {"unreadable", "locked", "torn_tail", "no_newline", "temporary", "orphan", "known_torn"}
+    | {"index_torn", "index_foreign", "index_stale", "index_wrong", "view_torn", "view_foreign"}
+    | {"leaf_torn", "leaf_foreign", "leaf_unknown"}
+    | {"journal_waiting", "journal_torn", "journal_unused", "journal_foreign"}
+)
+"""The codes that are never written down: a repair mends them, or they pass, or nobody could look."""
+
+QUIET = frozenset({"fragment", "backup", "journal_held"})
+"""The codes of what is as it should be, and is said only to who asks for all."""
+
+_VERSION = 1
+_EDGE = 64 * 1024
+
+
+class Seen(Struct, frozen=True):
+    """One piece of damage: its file below the folder, its code, its place, and the checksum of what stands there."""
+
+    file: str
+    code: str
+    byte: int | None
+    crc: int
+
+
+class _Record(Struct):
+    version: int
+    damage: list[Seen]
+
+
+def read_known(disk: Disk, folder: str) -> frozenset[Seen] | None:
+    """Return what was seen below a folder; None where its record is no record."""
+    try:
+        fd = disk.open(os.path.join(folder, KNOWN), os.O_RDONLY)
+    except FileNotFoundError:
+        return frozenset()
+    except OSError:
+        return None
+    try:
+        record = msgspec.json.decode(disk.pread(fd, disk.fstat(fd).size, 0), type=_Record)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    finally:
+        disk.close(fd)
+    return frozenset(record.damage) if record.version == _VERSION else None
+
+
+def write_known(disk: Disk, folder: str, seen: Iterable[Seen]) -> None:
+    """Write the record of a folder in place of the one that is there.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    found = sorted(seen, key=lambda each: (each.file, -1 if each.byte is None else each.byte, each.code))
+    lines = b",\n".join(map(msgspec.json.encode, found))
+    disk.make_directory(os.path.join(folder, FOLDER))
+    text = [b'{"version":%d,"damage":[\n' % _VERSION, lines, b"\n]}\n"]
+    write_beside(disk, os.path.join(folder, KNOWN), text, sync=True)
+
+
+def seen_of(disk: Disk, folder: str, finding: Finding) -> Seen | None:
+    """Return how a finding is written down in a folder's record; None where it cannot be."""
+    path = disk.real_path(os.path.abspath(finding.path))
+    if finding.code in PASSING or finding.code in QUIET or not path.startswith(folder.rstrip("/") + "/"):
+        return None
+    try:
+        crc = _checksum(disk, path, finding.byte)
+        name = path[len(folder.rstrip("/")) + 1 :]
+        name.encode()
+    except (OSError, UnicodeEncodeError):
+        return None
+    return Seen(name, finding.code, finding.byte, crc)
+
+
+def _checksum(disk: Disk, path: str, byte: int | None) -> int:
+    """Return a checksum of the line at an offset, or of a whole file: of its beginning, where it is long."""
+    fd = disk.open(path, os.O_RDONLY)
+    try:
+        data = disk.pread(fd, _EDGE, byte or 0)
+        if byte is None:
+            return crc32(b"%d" % disk.fstat(fd).size, crc32(data))
+        return crc32(data.partition(b"\n")[0])
+    finally:
+        disk.close(fd)
+
+
+class KnownDamage:
+    """What was seen before, as every record above a file has it.
+
+    Args:
+        disk: The disk.
+    """
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._records: dict[str, frozenset[Seen]] = {}
+
+    def has(self, finding: Finding) -> bool:
+        """Tell whether a finding was seen and kept, or is no news at all."""
+        if finding.code in QUIET:
+            return True
+        if finding.code in PASSING:
+            return False
+        folder = os.path.dirname(self._disk.real_path(os.path.abspath(finding.path)))
+        while True:
+            record = self._record(folder)
+            if record and seen_of(self._disk, folder, finding) in record:
+                return True
+            above = os.path.dirname(folder)
+            if above == folder:
+                return False
+            folder = above
+
+    def _record(self, folder: str) -> frozenset[Seen]:
+        record = self._records.get(folder)
+        if record is None:
+            record = self._records[folder] = read_known(self._disk, folder) or frozenset()
+        return record

@@ -1,0 +1,360 @@
+"""What stands beside a log and in `.treering`: verified, and never written to.
+
+A snapshot is compared with the log line by line; a leaf record and the checkpoints of projections are looked up in it;
+left-over temporary files, fragments and backups are named. In `.treering` it is the journals, and what a crash left.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from .dialects.detect import Detected
+from .disk import Disk
+from .errors import LogError
+from .findings import Finding, Severity, counted
+from .holders import holder_of
+from .index import LogIndex
+from .known_damage import KNOWN, read_known
+from .stores.files import beside
+from .stores.files.head import generation_of, header_crc, read_head
+from .stores.files.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_entries, read_header, read_voids
+from .stores.files.locks import FOLDER
+from .stores.files.table import Table, checksum
+
+ASIDE = os.path.join(FOLDER, "aside")
+"""Where a repair moves what is derived or left over, below the folder that was examined."""
+
+_BESIDE = re.compile(
+    r"(?P<kind>|\.index|\.leaf|\.view-[A-Za-z0-9_-]{1,64}|\.torn-(?P<offset>\d+)-(?P<crc>[0-9a-f]{8})|\.bak(?:-\d+)?)"
+    r"(?P<temporary>\.tmp-\d+-\d+)?"
+)
+_STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{_BESIDE.pattern}))")
+_TEMPORARY = re.compile(r".*\.tmp-(\d+)-\d+")
+
+
+class _Leaf(Struct):
+    """What a leaf record says."""
+
+    leaf: str | None
+
+
+def log_of(name: str) -> str | None:
+    """Return the name of the log that a file stands beside; None where it stands beside none."""
+    found = _STRAY.fullmatch(name)
+    return found["log"] if found is not None and found["rest"] else None
+
+
+def is_beside(name: str, log: str) -> bool:
+    """Tell whether a file stands beside the log of this name, which may be any."""
+    return name != log and name.startswith(log) and _BESIDE.fullmatch(name, len(log)) is not None
+
+
+class Surroundings:
+    """What stands beside one log.
+
+    Args:
+        disk: The disk.
+        path: The log.
+        names: The names of the files beside it.
+        index: The index, folded from the log's lines; None where it is no log.
+    """
+
+    def __init__(self, disk: Disk, path: str, names: Sequence[str], index: LogIndex | None) -> None:
+        self._disk = disk
+        self._path = path
+        self._names = names
+        self._index = index
+        self._found: list[Finding] = []
+
+    def findings(self) -> list[Finding]:
+        """Return what there is to say, in the order of the names.
+
+        Raises:
+            OSError: The log cannot be read.
+        """
+        disk, path = self._disk, self._path
+        holder = holder_of(disk, disk.real_path(os.path.abspath(path)))
+        if holder is not None:
+            self._add(path, "locked", "note", f"the session is owned by {holder}: it may be being written just now")
+        if not self._names:
+            return self._found
+        try:
+            fd = disk.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            self._judge(None, live=holder is not None)
+            return self._found
+        try:
+            size = disk.fstat(fd).size
+            try:
+                log = _Lines(disk, fd, path, size) if size else None
+            except LogError:
+                self._name_keepsakes(live=holder is not None)  # the rest may be of use when the header is put right
+            else:
+                self._judge(log, live=holder is not None)
+        finally:
+            disk.close(fd)
+        return self._found
+
+    def _name_keepsakes(self, *, live: bool) -> list[tuple[str, str]]:
+        """Name temporary files, fragments and backups; return the others, with their kinds."""
+        others: list[tuple[str, str]] = []
+        name = os.path.basename(self._path)
+        for each in self._names:
+            found = _BESIDE.fullmatch(each, len(name))
+            path = os.path.join(os.path.dirname(self._path), each)
+            if found is None:
+                continue
+            if found["temporary"]:
+                what = "a temporary file, written just now" if live else "a temporary file that a crash left"
+                self._add(path, "temporary", "note" if live else "warning", what)
+            elif found["offset"]:
+                self._name_fragment(path, int(found["offset"]), int(found["crc"], 16))
+            elif found["kind"].startswith(".bak"):
+                self._add(path, "backup", "note", "the session as it was before it was brought to a newer version")
+            else:
+                others.append((path, found["kind"]))
+        return others
+
+    def _name_fragment(self, path: str, offset: int, crc: int) -> None:
+        try:
+            fd = self._disk.open(path, os.O_RDONLY)
+            try:
+                size = self._disk.fstat(fd).size
+                same = checksum(self._disk, fd, 0, size) == crc
+            finally:
+                self._disk.close(fd)
+        except OSError as error:
+            self._add(path, "unreadable", "error", f"the file cannot be read ({error.strerror or error})")
+            return
+        if same:
+            what = f"a fragment of {counted(size, 'byte')} that a crash left at byte {offset} of the session"
+            self._add(path, "fragment", "note", what)
+        else:
+            what = f"a fragment from byte {offset} of the session, which was changed since: its checksum is another"
+            self._add(path, "fragment_changed", "warning", what)
+
+    def _judge(self, log: _Lines | None, *, live: bool) -> None:
+        counter = 0
+        others = self._name_keepsakes(live=live)
+        if log is None:
+            for path, kind in others:
+                self._add(
+                    path, "orphan", "warning", f"a file of the kind {kind[1:]!r} beside a session that is not there"
+                )
+            return
+        others = [(path, kind) for path, kind in others if self._can_be_read(path)]
+        for path, kind in others:
+            if kind == ".index":
+                counter = self._judge_snapshot(path, log)
+        generation = log.generation(counter)
+        for path, kind in others:
+            if kind == ".leaf":
+                self._judge_leaf(path, log)
+            elif kind != ".index":
+                self._judge_view(path, kind, log, generation)
+
+    def _can_be_read(self, path: str) -> bool:
+        """Tell a file that is damaged from one that the disk or its rights keep from us: that one is left alone."""
+        try:
+            fd = self._disk.open(path, os.O_RDONLY)
+            try:
+                self._disk.pread(fd, self._disk.fstat(fd).size, 0)
+            finally:
+                self._disk.close(fd)
+        except IsADirectoryError:
+            return True
+        except OSError as error:
+            self._add(path, "unreadable", "error", f"the file cannot be read ({error.strerror or error})")
+            return False
+        return True
+
+    def _judge_snapshot(self, path: str, log: _Lines) -> int:
+        """Say what is wrong with the snapshot; return the counter of histories that holds beside it."""
+        kept = beside.read_snapshot(self._disk, self._path)
+        data = None if kept is None else beside.read_index(self._disk, self._path, kept[0])
+        if kept is None or data is None:
+            self._add(path, "index_torn", "warning", "the snapshot is damaged; it is derived, and made anew")
+            return 0 if kept is None else kept[0].counter
+        snapshot, ends = kept
+        found = self._disk.fstat(log.fd)
+        if not snapshot.speaks_of(self._disk, log.fd, found, log.crc, log.table.ends[0]):
+            what = "the snapshot is of another file, or of this one before it was replaced; it is made anew"
+            self._add(path, "index_foreign", "warning", what)
+            return snapshot.counter + 1
+        if ends != log.table.ends[: len(ends)]:
+            self._add(path, "index_wrong", "error", "the snapshot has lines where the session has none; made anew")
+            return snapshot.counter + 1
+        if snapshot.has_index and not snapshot.is_current(found):
+            self._add(path, "index_stale", "note", "the session was touched after its snapshot, which is made anew")
+        elif snapshot.has_index and not self._is_index(data, log):
+            self._add(path, "index_wrong", "error", "the snapshot's index is not that of the session; it is made anew")
+            return snapshot.counter + 1
+        return snapshot.counter
+
+    def _is_index(self, data: bytes, log: _Lines) -> bool:
+        """Tell whether the index that was kept says of each line what the lines say."""
+        dialect = log.detected.dialect
+        kept = LogIndex.restore(data, log.detected.header, model_changes_win=dialect.model_changes_win)
+        if kept is None or self._index is None:
+            return kept is not None
+        stop = kept.head + 1
+        return kept.head <= self._index.head and all(
+            list(one[:stop]) == list(other[:stop])
+            for one, other in ((kept.parents, self._index.parents), (kept.kinds, self._index.kinds))
+        )
+
+    def _judge_leaf(self, path: str, log: _Lines) -> None:
+        kept = beside.read_record(self._disk, self._path, beside.LEAF_SUFFIX)
+        leaf: _Leaf | None = None
+        if kept is not None:
+            try:
+                leaf = msgspec.json.decode(kept[1], type=_Leaf)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                leaf = None
+        if kept is None or leaf is None:
+            what = "the leaf record is damaged: the leaf is the last entry, wherever it was moved to"
+            self._add(path, "leaf_torn", "error", what)
+        elif not log.has(kept[0]):
+            self._add(path, "leaf_foreign", "warning", "the leaf record is of other lines than these; it does not hold")
+        elif leaf.leaf is not None and self._index is not None and not self._index.find(leaf.leaf):
+            what = f"the leaf record names {leaf.leaf!r}, which is no entry of the session; it does not hold"
+            self._add(path, "leaf_unknown", "warning", what)
+
+    def _judge_view(self, path: str, kind: str, log: _Lines, generation: str) -> None:
+        kept = beside.read_record(self._disk, self._path, kind)
+        if kept is None:
+            self._add(path, "view_torn", "warning", "the checkpoint of a view is damaged; it is derived, and made anew")
+        elif kept[0].generation != generation or not log.has(kept[0]):
+            what = "the checkpoint of a view is of other lines than these; it is derived, and made anew"
+            self._add(path, "view_foreign", "warning", what)
+
+    def _add(self, path: str, code: str, severity: Severity, message: str) -> None:
+        self._found.append(Finding(path, None, None, code, severity, message))
+
+
+class _Lines:
+    """A log as the files beside it have to know it."""
+
+    def __init__(self, disk: Disk, fd: int, path: str, size: int) -> None:
+        self._disk = disk
+        self.fd = fd
+        self.detected: Detected
+        self.detected, block = read_head(disk, fd, path, size)
+        self.crc = header_crc(block)
+        self.table = Table(array("Q", [self.detected.size]))
+        if block.endswith(b"\n"):
+            self.table.grow(disk, fd, size)
+
+    def generation(self, counter: int) -> str:
+        """Return the history's name, given how many there were before it."""
+        ends = self.table.ends
+        first = (ends[0], ends[1]) if self.table.count else None
+        return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, first)
+
+    def has(self, record: beside.RecordLine) -> bool:
+        """Tell whether a record speaks of a line of this log."""
+        ends = self.table.ends
+        if not 0 <= record.seq < len(ends):
+            return False
+        return beside.holds(record, beside.extent_of(self._disk, self.fd, ends[0], ends[record.seq], self.crc))
+
+
+# -- what lies in `.treering`
+
+
+def examine_folder(disk: Disk, folder: str) -> list[Finding]:
+    """Examine what lies in the `.treering` of a folder, but for what a repair moved aside."""
+    found: list[Finding] = []
+    if read_known(disk, folder) is None:
+        path = os.path.join(folder, KNOWN)
+        found.append(Finding(path, None, None, "known_torn", "warning", "the record of known damage is damaged"))
+    for inner in (FOLDER, JOURNALS):
+        try:
+            names = disk.list_directory(os.path.join(folder, inner))
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(folder, inner, name)
+            if (temporary := _TEMPORARY.fullmatch(name)) is not None:
+                found.append(_temporary(path, int(temporary[1])))
+            elif inner == JOURNALS and name.endswith(SUFFIX):
+                found += examine_journal(disk, path)
+            elif _is_orphan(inner, name, names):
+                what = "it speaks of a journal that is not there"
+                found.append(Finding(path, None, None, "orphan", "warning", what))
+    return found
+
+
+def _is_orphan(folder: str, name: str, names: Sequence[str]) -> bool:
+    is_void = folder == JOURNALS and name.endswith(VOID_SUFFIX)
+    return is_void and name.removesuffix(VOID_SUFFIX) + SUFFIX not in names
+
+
+def _temporary(path: str, pid: int) -> Finding:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return Finding(path, None, None, "temporary", "warning", "a temporary file that a crash left")
+    except OSError:
+        pass
+    return Finding(path, None, None, "temporary", "note", f"a temporary file of process {pid}, which lives")
+
+
+def examine_journal(disk: Disk, path: str) -> list[Finding]:
+    """Examine one journal: who holds it, what waits in it, and where it is torn."""
+    try:
+        fd = disk.open(path, os.O_RDONLY)
+    except OSError as error:
+        what = f"the file cannot be read ({error.strerror or error})"
+        return [Finding(path, None, None, "unreadable", "error", what)]
+    try:
+        holder = holder_of(disk, disk.real_path(os.path.abspath(path)))
+        if holder is not None:
+            what = f"the journal of a host that lives: {holder}"
+            return [Finding(path, None, None, "journal_held", "note", what)]
+        header, line = read_header(disk, fd)
+        if not line:
+            return [Finding(path, None, None, "journal_unused", "note", "a journal that was never used")]
+        if header is None and b'"treering-journal"' in line:
+            what = "a newer program wrote this journal, and has to replay it"
+            return [Finding(path, 1, 0, "journal_newer", "error", what)]
+        if header is None:
+            return [Finding(path, 1, 0, "journal_foreign", "error", "it does not begin as a journal does")]
+        return _look_into(disk, fd, path, line)
+    except OSError as error:
+        what = f"the file cannot be read ({error.strerror or error})"
+        return [Finding(path, None, None, "unreadable", "error", what)]
+    finally:
+        disk.close(fd)
+
+
+def _look_into(disk: Disk, fd: int, path: str, header: bytes) -> list[Finding]:
+    void = read_voids(disk, path, header)
+    end, names, appends = len(header), set[str](), 0
+    for entry in read_entries(disk, fd, header):
+        end = entry.at + entry.block + entry.size
+        if entry.at > void.get(entry.name, 0):
+            appends += 1
+            names.add(entry.name)
+    what = (
+        f"{counted(appends, 'append')} to {counted(len(names), 'session')} that a host left when it ended: "
+        "whoever opens a session here next makes sure that they are there"
+    )
+    found = [Finding(path, None, None, "journal_waiting", "warning" if appends else "note", what)]
+    size = disk.fstat(fd).size
+    if size > end:
+        number = _newlines(disk, fd, end) + 1
+        what = f"{counted(size - end, 'byte')} of an unfinished record, which nobody was told of"
+        found.append(Finding(path, number, end, "journal_torn", "note", what))
+    return found
+
+
+def _newlines(disk: Disk, fd: int, stop: int) -> int:
+    chunk = 1024 * 1024
+    return sum(disk.pread(fd, min(chunk, stop - at), at).count(b"\n") for at in range(0, stop, chunk))

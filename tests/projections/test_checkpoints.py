@@ -1,0 +1,253 @@
+"""A program's own projections: folded once, kept beside the log, never in anybody's way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from treering import (
+    Changed,
+    Entry,
+    Header,
+    InvalidInput,
+    MessageEntry,
+    ProjectionFailed,
+    Session,
+    SessionHost,
+    Snapshot,
+    plain_text,
+)
+from treering.events.stores.base import Store
+from treering.events.stores.files import FileStore
+from treering.events.stores.memory import MemoryStore, Shelf
+
+
+class Words:
+    """Counts words, and how often it was asked to."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.applied: list[int] = []
+        self.poison: str | None = None
+
+    def initial(self, header: Header) -> int:
+        return 0
+
+    def apply(self, value: int, entry: Entry) -> tuple[int, int | None]:
+        self.applied.append(entry.seq)
+        if not isinstance(entry, MessageEntry):
+            return value, None
+        words = plain_text(entry.message.content).split()
+        if self.poison in words:
+            raise RuntimeError("the projection is broken")
+        return value + len(words), len(words)
+
+    def dump(self, value: int) -> bytes:
+        return str(value).encode()
+
+    def load(self, blob: bytes) -> int:
+        return int(blob)
+
+
+@pytest.fixture(params=["memory", "files"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
+    """Make the store anew, as after a restart."""
+    shelf = Shelf()
+    return lambda: MemoryStore(shelf) if request.param == "memory" else FileStore(tmp_path)
+
+
+@pytest.fixture
+def words() -> Words:
+    return Words()
+
+
+async def fill(session: Session, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        await session.append_message("user", " ".join(["word"] * number))
+
+
+@pytest.mark.feature("X-23")
+async def test_a_projection_resumes_from_its_checkpoint_and_equals_one_from_nothing(
+    store: Callable[[], Store], words: Words
+) -> None:
+    async with SessionHost(store=store()) as host:
+        session = await host.create("one")
+        await fill(session, 1, 20)
+        assert await session.view(words) == 210
+        assert words.applied == list(range(1, 21))
+        await fill(session, 21, 25)
+        assert await session.view(words) == 325
+        assert words.applied == list(range(1, 26))
+        assert await session.view(words) == 325
+    restarted = Words()
+    async with SessionHost(store=store()) as host:
+        session = await host.load("one")
+        assert await session.view(restarted) == 325
+        assert restarted.applied == []
+        await fill(session, 26, 27)
+        assert await session.view(restarted) == 378
+        assert restarted.applied == [26, 27]
+        anew = Words()
+        assert await session.rebuild(anew) == 378
+        assert anew.applied == list(range(1, 28))
+        assert await session.passivate()
+        again = Words()
+        assert await session.view(again) == 378
+        assert again.applied == []
+
+
+@pytest.mark.feature("X-23")
+async def test_a_subscriber_begins_from_the_checkpoint_too(store: Callable[[], Store], words: Words) -> None:
+    async with SessionHost(store=store()) as host:
+        session = await host.create("one")
+        await fill(session, 1, 20)
+        await session.view(words)
+    restarted = Words()
+    async with SessionHost(store=store()) as host:
+        session = await host.load("one")
+        await fill(session, 21, 21)
+        async with session.subscribe(restarted) as changes:
+            assert await anext(changes) == Snapshot(session.cursor, 231)
+            assert restarted.applied == [21]
+            await fill(session, 22, 23)
+            before = session.cursor.seq - 1
+            first, second = await anext(changes), await anext(changes)
+            assert (first.cursor.seq, second.cursor) == (before, session.cursor)
+            assert (first, second) == (Changed(first.cursor, 22), Changed(second.cursor, 23))
+            assert restarted.applied == [21, 22, 23]
+
+
+@pytest.mark.feature("X-23")
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda data: data[: len(data) - 2], id="torn"),
+        pytest.param(lambda data: data.replace(b"210", b"999"), id="changed"),
+        pytest.param(lambda data: b"", id="empty"),
+        pytest.param(lambda data: b"\0" * len(data), id="zeros"),
+        pytest.param(lambda data: data.replace(b'"seq":20', b'"seq":21'), id="beyond"),
+        pytest.param(lambda data: data.replace(b'"generation":"', b'"generation":"f'), id="foreign"),
+    ],
+)
+async def test_a_checkpoint_that_is_spoilt_is_ignored(
+    tmp_path: Path, words: Words, spoil: Callable[[bytes], bytes]
+) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("one")
+        await fill(session, 1, 20)
+        await session.view(words)
+    checkpoint = tmp_path / "one.jsonl.view-words"
+    checkpoint.write_bytes(spoil(checkpoint.read_bytes()))
+    restarted = Words()
+    async with SessionHost(tmp_path) as host:
+        session = await host.load("one")
+        assert await session.view(restarted) == 210
+        assert restarted.applied == list(range(1, 21))
+        assert [row.id for row in await host.list_sessions()] == ["one"]
+
+
+@pytest.mark.feature("X-23")
+async def test_a_checkpoint_of_a_log_that_was_replaced_is_ignored_and_one_that_was_deleted_takes_it_along(
+    tmp_path: Path, words: Words
+) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("one")
+        await fill(session, 1, 20)
+        await session.view(words)
+    log = tmp_path / "one.jsonl"
+    kept = log.read_bytes().splitlines(keepends=True)
+    log.unlink()
+    log.write_bytes(b"".join(kept[:11]))
+    async with SessionHost(tmp_path) as host:
+        session = await host.load("one")
+        restarted = Words()
+        assert await session.view(restarted) == 55
+        assert restarted.applied == list(range(1, 11))
+        await host.delete("one")
+    assert [name for name in os.listdir(tmp_path) if name.startswith("one")] == []
+
+
+@pytest.mark.feature("X-23")
+async def test_a_checkpoint_that_the_projection_cannot_load_is_ignored(
+    store: Callable[[], Store], words: Words
+) -> None:
+    class Renewed(Words):
+        def load(self, blob: bytes) -> int:
+            raise ValueError("another version wrote this")
+
+    async with SessionHost(store=store()) as host:
+        session = await host.create("one")
+        await fill(session, 1, 20)
+        await session.view(words)
+    renewed = Renewed()
+    async with SessionHost(store=store()) as host:
+        assert await (await host.load("one")).view(renewed) == 210
+        assert renewed.applied == list(range(1, 21))
+
+
+@pytest.mark.feature("X-6")
+async def test_a_projection_that_raises_is_marked_failed_until_it_is_rebuilt(
+    store: Callable[[], Store], words: Words
+) -> None:
+    async with SessionHost(store=store()) as host:
+        session, other = await host.create("one"), await host.create("other")
+        await fill(session, 1, 3)
+        await fill(other, 1, 1)
+        async with session.subscribe(words) as changes, session.subscribe("tree") as tree:
+            assert await anext(changes) == Snapshot(session.cursor, 6)
+            await anext(tree)
+            words.poison = "poison"
+            await session.append_message("user", "poison")
+            with pytest.raises(ProjectionFailed, match="RuntimeError"):
+                await anext(changes)
+            with pytest.raises(ProjectionFailed, match="RuntimeError"):
+                await session.view(words)
+            with pytest.raises(ProjectionFailed, match="rebuild"):
+                await session.view(words)
+            await fill(session, 1, 1)
+            assert (await anext(tree)).cursor.seq == 4
+            assert await other.view(words) == 1
+            words.poison = None
+            assert await session.rebuild(words) == 8
+            assert await anext(changes) == Snapshot(session.cursor, 8)
+            await fill(session, 2, 2)
+            assert await anext(changes) == Changed(session.cursor, 2)
+
+
+async def test_a_projection_that_cannot_be_dumped_keeps_no_session_from_being_let_go(tmp_path: Path) -> None:
+    class Undumpable(Words):
+        def dump(self, value: int) -> bytes:
+            raise RuntimeError("it cannot be told")
+
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("one")
+        await fill(session, 1, 3)
+        await session.view(Undumpable())
+        assert await session.passivate()
+        assert await session.view(Undumpable()) == 6
+
+
+@pytest.mark.parametrize("name", ["", "../up", "a/b", "a.jsonl", "a\0b", "x" * 65, "a b"])
+async def test_a_name_that_could_be_a_path_is_refused(store: Callable[[], Store], words: Words, name: str) -> None:
+    words.name = name
+    async with SessionHost(store=store()) as host:
+        session = await host.create("one")
+        await fill(session, 1, 1)
+        with pytest.raises(InvalidInput):
+            await session.view(words)
+        with pytest.raises(InvalidInput):
+            session.subscribe(words)
+
+
+async def test_the_names_of_the_views_are_taken(words: Words) -> None:
+    words.name = "tree"
+    async with SessionHost() as host:
+        session = await host.create("one")
+        with pytest.raises(InvalidInput, match="'tree'"):
+            session.subscribe(words)
+        with pytest.raises(InvalidInput, match="context, entries, labels, tree"):
+            session.subscribe("nothing")  # type: ignore[call-overload]

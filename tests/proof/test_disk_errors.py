@@ -1,0 +1,252 @@
+"""A disk that says no, through sessions: each caller is told at once, and it is over when the disk is well."""
+
+# ruff: noqa: ASYNC240  # a test may look at files
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from treering import AppendFailed, AppendInDoubt, LogReplaced, Message, Session, SessionHost, text
+from treering.actors.runtime import Durability
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
+from treering.testing.simulation import durabilities
+from treering.testing.simulation.checks import check_session, tokens_of
+
+LOGS = "*.jsonl"
+CALLERS = 8
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    return FaultyDisk(OsDisk())
+
+
+@pytest.fixture(params=durabilities())
+def durability(request: pytest.FixtureRequest) -> Durability:
+    chosen: Durability = request.param
+    return chosen
+
+
+@pytest.fixture
+async def host(tmp_path: Path, disk: FaultyDisk, durability: Durability) -> AsyncIterator[SessionHost]:
+    async with SessionHost(tmp_path / "sessions", disk=disk, durability=durability) as host:
+        yield host
+
+
+@pytest.fixture
+async def session(host: SessionHost) -> Session:
+    session = await host.create("main")
+    await session.append_message("user", "first")
+    return session
+
+
+async def holds(session: Session, *tokens: str) -> None:
+    """Check that a session and its file hold these entries and no others."""
+    path = Path(session.file_path or "")
+    assert tokens_of(await check_session(session, path.read_bytes(), str(path))) == list(tokens)
+
+
+@pytest.mark.feature("U-6")
+async def test_while_there_is_no_room_every_caller_is_told_and_nothing_is_lost_or_doubled(
+    session: Session, disk: FaultyDisk
+) -> None:
+    full = disk.fail("write", errno.ENOSPC, path=LOGS, times=None)
+    told: list[str] = []
+
+    async def append(number: int) -> None:
+        with pytest.raises(AppendFailed, match="free some space") as caught:
+            await session.append_message("user", f"early{number}")
+        assert isinstance(caught.value.__cause__, OSError)
+        told.append(f"early{number}")
+
+    for _ in range(3):
+        async with anyio.create_task_group() as callers:
+            for number in range(CALLERS):
+                callers.start_soon(append, number)
+    assert len(told) == 3 * CALLERS
+    with pytest.raises(AppendFailed):
+        await session.append_many([Message("user", (text("a"),)), Message("user", (text("b"),))])
+    assert session.message_count == 1
+    full.lift()
+    await session.append_message("user", "second")
+    await session.append_many([Message("user", (text("third"),)), Message("user", (text("fourth"),))])
+    await holds(session, "first", "second", "third", "fourth")
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.EDQUOT])
+async def test_a_write_that_fails_is_told(session: Session, disk: FaultyDisk, number: int) -> None:
+    disk.fail("write", number, path=LOGS)
+    with pytest.raises(AppendFailed, match=os.strerror(number)):
+        await session.append_message("user", "lost")
+    await session.append_message("user", "second")
+    await holds(session, "first", "second")
+
+
+@pytest.mark.parametrize("taken", [1, 100, 250])
+async def test_a_short_write_leaves_nothing(session: Session, disk: FaultyDisk, taken: int) -> None:
+    disk.shorten(taken, path=LOGS)
+    with pytest.raises(AppendFailed, match="free some space"):
+        await session.append_message("user", "lost" + "x" * 300)
+    await holds(session, "first")
+    await session.append_message("user", "second")
+    await holds(session, "first", "second")
+
+
+async def test_of_callers_who_share_a_short_write_those_whose_lines_are_whole_are_acknowledged(
+    session: Session, disk: FaultyDisk
+) -> None:
+    answers: dict[str, str] = {}
+
+    async def append(token: str) -> None:
+        try:
+            await session.append_message("user", f"{token} {'x' * 100}")
+            answers[token] = "acknowledged"
+        except AppendFailed:
+            answers[token] = "failed"
+
+    disk.shorten(900, path=LOGS, nth=1)
+    async with anyio.create_task_group() as callers:
+        for number in range(CALLERS):
+            callers.start_soon(append, f"t{number}")
+    assert len(answers) == CALLERS
+    found = tokens_of(await session.entries())
+    assert sorted(found) == sorted(["first", *(token for token, answer in answers.items() if answer == "acknowledged")])
+    disk.heal()
+    await session.append_message("user", "second")
+    await holds(session, *found, "second")
+
+
+@pytest.mark.feature("X-28")
+@pytest.mark.parametrize("nth", [1, 2, 4])
+async def test_a_flush_that_fails_puts_the_append_in_doubt_until_it_is_tried_again(
+    session: Session, disk: FaultyDisk, durability: Durability, nth: int
+) -> None:
+    if durability == "os":
+        pytest.skip("nothing is flushed")
+    disk.fail("datasync", errno.EIO, nth=nth)
+    tokens = [f"t{number}" for number in range(5)]
+    doubts = 0
+    for token in tokens:
+        try:
+            await session.append_message("user", token, command_id=token)
+        except AppendInDoubt:
+            doubts += 1
+            disk.reset_counts()
+            await session.append_message("user", token, command_id=token)
+            assert disk.counts["truncate"] or durability == "group", (
+                "what a flush has failed on is written again, and not flushed again"
+            )
+    assert doubts == 1
+    await holds(session, "first", *tokens)
+
+
+@pytest.mark.parametrize("call", ["open", "stat", "fstat"])
+async def test_a_log_that_cannot_be_opened_is_told(session: Session, disk: FaultyDisk, call: str) -> None:
+    assert await session.passivate()
+    ill = disk.fail(call, errno.EMFILE, path=LOGS, times=None)
+    with pytest.raises(AppendFailed):
+        await session.append_message("user", "lost")
+    with pytest.raises(AppendInDoubt):  # it might have been tried before
+        await session.append_message("user", "second", command_id="a-command")
+    ill.lift()
+    await session.append_message("user", "second", command_id="a-command")
+    await holds(session, "first", "second")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+async def test_a_folder_that_takes_no_files_is_told(host: SessionHost, disk: FaultyDisk, number: int) -> None:
+    closed = disk.fail("open", number, path="*/new.jsonl", times=None)
+    session = await host.create("new")
+    with pytest.raises(AppendFailed, match=os.strerror(number)):
+        await session.append_message("user", "lost")
+    closed.lift()
+    await session.append_message("user", "first")
+    await holds(session, "first")
+
+
+async def test_a_root_that_cannot_be_made_is_told(tmp_path: Path, disk: FaultyDisk, durability: Durability) -> None:
+    closed = disk.fail("make_directory", errno.EACCES, times=None)
+    async with SessionHost(tmp_path / "closed", disk=disk, durability=durability) as host:
+        session = await host.create("main")
+        with pytest.raises(AppendFailed, match="Permission denied"):
+            await session.append_message("user", "lost")
+        closed.lift()
+        await session.append_message("user", "first")
+        await holds(session, "first")
+
+
+async def test_a_file_that_is_deleted_is_told_and_made_anew(session: Session) -> None:
+    os.unlink(session.file_path or "")
+    with pytest.raises(LogReplaced):
+        await session.append_message("user", "lost")
+    await session.append_message("user", "again")
+    await holds(session, "again")
+
+
+async def test_a_file_that_is_replaced_is_told_and_gone_on_with(host: SessionHost, session: Session) -> None:
+    other = await host.create("other")
+    await other.append_message("user", "another")
+    await other.passivate()
+    os.replace(other.file_path or "", session.file_path or "")
+    with pytest.raises(LogReplaced):
+        await session.append_message("user", "lost")
+    await session.append_message("user", "second")
+    await holds(session, "another", "second")
+
+
+async def test_a_file_that_has_grown_is_gone_on_with(host: SessionHost, session: Session) -> None:
+    other = await host.create("other")
+    await other.append_message("user", "foreign")
+    line = Path(other.file_path or "").read_bytes().splitlines(keepends=True)[1]
+    path = Path(session.file_path or "")
+    path.write_bytes(path.read_bytes() + line.replace(b'"seq":1', b'"seq":2'))
+    await session.append_message("user", "second")
+    await holds(session, "first", "foreign", "second")
+
+
+async def test_a_disk_that_stalls_keeps_its_own_callers_waiting_and_nobody_else(
+    tmp_path: Path, disk: FaultyDisk, durability: Durability
+) -> None:
+    async with SessionHost(
+        tmp_path / "sessions",
+        disk=disk,
+        durability=durability,
+        writes="thread",
+    ) as host:
+        slow, quick = await host.create("slow"), await host.create("quick")
+        await slow.append_message("user", "first")
+        stall = disk.stall("write", path="*/slow.jsonl")
+        async with anyio.create_task_group() as callers:
+            callers.start_soon(slow.append_message, "user", "second")
+            assert await anyio.to_thread.run_sync(stall.wait)
+            if durability != "group":
+                await quick.append_message("user", "first")
+            assert slow.message_count == 1
+            stall.lift()
+        await holds(slow, "first", "second")
+
+
+@pytest.mark.feature("N-136")
+async def test_flush_returns_when_all_that_was_asked_for_is_as_durable_as_the_host_promises(
+    session: Session, disk: FaultyDisk, durability: Durability
+) -> None:
+    disk.reset_counts()
+    async with anyio.create_task_group() as callers:
+        for number in range(CALLERS):
+            callers.start_soon(session.append_message, "user", f"t{number}")
+        await anyio.wait_all_tasks_blocked()
+        await session.flush()
+        size = os.path.getsize(session.file_path or "")
+        assert session.cursor.seq == len((Path(session.file_path or "")).read_bytes().splitlines()) - 1
+        assert bool(disk.counts["datasync"]) == (durability != "os")
+    await session.flush()
+    assert os.path.getsize(session.file_path or "") >= size
+    await holds(session, "first", *(token for token in tokens_of(await session.entries()) if token != "first"))
+    assert session.message_count == CALLERS + 1

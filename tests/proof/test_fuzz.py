@@ -1,0 +1,209 @@
+"""Any bytes in a session file: read without a change, opened without losing a line, and never a strange error."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import TypeAlias
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from treering import NotASession, SessionHost, TreeringError, UnsupportedVersion
+from treering.events.stores.files import FileStore
+from treering.testing.disks import MemoryDisk
+from treering.testing.simulation import run
+from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
+
+ROOT = "/sessions"
+FILE = f"{ROOT}/a.jsonl"
+DATA = Path(__file__).parents[1] / "data"
+TIME = b'"timestamp":"2026-01-01T00:00:00.000Z"'
+
+Lines: TypeAlias = list[bytes]
+
+NATIVE = b'{"type":"session","id":"a","version":1,' + TIME + b"}\n"
+HEADERS = [
+    NATIVE,
+    b'{"type":"session","id":"a",' + TIME + b',"cwd":"/w"}\n',
+    b'{"type":"session","version":2,"id":"a",' + TIME + b',"cwd":"/w"}\n',
+    b'{"type":"session","version":3,"id":"a",' + TIME + b',"cwd":"/w"}\n',
+    b'{"type":"session","version":3,"id":"a",' + TIME + b',"cwd":"/w","titleSource":"user"}\n',
+    (DATA / "omp_v3.jsonl").read_bytes().partition(b'{"type":"message"')[0].rpartition(b"\n")[0] + b"\n",
+    b"\xef\xbb\xbf\r\n" + NATIVE.replace(b"\n", b"\r\n"),
+]
+SAMPLES = [
+    line
+    for name in ("pi_v1", "pi_v2", "pi_v3", "omp_v3")
+    for line in (DATA / f"{name}.jsonl").read_bytes().splitlines()[1:]
+] + [
+    b'{"type":"message","id":"1","parent_id":null,' + TIME + b',"seq":1,"message":{"role":"user","content":"Hi"}}',
+    b'{"type":"label","id":"2","parent_id":"1",' + TIME + b',"label":{"target_id":"1","label":"x"}}',
+    b'{"type":"compaction","id":"3","parent_id":"3",' + TIME + b',"compaction":{"summary":"s","tokens_before":1}}',
+    b'{"type":"custom","id":"4","parent_id":"9",' + TIME + b',"custom":{"custom_type":"c","data":{"a":[1,null]}},'
+    b'"batch":{"session":"a","id":"b","i":0,"n":2}}',
+    b'{"type":"session","id":"a","version":1}',
+    b"null",
+    b"{}",
+    b"[" * 5000,
+    b'{"type":"message","id":"5","parentId":null,"message":{"role":"user","content":"\\ud800"}}',
+]
+
+
+def changed(line: bytes) -> SearchStrategy[bytes]:
+    """Change a line somewhere: cut it, double a part, put bytes into it."""
+    places = st.integers(0, len(line))
+    return st.one_of(
+        places.map(lambda end: line[:end]),
+        st.tuples(places, places).map(lambda two: line[: max(two)] + line[min(two) :]),
+        st.tuples(places, st.binary(max_size=4)).map(lambda cut: line[: cut[0]] + cut[1] + line[cut[0] + 1 :]),
+    )
+
+
+def whole(line: bytes) -> bytes:
+    """Take the line breaks out."""
+    return line.replace(b"\n", b" ")
+
+
+@st.composite
+def files(draw: DrawFn) -> bytes:
+    """Files that begin like a session of some dialect, and go on somehow."""
+    header = draw(st.sampled_from(HEADERS))
+    if draw(st.integers(0, 5)) == 0:
+        header = draw(changed(header))
+    lines: Lines = draw(
+        st.lists(st.sampled_from(SAMPLES).flatmap(lambda line: st.just(line) | changed(line)), max_size=8)
+    )
+    breaks = draw(st.sampled_from([b"\n", b"\r\n", b"\n\n"]))
+    body = b"".join(whole(line) + breaks for line in lines)
+    return (
+        header
+        + body
+        + draw(st.just(b"") | st.sampled_from(SAMPLES).flatmap(changed).map(whole) | st.binary(max_size=40))
+    )
+
+
+def disk_with(data: bytes) -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.make_directory(ROOT)
+    disk.write(disk.open(FILE, os.O_RDWR | os.O_CREAT), data)
+    disk.settle()
+    return disk
+
+
+def host_on(disk: MemoryDisk) -> SessionHost:
+    offload, random = AtOnce(), Random(0)
+    store = FileStore(ROOT, disk=disk, offload=offload)
+    return SessionHost(store=store, offload=offload, clock=VirtualClock(random), new_id=SeededIds(random))
+
+
+async def read(disk: MemoryDisk) -> None:
+    """Ask a session that is opened read-only for everything."""
+    async with host_on(disk) as host:
+        session = await host.load(FILE, read_only=True)
+        entries = await session.entries()
+        for leaf in [None, *(entry.id for entry in entries[-3:])]:
+            try:
+                await session.context(leaf)
+                session.path(leaf)
+            except TreeringError:
+                pass
+        session.tree()
+        session.labels()
+        await host.list_sessions()
+
+
+async def write(disk: MemoryDisk) -> None:
+    async with host_on(disk) as host:
+        session = await host.load(FILE)
+        made = await session.append_message("user", "appended")
+        assert session.leaf_id == made
+        again = [entry.id for entry in await session.entries()]
+        assert again[-1] == made
+    async with host_on(disk) as host:
+        session = await host.load(FILE)
+        assert [entry.id for entry in await session.entries()] == again
+
+
+def lost(before: bytes, disk: MemoryDisk) -> Sequence[bytes]:
+    """Return the whole lines of a file that are neither in it, in their order, nor in what it was before migration."""
+    kept = disk.files()
+    if kept.get(f"{FILE}.bak") == before:
+        return []
+    after = iter(kept[FILE].split(b"\n"))
+    return [line for line in before.split(b"\n")[:-1] if line.strip() and not any(line == each for each in after)]
+
+
+def prove(data: bytes) -> int:
+    """Open a file to read and to write; return how many lines are lost."""
+    disk = disk_with(data)
+    refusal: TreeringError | None = None
+    try:
+        run(0, read, disk)
+    except (NotASession, UnsupportedVersion) as error:
+        refusal = error
+    except TreeringError:
+        assert not data.strip()  # an empty file is no session yet
+    assert disk.files() == {FILE: data}, "reading has changed something"
+    try:
+        run(0, write, disk)
+    except (NotASession, UnsupportedVersion):
+        assert disk.files()[FILE] == data, "a file that is refused was changed"
+        assert refusal is not None
+        return 0
+    except TreeringError:
+        assert not data.strip()
+        return 0
+    fragment = data.rpartition(b"\n")[2]
+    if fragment.strip():
+        assert any(fragment.rstrip(b"\r") in content for content in disk.files().values()), "the fragment is gone"
+    return len(lost(data, disk))
+
+
+def fuzz(count: int, strategy: SearchStrategy[bytes], tally: Counter[str]) -> None:
+    @settings(
+        max_examples=count,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    )
+    @given(strategy)
+    @example(b"")
+    @example(b"\n")
+    @example(NATIVE[:-1])
+    @example(NATIVE + b"\0" * 600)
+    def one(data: bytes) -> None:
+        missing = prove(data)
+        tally["inputs fuzzed"] += 1
+        tally["lines lost"] += missing
+        assert not missing
+
+    one()
+
+
+STRATEGIES = [
+    pytest.param(files, id="lines"),
+    pytest.param(lambda: st.binary(max_size=300), id="bytes"),
+    pytest.param(lambda: st.sampled_from(HEADERS).flatmap(changed), id="headers"),
+]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_file_is_harmed_by_being_opened(strategy: Callable[[], SearchStrategy[bytes]], tally: Counter[str]) -> None:
+    fuzz(100, strategy(), tally)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_no_file_is_harmed_by_being_opened_of_very_many(
+    strategy: Callable[[], SearchStrategy[bytes]], tally: Counter[str]
+) -> None:
+    fuzz(10_000, strategy(), tally)

@@ -1,0 +1,579 @@
+"""The journal of durability "group": what a power cut takes is brought back, and nothing else is touched."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import msgspec
+import pytest
+
+from treering.events.disk import Disk, OsDisk
+from treering.events.errors import AppendInDoubt, InvalidInput, NotASession
+from treering.events.stores.base import InDoubt, Lease
+from treering.events.stores.files import FileStore
+from treering.events.stores.files.locks import Held
+from treering.events.stores.files.private_locks import PrivateLocks
+from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
+from treering.testing.simulation.determinism import AtOnce
+from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
+
+ROOT = "/s"
+HEADER = NATIVE.encode_header(header_of("id-of-a.jsonl"))
+PI_HEADER = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w"}\n'
+JOURNALS = f"{ROOT}/.treering/journal/"
+
+
+def open_store(disk: Disk, *, journal_max_bytes: int = 1 << 20) -> FileStore:
+    return FileStore(ROOT, durability="group", disk=disk, offload=AtOnce(), journal_max_bytes=journal_max_bytes)
+
+
+async def own(store: FileStore, name: str = "a.jsonl") -> Writer:
+    [lease] = await store.acquire([name], "me")
+    assert isinstance(lease, Lease)
+    return Writer(store, lease)
+
+
+async def resolved(writer: Writer) -> Writer:
+    """Look at the log again, and go on from there."""
+    head = await writer.store.resolve(writer.lease)
+    lease = msgspec.structs.replace(writer.lease, head=head, header=header_of("a"))
+    return Writer(writer.store, lease)
+
+
+async def attempt(writer: Writer, *written: bytes) -> object:
+    [outcome] = await writer.store.append([writer.request(*written)])
+    return outcome
+
+
+def logs_of(disk: MemoryDisk) -> dict[str, bytes]:
+    return {path: data for path, data in disk.files().items() if path.endswith(".jsonl")}
+
+
+def journals_of(disk: MemoryDisk) -> list[str]:
+    return [path for path in disk.files() if path.startswith(JOURNALS)]
+
+
+async def recover(disk: Disk, *names: str) -> None:
+    """Own sessions and let them go again, as the next host does."""
+    store = open_store(disk)
+    try:
+        for name in names or ("a.jsonl",):
+            await own(store, name)
+    finally:
+        await store.aclose()
+
+
+async def recover_begun(disk: MemoryDisk, *names: str) -> None:
+    """Do the same where files may have been torn at their headers, which a person would take away."""
+    for name in names:
+        try:
+            await recover(disk, name)
+        except NotASession:
+            assert b"\n" not in disk.files()[f"{ROOT}/{name}"]
+
+
+def put_file(disk: MemoryDisk, path: str, data: bytes) -> None:
+    fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    disk.write(fd, data)
+    disk.close(fd)
+
+
+@asynccontextmanager
+async def lost(count: int = 3) -> AsyncGenerator[tuple[MemoryDisk, bytes]]:
+    """What a power cut leaves of a session of some lines, if nothing survives but what was flushed."""
+    disk = MemoryDisk()
+    store = open_store(disk)
+    writer = await own(store)
+    for number in range(1, count + 1):
+        await writer.append(line(number))
+    yield disk.crash(), HEADER + b"".join(lines(1, count))
+    await store.aclose()
+
+
+# -- what was acknowledged
+
+
+@pytest.mark.parametrize("script", ["a", "ab", "aab", "abab", "aaaa", "abba"])
+async def test_no_power_cut_loses_what_was_acknowledged(script: str) -> None:
+    disk = RecordingDisk()
+    store = open_store(disk)
+    writers: dict[str, Writer] = {}
+    acknowledged: list[tuple[int, str, bytes]] = []
+    for number, name in enumerate(script, 1):
+        if name not in writers:
+            writers[name] = await own(store, f"{name}.jsonl")
+        await writers[name].append(line(number))
+        acknowledged.append((len(disk.operations), f"{ROOT}/{name}.jsonl", line(number)))
+    for writer in writers.values():
+        await store.release([writer.lease])
+    await store.aclose()
+    states = 0
+    for left in disk.crash_states():
+        states += 1
+        names = [f"{name}.jsonl" for name in set(script)]
+        await recover_begun(left, *names)
+        found = logs_of(left)
+        for moment, path, written in acknowledged:
+            if moment <= left.cut_after:
+                assert found[path].count(written) == 1
+        for path, data in found.items():
+            mine = [written for _, owner, written in acknowledged if owner == path]
+            name = os.path.basename(path)
+            assert (NATIVE.encode_header(header_of(f"id-of-{name}")) + b"".join(mine)).startswith(data)
+        await recover_begun(left, *names)
+        assert logs_of(left) == found
+        assert journals_of(left) == []
+    assert states > len(script)
+
+
+async def test_a_file_that_is_gone_is_made_anew() -> None:
+    async with lost() as (disk, whole):
+        disk.unlink(f"{ROOT}/a.jsonl")
+        await recover(disk)
+        assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
+        assert logs_of(disk.crash()) == logs_of(disk), "before the journal is dropped, all is flushed"
+
+
+@pytest.mark.parametrize("kept", [0, 1, 50, len(HEADER), len(HEADER) + 1, len(HEADER) + 200, -1])
+async def test_a_torn_end_is_completed(kept: int) -> None:
+    async with lost() as (disk, whole):
+        put_file(disk, f"{ROOT}/a.jsonl", whole[:kept])
+        await recover(disk)
+        assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
+
+
+@pytest.mark.parametrize("start", [0, len(HEADER), len(HEADER) + 150])
+@pytest.mark.parametrize("more", [0, 512])
+async def test_zeros_in_the_place_of_bytes_are_overwritten(start: int, more: int) -> None:
+    async with lost() as (disk, whole):
+        put_file(disk, f"{ROOT}/a.jsonl", whole[:start] + bytes(len(whole) - start + more))
+        await recover(disk)
+        assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole}
+
+
+async def test_a_hole_before_anothers_lines_is_filled() -> None:
+    async with lost() as (disk, whole):
+        put_file(disk, f"{ROOT}/a.jsonl", whole[:200] + bytes(len(whole) - 200) + line(9))
+        await recover(disk)
+        assert logs_of(disk) == {f"{ROOT}/a.jsonl": whole + line(9)}
+
+
+async def test_where_others_stand_lines_are_appended_by_id_and_the_generation_is_new() -> None:
+    async with lost() as (disk, whole):
+        foreign = HEADER + line(1) + line(9, "x" * 300)
+        put_file(disk, f"{ROOT}/a.jsonl", foreign)
+        store = FileStore("/elsewhere", disk=disk, offload=AtOnce())
+        before = (await store.open(f"{ROOT}/a.jsonl")).head
+        await store.aclose()
+        await recover(disk)
+        assert whole != foreign
+        assert logs_of(disk) == {f"{ROOT}/a.jsonl": foreign + line(2) + line(3)}
+        store = open_store(disk)
+        writer = await own(store)
+        assert writer.head.generation != before.generation
+        await writer.append(line(10))
+        assert await read_all(store, "a.jsonl") == bare([line(1), line(9, "x" * 300), line(2), line(3), line(10)])
+        await store.aclose()
+
+
+async def test_a_file_whose_beginning_nobody_flushed_is_made_from_its_header() -> None:
+    disk = MemoryDisk()
+    store = FileStore(ROOT, disk=disk, offload=AtOnce())
+    writer = await own(store)
+    await writer.append(*lines(1, 2))
+    await store.aclose()
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(3))
+    left = disk.crash()
+    await recover(left)
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(3)}, "what survives the process alone may be lost"
+    await store.aclose()
+
+
+@pytest.mark.parametrize("cut", [1, 100, 250])
+async def test_a_torn_end_of_the_journal_was_never_acknowledged(cut: int) -> None:
+    async with lost() as (disk, _):
+        [path] = journals_of(disk)
+        data = disk.files()[path]
+        put_file(disk, path, data[:-cut] + bytes(7))
+        await recover(disk)
+        whole = 2 - (cut > len(line(3)) + 80)
+        assert logs_of(disk) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, whole))}
+        assert journals_of(disk) == []
+
+
+async def test_a_journal_of_a_newer_program_is_left_as_it_is() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(JOURNALS)
+    path = f"{JOURNALS}x.journal"
+    put_file(disk, path, b'{"format":"treering-journal","version":2,"nonce":"x"}\nwhatever\n')
+    await recover(disk)
+    assert journals_of(disk) == [path]
+
+
+# -- recovery itself
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class DyingDisk(FaultyDisk):
+    """A disk whose process is killed before its n-th change."""
+
+    def __init__(self, inner: Disk, changes: int) -> None:
+        super().__init__(inner)
+        self._left = changes
+
+    def _begin(self, call: str, *paths: str) -> object:  # type: ignore[override]
+        if call in {"write", "truncate", "datasync", "sync_directory", "rename", "unlink", "make_directory"}:
+            self._left -= 1
+            if self._left < 0:
+                raise Killed
+        return super()._begin(call, *paths)
+
+
+DAMAGE = {
+    "missing": None,
+    "torn": (HEADER + b"".join(lines(1, 3)))[:300],
+    "zeroed": HEADER + line(1) + bytes(len(line(2)) + len(line(3))),
+    "hole": HEADER + line(1) + bytes(len(line(2)) + len(line(3))) + line(9),
+    "foreign": HEADER + line(1) + line(9, "x" * 300),
+}
+
+
+@pytest.mark.feature("X-27")
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_recovery_that_is_killed_at_any_step_and_done_again_gives_the_same_bytes(damage: str) -> None:
+    async with lost() as (disk, _):
+        left = DAMAGE[damage]
+        if left is not None:
+            put_file(disk, f"{ROOT}/a.jsonl", left)
+        disk.settle()
+        wanted = MemoryDisk(disk.image.copy())
+        for _ in range(5):
+            await recover(wanted)
+            assert journals_of(wanted) == []
+        expected = logs_of(wanted)
+        steps = 0
+        for steps in range(1000):
+            again = MemoryDisk(disk.image.copy())
+            if not await dies_after(steps, again):
+                break
+            for survivor in (MemoryDisk(again.image.copy()), again.crash(), again.crash(keep_unsynced=True)):
+                for _ in range(5):
+                    await recover(survivor)
+                    assert logs_of(survivor) == expected
+                assert journals_of(survivor) == []
+        assert steps > 3
+
+
+async def dies_after(steps: int, disk: MemoryDisk) -> bool:
+    """Recover, and be killed before a change; False where there are no so many."""
+    store = open_store(DyingDisk(disk, steps))
+    try:
+        await own(store)
+    except Killed:
+        return True
+    return False
+
+
+@pytest.mark.feature("X-27")
+async def test_recovery_that_fails_at_any_call_is_tried_again() -> None:
+    async with lost() as (disk, whole):
+        put_file(disk, f"{ROOT}/a.jsonl", whole[:300])
+        for call in ("write", "datasync", "sync_directory", "unlink"):
+            again = MemoryDisk(disk.image.copy())
+            faulty = FaultyDisk(again)
+            faulty.fail(call, errno.EIO)
+            store = open_store(faulty)
+            with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+                await own(store)
+            writer = await own(store)
+            assert writer.head.seq == 3
+            await store.aclose()
+            assert logs_of(again)[f"{ROOT}/a.jsonl"] == whole
+
+
+# -- other hosts
+
+
+async def test_the_journal_of_a_host_that_lives_is_not_touched() -> None:
+    disk = MemoryDisk()
+    one, two = open_store(disk), open_store(disk)
+    first = await own(one, "a.jsonl")
+    await first.append(line(1))
+    [path] = journals_of(disk)
+    before = disk.files()[path]
+    second = await own(two, "b.jsonl")
+    await second.append(line(1))
+    await two.aclose()
+    assert disk.files()[path] == before
+    assert journals_of(disk) == [path]
+    await first.append(line(2))
+    await one.aclose()
+    assert journals_of(disk) == []
+
+
+async def test_a_session_that_went_from_host_to_host_is_put_together_from_their_journals() -> None:
+    disk = MemoryDisk()
+    one, two = open_store(disk), open_store(disk)
+    for number, store in enumerate((one, two, one, two), 1):
+        writer = await own(store)
+        await writer.append(line(number))
+        await store.release([writer.lease])
+    left = disk.crash()
+    await recover(left)
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 4))}
+    await one.aclose()
+    await two.aclose()
+
+
+@pytest.mark.parametrize("by", ["its own host", "another host"])
+@pytest.mark.parametrize("settled", [False, True])
+async def test_what_was_removed_does_not_come_back(by: str, settled: bool) -> None:
+    disk = MemoryDisk()
+    one, two = open_store(disk), open_store(disk)
+    writer = await own(one)
+    await writer.append(line(1))
+    await one.release([writer.lease])
+    remover = one if by == "its own host" else two
+    again = await own(remover)
+    await remover.remove(again.lease)
+    left = disk.crash(keep_unsynced=settled)
+    assert journals_of(left)
+    await recover(left)
+    assert logs_of(left) == {}
+    await one.aclose()
+    await two.aclose()
+    assert journals_of(disk) == []
+
+
+@pytest.mark.parametrize("by", ["its own host", "another host"])
+async def test_what_was_rewritten_stays_so_and_later_lines_count(by: str) -> None:
+    disk = MemoryDisk()
+    one, two = open_store(disk), open_store(disk)
+    writer = await own(one)
+    await writer.append(*lines(1, 4))
+    await one.release([writer.lease])
+    rewriter = one if by == "its own host" else two
+    again = await own(rewriter)
+    again.head = await rewriter.put(again.lease, NATIVE, HEADER, [line(7)])
+    await again.append(line(8))
+    left = disk.crash()
+    await recover(left)
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(7) + line(8)}
+    await one.aclose()
+    await two.aclose()
+
+
+async def test_a_session_that_is_owned_keeps_its_records_until_it_is_free() -> None:
+    async with lost() as (disk, whole):
+        locks = PrivateLocks(disk, ROOT)
+        held = locks.take(f"{ROOT}/a.jsonl")  # as if it had come before
+        assert isinstance(held, Held)
+        store = open_store(disk)
+        await own(store, "b.jsonl")
+        assert len(journals_of(disk)) == 1
+        assert not disk.files()[f"{ROOT}/a.jsonl"]
+        locks.give_back(held)
+        writer = await own(store, "a.jsonl")
+        assert writer.head.seq == 3
+        assert journals_of(disk) == []
+        assert logs_of(disk)[f"{ROOT}/a.jsonl"] == whole
+        await store.aclose()
+
+
+# -- bounds
+
+
+async def test_a_full_journal_is_followed_by_another_once_all_files_are_flushed() -> None:
+    disk = RecordingDisk()
+    store = open_store(disk, journal_max_bytes=2000)
+    writers = [await own(store, f"{name}.jsonl") for name in "abc"]
+    for number in range(1, 11):
+        for writer in writers:
+            await writer.append(line(number))
+            assert len(journals_of(disk.memory)) == 1
+            assert all(len(disk.memory.files()[path]) < 3000 for path in journals_of(disk.memory))
+    left = disk.memory.crash()
+    await recover(left, "a.jsonl", "b.jsonl", "c.jsonl")
+    assert all(data.count(b"\n") == 11 for data in logs_of(left).values())
+    await store.aclose()
+    assert journals_of(disk.memory) == []
+    assert len(logs_of(disk.memory.crash())) == 3, "what was closed needs no journal"
+
+
+async def test_appenders_wait_while_the_journal_is_full(tmp_path: os.PathLike[str]) -> None:
+    disk = FaultyDisk(OsDisk())
+    store = FileStore(tmp_path, durability="group", disk=disk, journal_max_bytes=1)
+    writers = [await own(store, f"{name}.jsonl") for name in "ab"]
+    await writers[0].append(line(1))
+    stall = disk.stall("datasync", path="*.jsonl")
+    done: list[int] = []
+
+    async def append(number: int) -> None:
+        await writers[number].append(line(writers[number].head.seq + 1))
+        done.append(number)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(append, 0)
+        group.start_soon(append, 1)
+        assert await anyio.to_thread.run_sync(stall.reached.wait, 30)
+        assert done == []
+        stall.lift()
+    assert sorted(done) == [0, 1]
+    await store.aclose()
+
+
+async def test_what_stands_alone_needs_no_journal() -> None:
+    disk = MemoryDisk()
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    assert not any(logs_of(disk.crash()).values())
+    await store.checkpoint(writer.lease)
+    assert logs_of(disk.crash()) == {f"{ROOT}/a.jsonl": HEADER + line(1)}
+    await store.aclose()
+
+
+# -- a disk that refuses
+
+
+@pytest.mark.feature("X-28")
+@pytest.mark.parametrize("call", ["write", "datasync"])
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+async def test_a_journal_that_fails_is_given_up_and_nothing_is_lost(call: str, number: int, nth: int) -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = open_store(disk)
+    disk.fail(call, number, path="*.journal", nth=nth)
+    writer = await own(store)
+    acknowledged: list[bytes] = []
+    doubts = 0
+    for each in range(1, 7):
+        outcome = await attempt(writer, line(each))
+        if isinstance(outcome, InDoubt):
+            doubts += 1
+            assert isinstance(outcome.error, AppendInDoubt)
+            assert isinstance(outcome.error.__cause__, OSError)
+            readable = [] if not acknowledged else await read_all(store, "a.jsonl")
+            assert readable == bare(acknowledged), "what is in doubt is not shown"
+            assert isinstance(await attempt(writer, line(each)), InDoubt), "it has to be resolved first"
+            writer = await resolved(writer)
+            assert writer.head.seq == each, "the file has it"
+        else:
+            writer.commit(outcome, 1)
+        acknowledged.append(line(each))
+        left = memory.crash()
+        await recover(left)
+        assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(acknowledged)}
+    assert doubts == 1
+    await store.aclose()
+    assert journals_of(memory) == []
+
+
+@pytest.mark.feature("X-28")
+async def test_a_checkpoint_that_fails_keeps_the_journal_until_the_file_was_written_again() -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = open_store(disk, journal_max_bytes=1)
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.fail("datasync", errno.EIO, path="*.jsonl")
+    await writer.append(line(2))
+    assert len(journals_of(memory)) == 2
+    assert isinstance(await attempt(writer, line(3)), InDoubt)
+    writer.head = await store.resolve(writer.lease)
+    assert writer.head.seq == 2
+    assert len(journals_of(memory)) == 1
+    await writer.append(line(3))
+    left = memory.crash()
+    await recover(left)
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 3))}
+    await store.aclose()
+    assert journals_of(memory) == []
+
+
+async def test_a_disk_without_room_for_a_journal_is_in_doubt_until_there_is_some() -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = open_store(disk)
+    writer = await own(store)
+    fault = disk.fail("open", errno.ENOSPC, path="*.journal", times=None)
+    for number in (1, 2):
+        assert isinstance(await attempt(writer, line(number)), InDoubt)
+        writer = await resolved(writer)
+        assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, number))}
+    fault.lift()
+    await writer.append(line(3))
+    await store.aclose()
+
+
+# -- rounds
+
+
+async def test_appends_of_many_sessions_share_a_flush() -> None:
+    disk = FaultyDisk(MemoryDisk())
+    store = open_store(disk)
+    writers = [await own(store, f"{number}.jsonl") for number in range(50)]
+    for writer in writers:
+        await writer.append(line(1))
+    disk.reset_counts()
+    async with anyio.create_task_group() as group:
+        for writer in writers:
+            group.start_soon(writer.append, line(2))
+    assert disk.counts["datasync"] <= 2
+    disk.reset_counts()
+    await store.append([writer.request(line(3)) for writer in writers])
+    assert disk.counts["datasync"] == 1
+    await store.aclose()
+
+
+async def test_shared_logs_are_brought_back_among_other_programs_lines() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(ROOT)
+    put_file(disk, f"{ROOT}/a.jsonl", PI_HEADER + line(1))
+    disk.settle()
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(2))
+    left = disk.crash()
+    fd = left.open(f"{ROOT}/a.jsonl", os.O_WRONLY | os.O_APPEND)
+    left.write(fd, line(9))  # pi was the first to come back
+    left.close(fd)
+    await recover(left)
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": PI_HEADER + line(1) + line(9) + line(2)}
+    await store.aclose()
+
+
+async def test_a_log_outside_the_root_is_flushed_by_itself() -> None:
+    disk = MemoryDisk()
+    disk.make_directory("/other")
+    disk.settle()
+    store = open_store(disk)
+    writer = await own(store, "/other/a.jsonl")
+    await writer.append(line(1))
+    assert journals_of(disk) == []
+    assert list(logs_of(disk.crash())) == ["/other/a.jsonl"]
+    await store.aclose()
+
+
+async def test_network_file_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treering.events.stores.files.store.is_slow_device", bool)
+    with pytest.raises(InvalidInput, match="network"):
+        open_store(MemoryDisk())
+
+
+async def test_a_listing_shows_what_only_a_journal_knows_of() -> None:
+    async with lost() as (disk, whole):
+        disk.unlink(f"{ROOT}/a.jsonl")
+        store = FileStore(ROOT, disk=disk, offload=AtOnce())
+        assert [(row.ref, row.size) for row in await store.page()] == [("a.jsonl", len(whole))]
+        await store.aclose()
