@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeAlias
 from uuid import UUID, uuid5
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from ..events.dialects.base import Dialect
@@ -163,7 +163,8 @@ def decide(
         earlier = _earlier(draft, command, command.command_id)
         if earlier:
             return _repeated(command, earlier, entries), False
-    _check_expectations(draft, command)
+    if command.expected_leaf is not UNSET or command.expected_seq is not None:
+        _check_expectations(draft, command)
     parent_id = _parent_id(draft, command)
     time = max(draft.last_time, now)
     session_id = draft.index.header.id

@@ -155,7 +155,7 @@ class LogIndex:
     @property
     def seen(self) -> int:
         """The ordinal of the last line that was folded, withheld ones included."""
-        return self.head + len(self._pending)
+        return len(self.kinds) - 1 + len(self._pending)
 
     @property
     def withheld(self) -> Sequence[Entry]:
@@ -175,7 +175,7 @@ class LogIndex:
     @property
     def leaf_id(self) -> str | None:
         """The id of the leaf, or None in an empty session."""
-        if self.leaf == self.head:
+        if self.leaf == len(self.kinds) - 1:
             return self._last_id or None
         return self.ids[self.leaf] if self.leaf else None
 

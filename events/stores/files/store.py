@@ -40,6 +40,7 @@ from ...errors import (
     LogError,
     LogReplaced,
     SessionLocked,
+    TreeringError,
     Where,
 )
 from ...offload import Offload, ThreadOffload, carried_out

@@ -1,6 +1,7 @@
 """The command line: what a person or a script asks of session files.
 
-Every command opens its file read-only: it takes no lock, changes no byte, and works while another process writes.
+Every command opens its file read-only: it takes no lock, changes no byte, and works while another process writes. Only
+`doctor --repair` writes, and only under the locks of the sessions that it mends.
 Stdout carries what was asked for and nothing else; errors, warnings and counts go to stderr. The exit status is 0, 1
 for an error (said in one sentence), or 2 for wrong usage.
 
