@@ -54,7 +54,9 @@ def _run(job: Callable[[], Awaitable[Sample]]) -> Sample:
 
 def _through_store(durability: Durability, scale: Scale, space: Workspace) -> Sample:
     async def run() -> Sample:
-        store = FileStore(space.fresh(), durability=durability, disk=SlowFlush(), syncs_max=THREADS)
+        store = FileStore(
+            space.fresh(), durability=durability, disk=SlowFlush(), syncs_max=THREADS, handles_max=scale.many
+        )
         leases = await store.acquire([f"{number}.jsonl" for number in range(scale.many)], "bench")
         held = [each for each in leases if isinstance(each, Lease)]
         header = _NATIVE.encode_header(Header(id="bench", version=NATIVE_VERSION, timestamp=TIME))
@@ -82,8 +84,9 @@ def _through_store(durability: Durability, scale: Scale, space: Workspace) -> Sa
 def _through_sessions(durability: Durability, sessions: int, calls: int, space: Workspace, *, slow: bool) -> Sample:
     async def run() -> Sample:
         sample = Sample(sessions * calls)
-        disk = SlowFlush() if slow else OsDisk()
-        async with SessionHost(space.fresh(), durability=durability, disk=disk) as host:
+        disk, handles = (SlowFlush(), sessions) if slow else (OsDisk(), 64)
+        store = FileStore(space.fresh(), durability=durability, disk=disk, syncs_max=THREADS, handles_max=handles)
+        async with SessionHost(store=store) as host:
             handles = [await host.create() for _ in range(sessions)]
             async with anyio.create_task_group() as group:
                 for each in handles:
@@ -127,7 +130,10 @@ def _as_it_is(durability: Durability, scale: Scale, space: Workspace) -> Sample:
     return _through_sessions(durability, scale.many, calls, space, slow=False)
 
 
-_NOTE = f"The flush is the machine's and {FLUSH_S * 1000:.0f} ms; `file` flushes on {THREADS} threads."
+_NOTE = (
+    f"The flush is the machine's and {FLUSH_S * 1000:.0f} ms; `file` flushes on {THREADS} threads. "
+    "The files of all sessions may be open."
+)
 
 SCENARIOS = [
     Scenario(

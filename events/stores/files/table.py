@@ -97,7 +97,7 @@ class Table:
             found = [line for line in found if line and not line.isspace()]
             if len(found) != last - first + 1:
                 return None
-        if b"\r\n" in data or data.endswith(b"\r"):
+        if b"\r" in data:  # one byte is looked for many times faster than two
             found = [line.removesuffix(b"\r") for line in found]
         return found
 
