@@ -84,8 +84,8 @@ def _through_store(durability: Durability, scale: Scale, space: Workspace) -> Sa
 def _through_sessions(durability: Durability, sessions: int, calls: int, space: Workspace, *, slow: bool) -> Sample:
     async def run() -> Sample:
         sample = Sample(sessions * calls)
-        disk, handles = (SlowFlush(), sessions) if slow else (OsDisk(), 64)
-        store = FileStore(space.fresh(), durability=durability, disk=disk, syncs_max=THREADS, handles_max=handles)
+        disk, handles_max = (SlowFlush(), sessions) if slow else (OsDisk(), 64)
+        store = FileStore(space.fresh(), durability=durability, disk=disk, syncs_max=THREADS, handles_max=handles_max)
         async with SessionHost(store=store) as host:
             handles = [await host.create() for _ in range(sessions)]
             async with anyio.create_task_group() as group:
