@@ -40,9 +40,8 @@ class BodyCache:
     def put(self, log: int, seq: int, entry: Entry | None, size: int) -> None:
         """Keep a log's entry, letting go of the least recently used ones where the bound asks for it."""
         key = (log, seq)
-        before = self._entries.pop(key, None)
-        if before is not None:
-            self._size -= before[1]
+        if key in self._entries:
+            self._size -= self._entries.pop(key)[1]
         if size > self.max_bytes:
             return
         self._entries[key] = (entry, size)

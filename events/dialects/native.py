@@ -144,6 +144,9 @@ def _checked(entry: KnownEntry) -> KnownEntry:
     A decoder cannot tell: another payload, a dictionary, or a string for a time would look alike in the line.
     """
     name = entry.type
+    as_declared = type(getattr(entry, name, None)) is _PAYLOADS.get(name) and type(entry.timestamp) is datetime
+    if as_declared and entry.timestamp.tzinfo is UTC:
+        return entry
     timestamp = cast(object, entry.timestamp)  # whatever it is declared to be
     if ENTRY_TYPES.get(name) is not type(entry):
         raise InvalidEntry(f"{type(entry).__name__} is not written anew: copy the line that it was read from")
