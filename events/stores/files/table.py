@@ -6,9 +6,9 @@ grown by scanning what was appended, and taken from the snapshot without looking
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
-from itertools import accumulate
 from zlib import crc32
 
 import msgspec
@@ -20,6 +20,7 @@ CHUNK = 1024 * 1024
 
 _CLOSING = 64
 _SPACE = 32
+_NEWLINES = re.compile(rb"\n").finditer
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -52,15 +53,17 @@ class Table:
             chunk = disk.pread(fd, min(CHUNK, stop - offset), offset)
             if not chunk:
                 return  # it was shortened meanwhile, which is found out elsewhere
-            *whole, rest = chunk.split(b"\n")
-            if whole:
-                after = [offset + size for size in accumulate([len(line) + 1 for line in whole])]
-                blanks = {at for at, line in enumerate(whole) if not line or (line[0] <= _SPACE and line.isspace())}
+            stops = [found.end() for found in _NEWLINES(chunk)]
+            if stops:
+                starts = [0, *stops[:-1]]
+                odd = [at for at, start in enumerate(starts) if chunk[start] <= _SPACE]
+                blanks = {at for at in odd if chunk[starts[at] : stops[at]].isspace()}
                 if not blank:
                     blanks.discard(0)  # it began in the chunk before
-                ends.extend(end for at, end in enumerate(after) if at not in blanks) if blanks else ends.extend(after)
-                self.scanned = after[-1]
+                ends.extend(offset + stop for at, stop in enumerate(stops) if at not in blanks)
+                self.scanned = offset + stops[-1]
                 blank = True
+            rest = chunk[stops[-1] :] if stops else chunk
             offset += len(chunk)
             blank = blank and not rest.strip()
 

@@ -1,0 +1,41 @@
+"""The table of line ends counts what the rule says, however the file is cut into chunks."""
+
+from __future__ import annotations
+
+import os
+from array import array
+from unittest.mock import patch
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering.events.stores.files import table
+from treering.events.stores.files.table import Table
+from treering.testing.disks import MemoryDisk
+
+
+def naive(data: bytes) -> list[int]:
+    """Return where the lines end that are not blank."""
+    ends, at = [0], 0
+    for line in data.split(b"\n")[:-1]:
+        at += len(line) + 1
+        if line.strip():
+            ends.append(at)
+    return ends
+
+
+@given(st.lists(st.sampled_from([b"\n", b" ", b"\r", b"{}", b"\t{}", b"x" * 9]), max_size=30), st.integers(1, 12))
+def test_lines_end_where_they_do_in_chunks_of_any_size(parts: list[bytes], chunk: int) -> None:
+    data = b"".join(parts)
+    disk = MemoryDisk()
+    fd = disk.open("/log", os.O_RDWR | os.O_CREAT)
+    disk.write(fd, data)
+    with patch.object(table, "CHUNK", chunk):
+        whole = Table(array("Q", [0]))
+        whole.grow(disk, fd, len(data))
+        stepwise = Table(array("Q", [0]))
+        for stop in range(0, len(data) + 1, 3):
+            stepwise.grow(disk, fd, stop)
+        stepwise.grow(disk, fd, len(data))
+    assert list(whole.ends) == naive(data)
+    assert list(stepwise.ends) == naive(data)
