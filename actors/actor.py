@@ -1,8 +1,9 @@
 """The actor that owns one session and is the only one that writes its log.
 
 Commands come in through a bounded mailbox. Whatever waits is taken as one batch: decided against the state, written in
-one go, made durable, folded, published, answered. While nothing waits, a command runs to completion on its caller's task, in the same steps and with the same results, and no task is needed; with the first
-contention the mailbox serves, by a task that ends when it is empty.
+one go, made durable, folded, published, answered. While nothing waits, a command runs to completion on its caller's
+task, in the same steps and with the same results, and no task is needed; with the first contention the mailbox serves,
+by a task that ends when it is empty.
 """
 
 from __future__ import annotations

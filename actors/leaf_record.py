@@ -1,6 +1,7 @@
 """The leaf record: where the leaf was moved to since the last append.
 
-A move of the leaf writes nothing to the log. It stands beside it, and holds until an entry that becomes the leaf follows::
+A move of the leaf writes nothing to the log. It stands beside it, and holds until an entry follows that becomes the
+leaf::
 
     {"leaf":"5f0c..."}
 
