@@ -517,7 +517,12 @@ class FileStore:
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         """Yield the logs whose files or leaf records may have changed since the call; see `Store.watch`."""
         self._logs.check_open()
-        return Watch(self._disk, {ref: self.path_of(ref) for ref in refs}, self._watch_poll_s).changes()
+        paths = {ref: self.path_of(ref) for ref in refs}
+        return Watch(self._disk, paths, self._watch_poll_s, self._settled).changes()
+
+    async def _settled(self, ref: Ref) -> None:
+        while (log := self._logs.owned.get(ref)) is not None and log.busy:
+            await self._logs.until_idle(log)
 
     # -- the end
 

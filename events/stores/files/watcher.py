@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from anyio import CapacityLimiter, sleep, to_thread
@@ -48,10 +48,15 @@ class Watch:
         disk: The disk.
         paths: The logs' paths.
         poll_s: After how long to look without a notice.
+        settled: Waits until what was written to a log counts, where it is written by this very store: its file is ahead
+            of its head until it is flushed, and does not change again then.
     """
 
-    def __init__(self, disk: Disk, paths: Mapping[Ref, str], poll_s: float) -> None:
+    def __init__(
+        self, disk: Disk, paths: Mapping[Ref, str], poll_s: float, settled: Callable[[Ref], Awaitable[None]]
+    ) -> None:
         self._disk = disk
+        self._settled = settled
         self._paths = paths
         self._poll_s = poll_s
         self._looks = {ref: look_at(disk, path) for ref, path in paths.items()}
@@ -78,6 +83,8 @@ class Watch:
                 if folders != watched:
                     notices, watched = _notices(folders), folders
                 if changed := self.changed():
+                    for ref in changed:
+                        await self._settled(ref)
                     yield changed
                 elif notices is None:
                     await sleep(self._poll_s)
