@@ -7,6 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples in every run, however busy the machine: a test that fails once fails always. The soak looks further.
+settings.register_profile("here", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("here")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
