@@ -103,15 +103,6 @@ def examine_subject(subject: Subject, disk: Disk, known: KnownDamage | None = No
     return news if any(finding.code != "locked" for finding in news) else []  # being owned alone is nothing to say
 
 
-def session_files(*paths: str | os.PathLike[str], disk: Disk | None = None) -> Iterator[str]:
-    """Yield the session files that `examine` looks at, each directory's in order of name.
-
-    Raises:
-        OSError: A path is not there.
-    """
-    return (subject.path for subject in subjects(*paths, disk=disk) if subject.kind == "session")
-
-
 def subjects(*paths: str | os.PathLike[str], disk: Disk | None = None) -> Iterator[Subject]:
     """Yield what `examine` looks at, each directory's in order of name.
 

@@ -89,17 +89,6 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
             self.cost + other.cost,
         )
 
-    def as_tuple(self) -> tuple[int, int, int, int, int, float]:
-        """Return the six figures in the order of the fields."""
-        return (
-            self.input_tokens,
-            self.output_tokens,
-            self.cache_read_tokens,
-            self.cache_write_tokens,
-            self.total_tokens,
-            self.cost,
-        )
-
 
 class BashExecution(Struct, frozen=True, gc=False, omit_defaults=True):
     """A command that a person ran beside the model; `exclude_from_context` keeps it from the model."""
