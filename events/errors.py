@@ -28,7 +28,15 @@
     ├── ContextError
     │   ├── ContextOverflow
     │   ├── CompactionLoop
-    │   └── SummaryRefused
+    │   ├── SummaryRefused
+    │   └── RequestTooLong       (also a ModelError)
+    ├── ModelError
+    │   ├── RequestRefused
+    │   ├── RateLimited
+    │   ├── ModelUnavailable
+    │   └── AnswerCutOff
+    ├── ForeignFormatError
+    ├── ExtraMissing             (also an ImportError)
     ├── NotLive
     ├── ReadOnly
     ├── WrongThread
@@ -221,6 +229,58 @@ class CompactionLoop(ContextError):
 
 class SummaryRefused(ContextError):
     """The summarizer's answer is empty, or no shorter than what it stands for; nothing was written."""
+
+
+class ModelError(TreeringError):
+    """A request to a model failed; the session holds what came before it.
+
+    Attributes:
+        status: The HTTP status of the answer, where there was one.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class RequestRefused(ModelError):
+    """The provider will not serve this request, now or later: the key, the model's name or a parameter is wrong."""
+
+
+class RateLimited(ModelError):
+    """The provider asks to come again later.
+
+    Attributes:
+        retry_after_s: In how many seconds, where it said so.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
+        self.retry_after_s = retry_after_s
+        super().__init__(message, status=status)
+
+
+class ModelUnavailable(ModelError):
+    """The provider cannot be reached, or failed on its side: the same request may be served later."""
+
+
+class AnswerCutOff(ModelError):
+    """The connection ended in the middle of an answer; what had come of it is no whole answer."""
+
+
+class RequestTooLong(ModelError, ContextOverflow):
+    """The provider says that the request is more than the model's window holds: build a smaller context."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        ContextOverflow.__init__(self, message)
+        self.status = status
+
+
+class ForeignFormatError(TreeringError):
+    """The file is of no format that can be imported, or damaged beyond what can be salvaged; it was left as it is."""
+
+
+class ExtraMissing(TreeringError, ImportError):
+    """This needs a package that is not installed; the message names the extra that brings it."""
 
 
 class NotLive(TreeringError):

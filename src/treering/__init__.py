@@ -69,6 +69,7 @@ from .events.entries import Usage as Usage
 from .events.entries import UsageEntry as UsageEntry
 from .events.entries import UsageRecord as UsageRecord
 from .events.entries import message as message
+from .events.errors import AnswerCutOff as AnswerCutOff
 from .events.errors import AppendError as AppendError
 from .events.errors import AppendFailed as AppendFailed
 from .events.errors import AppendInDoubt as AppendInDoubt
@@ -81,6 +82,8 @@ from .events.errors import ContextOverflow as ContextOverflow
 from .events.errors import CorruptTree as CorruptTree
 from .events.errors import DialectCannot as DialectCannot
 from .events.errors import EntryNotFound as EntryNotFound
+from .events.errors import ExtraMissing as ExtraMissing
+from .events.errors import ForeignFormatError as ForeignFormatError
 from .events.errors import HostClosed as HostClosed
 from .events.errors import InvalidEntry as InvalidEntry
 from .events.errors import InvalidInput as InvalidInput
@@ -88,11 +91,16 @@ from .events.errors import InvalidSessionId as InvalidSessionId
 from .events.errors import LeafMoved as LeafMoved
 from .events.errors import LogError as LogError
 from .events.errors import LogReplaced as LogReplaced
+from .events.errors import ModelError as ModelError
+from .events.errors import ModelUnavailable as ModelUnavailable
 from .events.errors import NotASession as NotASession
 from .events.errors import NotFound as NotFound
 from .events.errors import NotLive as NotLive
 from .events.errors import ProjectionFailed as ProjectionFailed
+from .events.errors import RateLimited as RateLimited
 from .events.errors import ReadOnly as ReadOnly
+from .events.errors import RequestRefused as RequestRefused
+from .events.errors import RequestTooLong as RequestTooLong
 from .events.errors import SessionClosed as SessionClosed
 from .events.errors import SessionExists as SessionExists
 from .events.errors import SessionLocked as SessionLocked
@@ -139,6 +147,7 @@ from .projections.usage import UsageTotals as UsageTotals
 __version__ = "0.1.0"
 
 __all__ = [
+    "AnswerCutOff",
     "AppendError",
     "AppendFailed",
     "AppendInDoubt",
@@ -178,7 +187,9 @@ __all__ = [
     "Entry",
     "EntryNotFound",
     "EntrySubscription",
+    "ExtraMissing",
     "FileStore",
+    "ForeignFormatError",
     "Header",
     "HostClosed",
     "HostStatistics",
@@ -198,7 +209,9 @@ __all__ = [
     "MessageEntry",
     "ModelChange",
     "ModelChangeEntry",
+    "ModelError",
     "ModelRef",
+    "ModelUnavailable",
     "NotASession",
     "NotFound",
     "NotLive",
@@ -206,7 +219,10 @@ __all__ = [
     "Payload",
     "Projection",
     "ProjectionFailed",
+    "RateLimited",
     "ReadOnly",
+    "RequestRefused",
+    "RequestTooLong",
     "Reset",
     "Session",
     "SessionChanged",
