@@ -5,10 +5,10 @@ BIN := .venv/bin
 READY := .venv/ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench soak clean
+.PHONY: help demo test check bench bench-full soak clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) ## play a short story with several agents, and show the tree it leaves
 	@$(BIN)/treering demo
@@ -26,11 +26,16 @@ check: $(READY) ## style, types, and the arrows between the packages
 bench: $(READY) ## what things cost, as ratios within one run
 	$(BIN)/python -m bench
 
+bench-full: $(READY) ## the same at full size, beside every peer, with charts; takes an hour
+	$(BIN)/python -m bench prepare
+	$(BIN)/python -m bench run --scale full --output bench/results/full.json
+	$(BIN)/python -m bench plot bench/results/full.json --to docs/benchmarks
+
 soak: $(READY) ## the long proofs
 	$(BIN)/pytest -m soak -s
 
 clean: ## remove what the other targets made
-	rm -rf .venv .node build dist src/*.egg-info .*_cache .hypothesis .coverage
+	rm -rf .venv .node .bench build dist src/*.egg-info .*_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

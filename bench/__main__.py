@@ -1,21 +1,25 @@
-"""The command line: `python -m bench [run|list]`; without a command, the quick run."""
+"""The command line: `python -m bench [run|prepare|compare|plot|list]`; without a command, the quick run."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from . import runner
+from . import environments, runner
+from .comparison import compared
 from .peers import all_peers
 from .report import Report, machine, show
 from .scenario import SCALES
 from .scenarios import all_scenarios
 from .workspace import Workspace
+
+_COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 
 
 @click.group(invoke_without_command=True)
@@ -32,19 +36,26 @@ def main(context: click.Context) -> None:
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each side is measured; the scale's own number.")
 @click.option("--peer", "wanted", multiple=True, help="Only these peers; may be given more than once.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-def run(names: Sequence[str], scale: str, rounds: int | None, wanted: Sequence[str], as_json: bool) -> None:
+@click.option("--output", type=click.Path(path_type=Path), help="Write the results as JSON to a file, too.")
+def run(
+    names: Sequence[str],
+    scale: str = "quick",
+    rounds: int | None = None,
+    wanted: Sequence[str] = (),
+    as_json: bool = False,
+    output: Path | None = None,
+) -> None:
     """Run scenarios, all of them where none is named."""
     scenarios = {each.name: each for each in all_scenarios()}
     peers = {each.name: each for each in all_peers()}
     _check(names, list(scenarios), "scenario")
     _check(wanted, list(peers), "peer")
-    absent = {name: why for name, peer in peers.items() if (why := peer.absent()) is not None}
+    absent = {name: why for name, peer in peers.items() if (why := environments.why_absent(peer)) is not None}
     present = [peer for name, peer in peers.items() if name not in absent and (not wanted or name in wanted)]
     size = SCALES[scale] if rounds is None else msgspec.structs.replace(SCALES[scale], rounds=rounds)
     chosen = [scenarios[name] for name in names] or list(scenarios.values())
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Workspace() as space, Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Workspace() as space, Progress(*_COLUMNS, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=sum(runner.measurements(each, present, size) for each in chosen))
 
         def step(what: str) -> None:
@@ -53,19 +64,66 @@ def run(names: Sequence[str], scale: str, rounds: int | None, wanted: Sequence[s
 
         results = [runner.run(each, present, size, space, step) for each in chosen]
     report = Report(machine(), scale, absent, results)
+    encoded = msgspec.json.format(msgspec.json.encode(report))
+    if output is not None:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_bytes(encoded + b"\n")
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(report)))
+        click.echo(encoded)
     else:
-        show(report, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140))
+        show(report, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200))
+
+
+@main.command()
+@click.argument("names", nargs=-1, metavar="[PEER]...")
+def prepare(names: Sequence[str]) -> None:
+    """Install what peers need, each in an environment of its own; all of them where none is named."""
+    peers = {each.name: each for each in all_peers()}
+    _check(names, list(peers), "peer")
+    chosen = [peers[name] for name in names] or list(peers.values())
+    failed: dict[str, str] = {}
+    with Progress(*_COLUMNS, console=Console(stderr=True), transient=True) as progress:
+        for peer in progress.track(chosen, description="installing"):
+            if (why := environments.prepare(peer)) is not None:
+                failed[peer.name] = why
+    for name, why in failed.items():
+        click.echo(f"{name}: {why}", err=True)
+    if failed:
+        sys.exit(1)
+
+
+@main.command()
+@click.argument("before", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("after", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def compare(before: Path, after: Path) -> None:
+    """Hold two results against each other: what of AFTER is faster or slower than in BEFORE."""
+    old, new = (msgspec.json.decode(path.read_bytes(), type=Report) for path in (before, after))
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140).print(compared(old, new))
+
+
+@main.command()
+@click.argument("results", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("bench/results"))
+def plot(results: Path, folder: Path) -> None:
+    """Draw the charts of a result as PNG and SVG, and write its tables as Markdown."""
+    from .charts import draw
+    from .markdown import tables
+
+    report = msgspec.json.decode(results.read_bytes(), type=Report)
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn = draw(report, folder)
+    (folder / "benchmarks.md").write_text(tables(report, {each.stem for each in drawn}))
+    for each in (*drawn, folder / "benchmarks.md"):
+        click.echo(each)
 
 
 @main.command("list")
 def list_all() -> None:
     """List scenarios and peers."""
     for scenario in all_scenarios():
-        click.echo(f"{scenario.name:22} {scenario.title}")
+        click.echo(f"{scenario.name:24} {scenario.title}")
     for peer in all_peers():
-        click.echo(f"{peer.name:22} {peer.absent() or 'present'}")
+        click.echo(f"{peer.name:38} {environments.why_absent(peer) or 'present'}")
 
 
 def _check(given: Sequence[str], known: Sequence[str], what: str) -> None:

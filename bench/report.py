@@ -14,8 +14,20 @@ from rich.table import Table
 from rich.text import Text
 
 from .runner import ScenarioResult, SideResult, Spread, Verdict
+from .scenario import Goal
 
-_COLUMNS = ("least..most", "speed", "least..most", "CPU µs/op", "CPU speed", "p50 µs", "p99 µs")
+_COLUMNS = (
+    "least..most",
+    "speed",
+    "least..most",
+    "CPU µs/op",
+    "CPU speed",
+    "p50 µs",
+    "p99 µs",
+    "max µs",
+    "peak MB",
+    "B/op",
+)
 _PACKAGES = ("treering", "anyio", "msgspec", "trio", "uvloop")
 
 
@@ -86,25 +98,33 @@ def _scenario(result: ScenarioResult) -> Group:
     table.add_column("")
     for column in (result.unit, *_COLUMNS):
         table.add_column(column, justify="right", no_wrap=True)
+    failed: list[Text] = []
     for side in result.sides:
-        table.add_row(*_cells(side))
-    lines: list[Table | Text] = [head, table, *(_verdict(each, result.unit) for each in result.verdicts)]
+        if side.figure is None:
+            failed.append(Text(f"failed: {side.failed}", "red"))
+        else:
+            table.add_row(*_cells(side, side.figure))
+    if any(side.durability for side in result.sides):
+        lasting = ", ".join(f"{side.name}: {side.durability}" for side in result.sides)
+        head.append(f"\nan append that returned has survived: {lasting}", "dim")
+    lines: list[Table | Text] = [head, table, *failed, *(_verdict(each, result.unit) for each in result.verdicts)]
     if result.note:
         lines.append(Text(result.note, "dim"))
     return Group(*lines)
 
 
-def _cells(side: SideResult) -> Sequence[str]:
+def _cells(side: SideResult, figure: Spread) -> Sequence[str]:
     return (
         side.name,
-        number(side.figure.median),
-        _range(side.figure),
+        number(figure.median),
+        _range(figure),
         number(side.speed.median) if side.speed else "",
         _range(side.speed) if side.speed else "",
         number(side.cpu_us.median) if side.cpu_us else "",
         number(side.thrift.median) if side.thrift else "",
-        number(side.p50_us) if side.p50_us is not None else "",
-        number(side.p99_us) if side.p99_us is not None else "",
+        *(number(each) if each is not None else "" for each in (side.p50_us, side.p99_us, side.max_us)),
+        number(side.peak_bytes / 1e6) if side.peak_bytes else "",
+        number(side.bytes_per_operation) if side.bytes_per_operation else "",
     )
 
 
@@ -114,16 +134,22 @@ def _range(spread: Spread) -> str:
 
 def _verdict(verdict: Verdict, unit: str) -> Text:
     goal = verdict.goal
-    sign = ">=" if goal.of == "speed" else "<="
-    what = (
-        unit if goal.of == "figure" else {"speed": "x the yardstick's speed", "cost": "x the yardstick's time"}[goal.of]
-    )
-    wanted = f"{goal.side} {sign} {number(goal.limit)} {what}"
-    aim = f", aiming at {number(goal.aim)}" if goal.aim is not None else ""
+    promise = promised(goal, unit)
     if verdict.value is None:
-        return Text(f"goal: {wanted}{aim}: not measured here", "yellow")
+        return Text(f"goal: {promise}: not measured here", "yellow")
     outcome = f"{number(verdict.value)}: {'met' if verdict.met else 'MISSED'}"
-    return Text.assemble(f"goal: {wanted}{aim}: ", (outcome, "green" if verdict.met else "bold red"))
+    return Text.assemble(f"goal: {promise}: ", (outcome, "green" if verdict.met else "bold red"))
+
+
+def promised(goal: Goal, unit: str) -> str:
+    """Say in words what is promised."""
+    other = "the yardstick's"
+    if goal.against is not None:
+        other = f"{goal.against[0]}'s" if len(goal.against) == 1 else "the fastest store's"
+    sign = ">=" if goal.of == "speed" else "<="
+    what = unit if goal.of == "figure" else f"x {other} {'speed' if goal.of == 'speed' else 'time'}"
+    aim = f", aiming at {number(goal.aim)}" if goal.aim is not None else ""
+    return f"{goal.side} {sign} {number(goal.limit)} {what}{aim}"
 
 
 def number(value: float) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from .jobs import Peer
+from .peer import Peer
 from .scenario import Goal, Scale, Scenario, Side
 from .timing import Sample
+from .worker import PeerFailed
 from .workspace import Workspace
 
 
@@ -36,16 +37,24 @@ class SideResult(Struct, frozen=True):
         cpu_us: Microseconds of processor time per operation, where time is measured.
         p50_us: The median latency of a call, over all rounds.
         p99_us: The latency that one call of a hundred exceeds.
+        max_us: The longest.
+        peak_bytes: The most memory that a process of it had.
+        bytes_per_operation: The size of its files through the operations, where it wrote any.
+        failed: Why it has no figures.
     """
 
     name: str
     durability: str
-    figure: Spread
+    figure: Spread | None = None
     speed: Spread | None = None
     thrift: Spread | None = None
     cpu_us: Spread | None = None
     p50_us: float | None = None
     p99_us: float | None = None
+    max_us: float | None = None
+    peak_bytes: int | None = None
+    bytes_per_operation: float | None = None
+    failed: str | None = None
 
 
 class Verdict(Struct, frozen=True):
@@ -89,11 +98,25 @@ def run(
     sides = scenario.sides(peers, scale)
     rounds = min(scale.rounds, scenario.rounds_max)
     samples: dict[str, list[Sample]] = {side.name: [] for side in sides}
+    failed: dict[str, str] = {}
     for _ in range(rounds):
         for side in sides:
             step(f"{scenario.name}: {side.name}")
-            samples[side.name].append(side.run(space))
-    results = [_side(scenario, side, samples) for side in sides]
+            if side.name in failed:
+                continue
+            try:
+                sample = side.run(space)
+            except PeerFailed as error:
+                failed[side.name] = str(error)
+            else:
+                samples[side.name] += [] if sample is None else [sample]
+    for name in failed:
+        samples[name] = []
+    results = [
+        _side(scenario, side, samples, failed.get(side.name))
+        for side in sides
+        if samples[side.name] or side.name in failed
+    ]
     return ScenarioResult(
         scenario.name,
         scenario.title,
@@ -102,22 +125,26 @@ def run(
         scenario.note,
         scenario.yardstick,
         results,
-        [_verdict(goal, results) for goal in scenario.goals],
+        [_verdict(goal, scenario.yardstick, results) for goal in scenario.goals],
     )
 
 
-def _side(scenario: Scenario, side: Side, samples: dict[str, list[Sample]]) -> SideResult:
+def _side(scenario: Scenario, side: Side, samples: dict[str, list[Sample]], failed: str | None) -> SideResult:
     own = samples[side.name]
+    if failed is not None:
+        return SideResult(side.name, side.durability, failed=failed)
     figures = [scenario.figure(sample) for sample in own]
     timed = all(sample.value is None for sample in own)
     speed = thrift = None
     yardstick = samples.get(scenario.yardstick or "")
-    if yardstick is not None and side.name != scenario.yardstick:
+    if yardstick and side.name != scenario.yardstick:
         pairs = list(zip(yardstick, own, strict=True))
         speed = Spread.of([scenario.figure(other) / scenario.figure(sample) for other, sample in pairs])
         thrift = Spread.of([other.cpu_us / sample.cpu_us for other, sample in pairs]) if timed else None
     calls = [latency for sample in own for latency in sample.latencies_s]
     cuts = statistics.quantiles(calls, n=100) if len(calls) > 1 else None
+    peaks = [sample.peak_bytes for sample in own if sample.peak_bytes]
+    sizes = [sample.disk_bytes / sample.operations for sample in own if sample.disk_bytes]
     return SideResult(
         side.name,
         side.durability,
@@ -127,17 +154,26 @@ def _side(scenario: Scenario, side: Side, samples: dict[str, list[Sample]]) -> S
         Spread.of([sample.cpu_us for sample in own]) if timed else None,
         cuts[49] * 1e6 if cuts else None,
         cuts[98] * 1e6 if cuts else None,
+        max(calls) * 1e6 if cuts else None,
+        max(peaks, default=None),
+        statistics.median(sizes) if sizes else None,
     )
 
 
-def _verdict(goal: Goal, sides: Sequence[SideResult]) -> Verdict:
-    for side in sides:
-        if side.name == goal.side:
-            if goal.of == "figure":
-                value = side.figure.median
-            elif side.speed is None:
-                break
-            else:
-                value = side.speed.median if goal.of == "speed" else 1 / side.speed.median
-            return Verdict(goal, value, goal.met(value))
-    return Verdict(goal, None, None)
+def _verdict(goal: Goal, yardstick: str | None, sides: Sequence[SideResult]) -> Verdict:
+    """Hold a side against what is promised of it: of several others, against the best."""
+    own = next((side.figure for side in sides if side.name == goal.side and side.figure is not None), None)
+    if own is None:
+        return Verdict(goal, None, None)
+    if goal.of == "figure":
+        return Verdict(goal, own.median, goal.met(own.median))
+    if goal.against is None:
+        mine = next(side for side in sides if side.name == goal.side)
+        speeds = [mine.speed.median] if mine.speed is not None and yardstick is not None else []
+    else:
+        others = [side.figure for side in sides if side.figure is not None and side.name.startswith(goal.against)]
+        speeds = [other.median / own.median for other in others]
+    if not speeds:
+        return Verdict(goal, None, None)
+    value = min(speeds) if goal.of == "speed" else 1 / min(speeds)
+    return Verdict(goal, value, goal.met(value))

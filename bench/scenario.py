@@ -8,8 +8,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .jobs import Peer
+from .environments import interpreter
+from .jobs import Job
+from .peer import Peer
 from .timing import Sample
+from .worker import Order, done
 from .workspace import Workspace
 
 
@@ -22,6 +25,8 @@ class Scale(Struct, frozen=True):
         many: How many "many sessions" are.
         entries: How many entries a long log has.
         held: How many resting sessions are held.
+        seconds_max: How long a side may append, in a round.
+        everything: Take the sizes and the peers in that take long.
     """
 
     rounds: int
@@ -29,12 +34,16 @@ class Scale(Struct, frozen=True):
     many: int
     entries: int
     held: int
+    seconds_max: float
+    everything: bool = False
 
 
 SCALES = {
-    "tiny": Scale(rounds=1, messages=20, many=4, entries=200, held=20),
-    "quick": Scale(rounds=5, messages=4_000, many=1_000, entries=100_000, held=2_000),
-    "full": Scale(rounds=15, messages=20_000, many=1_000, entries=100_000, held=10_000),
+    "tiny": Scale(rounds=1, messages=20, many=4, entries=200, held=20, seconds_max=0.2),
+    "quick": Scale(rounds=3, messages=4_000, many=1_000, entries=100_000, held=2_000, seconds_max=1.0),
+    "full": Scale(
+        rounds=7, messages=20_000, many=1_000, entries=100_000, held=10_000, seconds_max=3.0, everything=True
+    ),
 }
 
 
@@ -43,16 +52,19 @@ class Goal(Struct, frozen=True):
 
     Attributes:
         side: The side that it is promised of.
-        of: "speed" is the yardstick's time through the side's, "cost" the side's through the yardstick's; "figure" is
-            the side's figure itself.
+        of: "speed" is the other's time through the side's, "cost" the side's through the other's; "figure" is the side's
+            figure itself.
         limit: What `of` must reach ("speed") or must not pass.
         aim: What we would like it to be.
+        against: The other side, or the beginning of the names of several, of which the best counts; the yardstick where it
+            is None.
     """
 
     side: str
     of: Literal["speed", "cost", "figure"]
     limit: float
     aim: float | None = None
+    against: tuple[str, ...] | None = None
 
     def met(self, value: float) -> bool:
         """Tell whether a value keeps the promise."""
@@ -65,12 +77,12 @@ class Side:
 
     Attributes:
         name: What the table calls it.
-        run: Does the job once.
+        run: Does the job once; None where the job says nothing of this side.
         durability: What an append has survived when its call returns; empty where nothing is appended.
     """
 
     name: str
-    run: Callable[[Workspace], Sample]
+    run: Callable[[Workspace], Sample | None]
     durability: str = ""
 
 
@@ -81,7 +93,7 @@ class Scenario:
     Attributes:
         name: Its name on the command line.
         title: One line for the table.
-        unit: The unit of its figures.
+        unit: The unit of its figures; less is better.
         figure: Takes the figure out of a sample.
         sides: Says who takes part, of the peers that are present.
         goals: What is promised.
@@ -99,6 +111,32 @@ class Scenario:
     yardstick: str | None = None
     rounds_max: int = 1_000
     note: str = ""
+
+
+def peer_sides(
+    peers: Sequence[Peer], job: Job, *, suffix: str = "", appends: bool = False, only: str = ""
+) -> list[Side]:
+    """Let every peer that can do a job take part, each in a fresh process.
+
+    Args:
+        peers: Who is present.
+        job: The job.
+        suffix: What is put behind the names, where one peer takes part more than once.
+        appends: Say what an append survives.
+        only: Only peers whose names begin so.
+    """
+    return [
+        Side(peer.name + suffix, _in_process_of(peer, job), peer.durability if appends else "")
+        for peer in peers
+        if peer.can(type(job)) and peer.name.startswith(only)
+    ]
+
+
+def _in_process_of(peer: Peer, job: Job) -> Callable[[Workspace], Sample | None]:
+    def run(space: Workspace) -> Sample | None:
+        return done(type(peer).__module__, peer.name, interpreter(peer), Order(job, str(space.folder)))
+
+    return run
 
 
 def micros(sample: Sample) -> float:

@@ -19,6 +19,8 @@ class Sample(Struct):
         cpu_s: The processor time of the process, all its threads, meanwhile.
         latencies_s: How long each call took, where that is measured.
         value: Where it is not time that is measured: the figure, in the unit of the scenario.
+        peak_bytes: The most memory that the process has had, where it was one of its own.
+        disk_bytes: The bytes that its files have.
     """
 
     operations: int = 1
@@ -26,6 +28,8 @@ class Sample(Struct):
     cpu_s: float = 0.0
     latencies_s: list[float] = []
     value: float | None = None
+    peak_bytes: int | None = None
+    disk_bytes: int | None = None
 
     @property
     def wall_us(self) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
-from itertools import count
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,6 +20,15 @@ LINE = (
 COMPACTION = (
     '{{"type":"compaction","id":"{id}","parent_id":{parent},"timestamp":"2026-01-01T00:00:00.000000Z","seq":{seq},'
     '"compaction":{{"summary":"{text}","first_kept_entry_id":"{kept}","tokens_before":100000}}}}\n'
+)
+HEADER_OF_PI = '{"type":"session","version":3,"id":"bench","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/work"}\n'
+LINE_OF_PI = (
+    '{{"type":"message","id":"{id}","parentId":{parent},"timestamp":"2026-01-01T00:00:00.000Z",'
+    '"message":{{"role":"user","content":[{{"type":"text","text":"{text}"}}],"timestamp":1767225600000}}}}\n'
+)
+COMPACTION_OF_PI = (
+    '{{"type":"compaction","id":"{id}","parentId":{parent},"timestamp":"2026-01-01T00:00:00.000Z",'
+    '"summary":"{text}","firstKeptEntryId":"{kept}","tokensBefore":100000}}\n'
 )
 TEXT = "All work and no play makes a long log of nothing in particular. " * 17
 """So that a line is 1.3 KB, and 100,000 of them 130 MB."""
@@ -36,12 +46,16 @@ class Log(Struct, frozen=True):
 
 
 class Workspace:
-    """A temporary directory for one run."""
+    """The folder of one run, shared by all processes that work for it.
 
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="treering-bench-")
-        self._numbers = count(1)
-        self._logs: dict[tuple[int, bool], Log] = {}
+    Args:
+        folder: Where it is; without one, a temporary directory that goes when the block ends.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._temporary = tempfile.TemporaryDirectory(prefix="treering-bench-") if folder is None else None
+        self._made: list[Path] = []
+        self.folder = Path(self._temporary.name) if self._temporary is not None else folder or Path()
 
     def __enter__(self) -> Self:
         return self
@@ -49,22 +63,38 @@ class Workspace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._folder.cleanup()
+        if self._temporary is not None:
+            self._temporary.cleanup()
 
     def fresh(self) -> Path:
         """Make an empty folder."""
-        path = Path(self._folder.name) / str(next(self._numbers))
-        path.mkdir()
+        path = Path(tempfile.mkdtemp(dir=self.folder))
+        self._made.append(path)
+        return path
+
+    def kept(self, name: str, make: Callable[[Path], None]) -> Path:
+        """Return a folder that is made once for the whole run."""
+        path = self.folder / name
+        if not (path / "made").exists():
+            shutil.rmtree(path, ignore_errors=True)  # what a failed try left
+            path.mkdir()
+            make(path)
+            (path / "made").touch()
         return path
 
     def log(self, entries: int, *, compacted: bool = False) -> Log:
         """Return a native log of one long path, which nobody has opened yet when it is first asked for."""
-        key = (entries, compacted)
-        if key not in self._logs:
-            path = self.fresh() / "bench.jsonl"
-            write_log(path, entries, compacted=compacted)
-            self._logs[key] = Log(path, entries, compacted)
-        return self._logs[key]
+
+        def make(folder: Path) -> None:
+            write_log(folder / "bench.jsonl", entries, compacted=compacted)
+
+        folder = self.kept(f"log-{entries}-{'compacted' if compacted else 'whole'}", make)
+        return Log(folder / "bench.jsonl", entries, compacted)
+
+    def bytes_made(self) -> int:
+        """Return the size of all files in the folders that were made fresh; what is sparse counts as what it takes."""
+        files = [each.stat() for folder in self._made for each in folder.rglob("*") if each.is_file()]
+        return sum(min(each.st_size, each.st_blocks * 512) for each in files)
 
 
 def write_log(path: Path, entries: int, *, compacted: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pkgutil
 from importlib import import_module
 
-from ..jobs import Peer
+from ..peer import Peer
 
 
 def all_peers() -> list[Peer]:

@@ -1,18 +1,25 @@
-"""The plain loop: what appending costs when nothing is kept but the line, with the fastest tools that there are."""
+"""Plain loops: what appending costs when nothing is kept but the line. A floor, not rivals: they keep no tree and no view."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal, TypeAlias
 from uuid import uuid4
 
 import msgspec
 
-from ..jobs import TEXT_1_KB, Appends, Peer
+from ..jobs import TEXT_1_KB, Appends, Opens, Reads
+from ..peer import Peer
 from ..timing import Sample, timed
-from ..workspace import Log, Workspace
+from ..workspace import Workspace
+
+Encode: TypeAlias = Callable[[str, str | None], bytes]
+"""Encodes a message by its id and its parent's."""
 
 
 class Message(msgspec.Struct):
@@ -33,52 +40,104 @@ class Line(msgspec.Struct):
     parent: str | None = msgspec.field(default=None, name="parent_id")
 
 
-class PlainLoop:
-    """A uuid4, a timestamp, a struct, an encode, one `os.write` to a file that is open."""
+def _fields(own: str, parent: str | None) -> dict[str, object]:
+    now = datetime.now(UTC).isoformat()
+    return {"id": own, "parent": parent, "timestamp": now, "role": "user", "text": TEXT_1_KB}
 
-    name = "plain loop"
-    durability = "the process"
 
-    def absent(self) -> str | None:
-        """It runs everywhere."""
-        return None
+def _with_msgspec() -> Encode:
+    encode = msgspec.json.Encoder().encode
+    return lambda own, parent: encode(Message(own, parent, datetime.now(UTC), "user", TEXT_1_KB)) + b"\n"
+
+
+def _with_json() -> Encode:
+    return lambda own, parent: json.dumps(_fields(own, parent)).encode() + b"\n"
+
+
+def _with_orjson() -> Encode:
+    import orjson
+
+    return lambda own, parent: orjson.dumps(_fields(own, parent)) + b"\n"
+
+
+_ENCODERS: dict[str, Callable[[], Encode]] = {"msgspec": _with_msgspec, "json": _with_json, "orjson": _with_orjson}
+
+
+class PlainLoop(Peer):
+    """A uuid4, a timestamp, an encode, one `os.write`.
+
+    Args:
+        name: What the tables call it.
+        library: What encodes: "msgspec", "json" or "orjson".
+        handles: "held" keeps all files open, "opened" opens one for each line, "synced" flushes it after each.
+    """
+
+    def __init__(
+        self, name: str, library: str = "msgspec", handles: Literal["held", "opened", "synced"] = "held"
+    ) -> None:
+        self.name = name
+        self.durability = "the power" if handles == "synced" else "the process"
+        self.modules = (library,)
+        self._library = library
+        self._handles = handles
 
     def append(self, job: Appends, space: Workspace) -> Sample:
         """Append in turn to each of the files."""
         folder = space.fresh()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        files = [os.open(folder / f"{number}.jsonl", flags, 0o600) for number in range(job.sessions)]
-        try:
-            return self._append(job, files)
-        finally:
-            for file in files:
-                os.close(file)
-
-    def _append(self, job: Appends, files: list[int]) -> Sample:
-        sample = Sample(job.messages)
-        encode, clock, spent = msgspec.json.Encoder().encode, time.perf_counter, sample.latencies_s
-        parents: list[str | None] = [None] * len(files)
+        files = [_open(folder, number) for number in range(job.sessions)] if self._handles != "opened" else []
+        sample = Sample(0)
+        encode, clock, spent = _ENCODERS[self._library](), time.perf_counter, sample.latencies_s
+        parents: list[str | None] = [None] * job.sessions
+        sync = getattr(os, "fdatasync", os.fsync) if self._handles == "synced" else None
         with timed(sample):
+            until = clock() + job.seconds_max
             for _ in range(job.calls * job.batch):
-                for number, file in enumerate(files):
+                for number, parent in enumerate(parents):
                     began = clock()
                     own = str(uuid4())
-                    line = encode(Message(own, parents[number], datetime.now(UTC), "user", TEXT_1_KB))
-                    os.write(file, line + b"\n")
+                    file = files[number] if files else _open(folder, number)
+                    os.write(file, encode(own, parent))
+                    if sync is not None:
+                        sync(file)
+                    if not files:
+                        os.close(file)
                     parents[number] = own
                     spent.append(clock() - began)
+                if clock() > until:
+                    break
+        sample.operations = len(spent)
+        for file in files:
+            os.close(file)
         return sample
 
-    def open(self, log: Log, *, prepared: bool) -> Sample | None:
+
+class Floor(PlainLoop):
+    """The plain loop that the others are held against; it reads, too."""
+
+    def open(self, job: Opens, space: Workspace) -> Sample | None:
         """Read the file and decode three fields of each line."""
-        if prepared:
+        if job.prepared or job.context:
             return None
+        path = space.log(job.entries, compacted=job.compacted).path
         sample = Sample()
         decoder = msgspec.json.Decoder(Line)
         with timed(sample):
-            lines = decoder.decode_lines(_body(log.path))
-        assert len(lines) == log.entries
+            lines = decoder.decode_lines(_body(path))
+        assert len(lines) == job.entries
         return sample
+
+    def read(self, job: Reads, space: Workspace) -> Sample:
+        """Read the file and decode each line as a dictionary."""
+        path = space.log(job.entries).path
+        sample = Sample()
+        with timed(sample):
+            lines = msgspec.json.Decoder().decode_lines(_body(path))
+        assert len(lines) == job.entries
+        return sample
+
+
+def _open(folder: Path, number: int) -> int:
+    return os.open(folder / f"{number}.jsonl", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
 def _body(path: Path) -> memoryview:
@@ -86,4 +145,10 @@ def _body(path: Path) -> memoryview:
     return memoryview(data)[data.index(b"\n") + 1 :]
 
 
-PEERS: list[Peer] = [PlainLoop()]
+PEERS: list[Peer] = [
+    Floor("plain loop"),
+    PlainLoop("plain loop, json", "json"),
+    PlainLoop("plain loop, orjson", "orjson"),
+    PlainLoop("plain loop, opened each time", handles="opened"),
+    PlainLoop("plain loop, fdatasync", handles="synced"),
+]

@@ -1,27 +1,34 @@
-"""Building the context of a long session that was compacted a little before its end."""
+"""Building the context of a session that is open: of long paths, and of one that was compacted a little before its end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
-from ..jobs import ContextBuilder, Peer
-from ..scenario import Goal, Scale, Scenario, Side, millis
-from ..timing import Sample
-from ..workspace import Workspace
+from ..jobs import Contexts
+from ..peer import Peer
+from ..scenario import Goal, Scale, Scenario, Side, millis, peer_sides
 
 
-def _context(peer: ContextBuilder, entries: int, again: bool, space: Workspace) -> Sample:
-    return peer.context(space.log(entries, compacted=True), again=again)
-
-
-def _sides(peers: Sequence[Peer], scale: Scale) -> list[Side]:
+def _compacted(peers: Sequence[Peer], scale: Scale) -> list[Side]:
     return [
-        Side(peer.name + suffix, partial(_context, peer, scale.entries, again))
-        for peer in peers
-        if isinstance(peer, ContextBuilder)
+        side
         for suffix, again in (("", False), (" again", True))
+        for side in peer_sides(peers, Contexts(scale.entries, compacted=True, again=again), suffix=suffix)
     ]
+
+
+def _whole(entries: int) -> Scenario:
+    return Scenario(
+        f"context-{entries}",
+        f"context of a path of {entries:,} messages, for the first time",
+        "ms",
+        millis,
+        lambda peers, scale: peer_sides(peers, Contexts(min(entries, scale.entries))),
+        (),
+        "pi 1.5.2",
+        rounds_max=3,
+        note="pi holds every message in memory from opening on; treering reads the bodies now.",
+    )
 
 
 SCENARIOS = [
@@ -30,8 +37,10 @@ SCENARIOS = [
         "context of a long compacted session that was just loaded",
         "ms",
         millis,
-        _sides,
+        _compacted,
         (Goal("treering/uvloop", "figure", 5.0),),
-        note="The first context reads its messages from the file; the next finds them decoded.",
-    )
+        rounds_max=5,
+        note="The first context reads its messages from the file; the next finds them decoded. pi holds all in memory.",
+    ),
+    *map(_whole, (1_000, 10_000, 100_000)),
 ]

@@ -21,7 +21,8 @@ from treering.events.stores.base import Append, Committed, Lease
 from treering.events.stores.files import Durability, FileStore
 from treering.testing.stores.case import TIME, line
 
-from ..jobs import TEXT_1_KB, Peer
+from ..jobs import TEXT_1_KB
+from ..peer import Peer
 from ..scenario import Goal, Scale, Scenario, Side, micros
 from ..timing import Sample, timed
 from ..workspace import Workspace

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from ..jobs import Peer
+from ..peer import Peer
 from ..scenario import Goal, Scale, Scenario, Side, value
 from ..timing import Sample
 from ..workspace import Workspace

@@ -1,32 +1,28 @@
-"""Opening a long log: from the log alone, and with the snapshot that an earlier opening left beside it."""
+"""Opening a long log: from the log alone, with the snapshot that an earlier opening left beside it, and with its context."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 
-from ..jobs import Opener, Peer
-from ..scenario import Goal, Scale, Scenario, Side, millis
-from ..timing import Sample
-from ..workspace import Workspace
+from ..jobs import Opens
+from ..peer import Peer
+from ..scenario import Goal, Scale, Scenario, Side, millis, peer_sides
 
-_NOTE = "The file is in the page cache for all sides alike; cold means without a snapshot."
-
-
-def _open(peer: Opener, entries: int, prepared: bool, space: Workspace) -> Sample:
-    sample = peer.open(space.log(entries), prepared=prepared)
-    assert sample is not None
-    return sample
+_NOTE = (
+    "The file is in the page cache for all sides alike; cold means without a snapshot. pi's file has the same messages."
+)
+_PI = ("pi 1.5.2",)
 
 
-def _cold(peers: Sequence[Peer], scale: Scale) -> list[Side]:
-    return [Side(peer.name, partial(_open, peer, scale.entries, False)) for peer in peers if isinstance(peer, Opener)]
+def _sides(**more: bool) -> Callable[[Sequence[Peer], Scale], list[Side]]:
+    return lambda peers, scale: peer_sides(peers, Opens(scale.entries, **more))
 
 
 def _with_snapshot(peers: Sequence[Peer], scale: Scale) -> list[Side]:
-    ours = [peer for peer in peers if peer.name.startswith("treering/") and isinstance(peer, Opener)]
-    cold = [Side("cold", partial(_open, peer, scale.entries, False)) for peer in ours[:1]]
-    return cold + [Side(peer.name, partial(_open, peer, scale.entries, True)) for peer in ours]
+    ours = [peer for peer in peers if peer.name.startswith("treering/")]
+    cold = peer_sides(ours[:1], Opens(scale.entries), suffix=" cold")
+    others = [peer for peer in peers if peer.name.startswith("pi ")]
+    return [*cold, *peer_sides(ours, Opens(scale.entries, prepared=True)), *peer_sides(others, Opens(scale.entries))]
 
 
 SCENARIOS = [
@@ -35,20 +31,45 @@ SCENARIOS = [
         "open a long log of 1.3 KB lines, cold",
         "ms",
         millis,
-        _cold,
-        (Goal("treering/uvloop", "cost", 3.0),),
+        _sides(),
+        (Goal("treering/uvloop", "cost", 3.0), Goal("treering/uvloop", "cost", 0.75, against=_PI)),
         "plain loop",
+        rounds_max=3,
+        note=_NOTE + " The plain loop reads the file and decodes three fields of each line.",
+    ),
+    Scenario(
+        "open-snapshot",
+        "open a long log with its snapshot",
+        "ms",
+        millis,
+        _with_snapshot,
+        (
+            Goal("treering/uvloop", "cost", 1 / 10, against=("treering/uvloop cold",)),
+            Goal("treering/uvloop", "cost", 1 / 15, against=_PI),
+        ),
         rounds_max=3,
         note=_NOTE,
     ),
     Scenario(
-        "open-snapshot",
-        "open a long log with its snapshot, against cold",
+        "open-context",
+        "open a long log, cold, and build its whole context",
         "ms",
         millis,
-        _with_snapshot,
-        (Goal("treering/uvloop", "cost", 1 / 10),),
-        "cold",
+        _sides(context=True),
+        (Goal("treering/uvloop", "cost", 1.0, against=_PI),),
+        rounds_max=3,
+        note=_NOTE,
+    ),
+    Scenario(
+        "open-compacted-context",
+        "open a long compacted log with its snapshot, and build its context",
+        "ms",
+        millis,
+        lambda peers, scale: [
+            *peer_sides(peers, Opens(scale.entries, prepared=True, context=True, compacted=True), only="treering/"),
+            *peer_sides(peers, Opens(scale.entries, context=True, compacted=True), only="pi "),
+        ],
+        (Goal("treering/uvloop", "cost", 1 / 50, against=_PI),),
         rounds_max=3,
         note=_NOTE,
     ),

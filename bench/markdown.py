@@ -1,0 +1,83 @@
+"""The tables of a result as Markdown, for the documentation: each with the command that makes it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from .report import Report, number, promised
+from .runner import ScenarioResult, SideResult, Spread
+
+_COLUMNS = (
+    "",
+    "{unit}",
+    "least..most",
+    "speed",
+    "CPU µs/op",
+    "p50 µs",
+    "p99 µs",
+    "max µs",
+    "peak MB",
+    "B/op",
+    "survives",
+)
+
+
+def tables(report: Report, charts: Collection[str]) -> str:
+    """Write a result down.
+
+    Args:
+        report: The result.
+        charts: The scenarios that have a chart beside the tables.
+    """
+    facts = report.machine
+    packages = ", ".join(f"{name} {found}" for name, found in facts.packages.items())
+    parts = [
+        f"{facts.processors} x {facts.processor}, {facts.system}, {facts.python}; {packages}.",
+        "Medians of interleaved rounds. Speed is the yardstick's time through the side's: more is better.",
+    ]
+    parts += [f"Absent: {name} ({why})." for name, why in report.absent.items()]
+    return (
+        "\n\n".join((*parts, *(_scenario(each, report.scale, each.name in charts) for each in report.scenarios))) + "\n"
+    )
+
+
+def _scenario(result: ScenarioResult, scale: str, has_chart: bool) -> str:
+    columns = [column.format(unit=result.unit) for column in _COLUMNS]
+    rows = [columns, ["---", *["---:"] * (len(columns) - 2), "---"], *map(_row, result.sides)]
+    against = f", speed against {result.yardstick}" if result.yardstick else ""
+    lines = [
+        f"## {result.title[0].upper()}{result.title[1:]}",
+        f"`python -m bench run {result.name} --scale {scale}`; rounds: {result.rounds}{against}.",
+    ]
+    if has_chart:
+        lines.append(f"![{result.title}]({result.name}.svg)")
+    lines.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+    for verdict in result.verdicts:
+        came = "not measured" if verdict.value is None else f"{number(verdict.value)}, {_word(verdict.met)}"
+        lines.append(f"- goal: {promised(verdict.goal, result.unit)}: {came}")
+    lines += [result.note] if result.note else []
+    return "\n\n".join(lines)
+
+
+def _word(met: bool | None) -> str:
+    return "met" if met else "**missed**"
+
+
+def _row(side: SideResult) -> list[str]:
+    if side.figure is None:
+        return [side.name, f"failed: {side.failed}", *[""] * (len(_COLUMNS) - 2)]
+    return [
+        side.name,
+        number(side.figure.median),
+        _range(side.figure),
+        number(side.speed.median) if side.speed else "",
+        number(side.cpu_us.median) if side.cpu_us else "",
+        *(number(each) if each is not None else "" for each in (side.p50_us, side.p99_us, side.max_us)),
+        number(side.peak_bytes / 1e6) if side.peak_bytes else "",
+        number(side.bytes_per_operation) if side.bytes_per_operation else "",
+        side.durability,
+    ]
+
+
+def _range(spread: Spread) -> str:
+    return f"{number(spread.min)}..{number(spread.max)}"

@@ -1,0 +1,60 @@
+"""Microsoft Agent Framework's file history: JSON lines, written with msgspec."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from ..driving import appended, on_loop
+from ..jobs import TEXT_1_KB, Appends, Reads
+from ..peer import Peer
+from ..timing import Sample, timed
+from ..workspace import Workspace
+
+
+class AgentFramework(Peer):
+    """`FileHistoryProvider`: it reads the whole file before each append, to leave out what is there."""
+
+    name = "agent-framework FileHistoryProvider"
+    durability = "the process"
+    requirements = ("agent-framework-core==1.23.0",)
+
+    def append(self, job: Appends, space: Workspace) -> Sample:
+        """Save one message a call."""
+        from agent_framework import FileHistoryProvider, Message
+
+        provider = FileHistoryProvider(space.fresh())
+
+        async def one(name: str) -> None:
+            await provider.save_messages(name, [Message("user", [TEXT_1_KB])])
+
+        async def run() -> Sample:
+            return await appended(job, [partial(one, str(number)) for number in range(job.sessions)])
+
+        return on_loop(run)
+
+    def read(self, job: Reads, space: Workspace) -> Sample:
+        """Get all messages of a session."""
+        from agent_framework import FileHistoryProvider, Message
+
+        def make(folder: Path) -> None:
+            async def fill() -> Sample:
+                messages = [Message("user", [TEXT_1_KB]) for _ in range(job.entries)]
+                await FileHistoryProvider(folder).save_messages("long", messages)
+                return Sample()
+
+            on_loop(fill)
+
+        folder = space.kept(f"agent-framework-{job.entries}", make)
+
+        async def run() -> Sample:
+            sample = Sample()
+            with timed(sample):
+                messages = await FileHistoryProvider(folder).get_messages("long")
+            assert len(messages) == job.entries
+            return sample
+
+        return on_loop(run)
+
+
+PEERS: list[Peer] = [AgentFramework()]

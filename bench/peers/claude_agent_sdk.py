@@ -1,0 +1,39 @@
+"""The session store that the Claude Agent SDK brings: a dictionary of lists, lost with the process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from functools import partial
+from uuid import uuid4
+
+from ..driving import appended, on_loop
+from ..jobs import TEXT_1_KB, Appends
+from ..peer import Peer
+from ..timing import Sample
+from ..workspace import Workspace
+
+
+class InMemory(Peer):
+    """`InMemorySessionStore`: it writes nothing, and shows what the interface alone costs."""
+
+    name = "claude-agent-sdk InMemorySessionStore"
+    durability = "nothing"
+    requirements = ("claude-agent-sdk==0.2.187",)
+
+    def append(self, job: Appends, space: Workspace) -> Sample:
+        """Append one entry a call."""
+        from claude_agent_sdk import InMemorySessionStore
+
+        store = InMemorySessionStore()
+
+        def one(name: str) -> Awaitable[object]:
+            entry = {"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": TEXT_1_KB}}
+            return store.append({"project_key": "bench", "session_id": name}, [entry])
+
+        async def run() -> Sample:
+            return await appended(job, [partial(one, str(number)) for number in range(job.sessions)])
+
+        return on_loop(run)
+
+
+PEERS: list[Peer] = [InMemory()]

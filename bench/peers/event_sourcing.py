@@ -1,0 +1,80 @@
+"""The `eventsourcing` library on SQLite: an aggregate for each session, saved after each message."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ..driving import appended_in_turn
+from ..jobs import TEXT_1_KB, Appends, Reads
+from ..peer import Peer
+from ..timing import Sample, timed
+from ..workspace import Workspace
+
+
+def _application(folder: Path) -> tuple[Any, type[Any]]:
+    from eventsourcing.application import Application
+    from eventsourcing.domain import Aggregate, event
+
+    os.environ["PERSISTENCE_MODULE"] = "eventsourcing.sqlite"
+    os.environ["SQLITE_DBNAME"] = str(folder / "events.db")
+
+    class Session(Aggregate):
+        @event("Started")
+        def __init__(self) -> None:
+            self.messages: list[str] = []
+
+        @event("Said")
+        def say(self, text: str) -> None:
+            self.messages.append(text)
+
+    return Application[Any](), Session
+
+
+class EventSourcing(Peer):
+    """One transaction for each save; it blocks."""
+
+    name = "eventsourcing on SQLite"
+    durability = "the process (WAL, synchronous as the library sets it)"
+    requirements = ("eventsourcing==9.5.6",)
+
+    def append(self, job: Appends, space: Workspace) -> Sample:
+        """Trigger one event a call, and save."""
+        application, session_class = _application(space.fresh())
+        sessions = [session_class() for _ in range(job.sessions)]
+        application.save(*sessions)
+
+        def appender(session: Any) -> Callable[[], object]:  # noqa: ANN401  # the library makes the class
+            def append() -> None:
+                session.say(TEXT_1_KB)
+                application.save(session)
+
+            return append
+
+        return appended_in_turn(job, [appender(each) for each in sessions])
+
+    def read(self, job: Reads, space: Workspace) -> Sample:
+        """Fold a session from its events."""
+
+        def make(folder: Path) -> None:
+            application, session_class = _application(folder)
+            session = session_class()
+            for _ in range(job.entries):
+                session.say(TEXT_1_KB)
+            application.save(session)
+            (folder / "id").write_text(str(session.id))
+
+        folder = space.kept(f"eventsourcing-{job.entries}", make)
+        application, _ = _application(folder)
+        from uuid import UUID
+
+        sample = Sample()
+        with timed(sample):
+            session = application.repository.get(UUID((folder / "id").read_text()))
+        assert len(session.messages) == job.entries
+        return sample
+
+
+PEERS: list[Peer] = [EventSourcing()]

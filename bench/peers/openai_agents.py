@@ -1,0 +1,108 @@
+"""The session stores that the OpenAI Agents SDK brings: SQLite, one database for all sessions."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..driving import appended, on_loop
+from ..jobs import TEXT_1_KB, Appends, Branches, Reads
+from ..peer import Peer
+from ..timing import Sample, timed
+from ..workspace import Workspace
+
+if TYPE_CHECKING:
+    from agents.memory import SQLiteSession
+
+_ITEM = {"role": "user", "content": TEXT_1_KB}
+
+
+class OpenAIAgents(Peer):
+    """`SQLiteSession`: a thread hop and a transaction for each call."""
+
+    name = "openai-agents SQLiteSession"
+    durability = "the process (WAL, synchronous as SQLite's default)"
+    requirements = ("openai-agents==0.24.0", "sqlalchemy==2.1.9", "aiosqlite==0.22.1")
+
+    def _session(self, folder: Path, name: str) -> SQLiteSession:
+        from agents.memory import SQLiteSession
+
+        return SQLiteSession(name, folder / "sessions.db")
+
+    def append(self, job: Appends, space: Workspace) -> Sample:
+        """Add one item a call."""
+        folder = space.fresh()
+
+        async def run() -> Sample:
+            sessions = [self._session(folder, str(number)) for number in range(job.sessions)]
+            try:
+                return await appended(job, [partial(each.add_items, [_ITEM]) for each in sessions])
+            finally:
+                for each in sessions:
+                    each.close()
+
+        return on_loop(run)
+
+    def read(self, job: Reads, space: Workspace) -> Sample:
+        """Get all items of one session."""
+        folder = self._filled(job.entries, space)
+
+        async def run() -> Sample:
+            sample = Sample()
+            with timed(sample):
+                session = self._session(folder, "long")
+                items = await session.get_items()
+            assert len(items) == job.entries
+            session.close()
+            return sample
+
+        return on_loop(run)
+
+    def _filled(self, entries: int, space: Workspace) -> Path:
+        def make(folder: Path) -> None:
+            async def fill() -> Sample:
+                session = self._session(folder, "long")
+                for at in range(0, entries, 1000):
+                    await session.add_items([_ITEM] * min(1000, entries - at))
+                session.close()
+                return Sample()
+
+            on_loop(fill)
+
+        return space.kept(f"{type(self).__name__}-{entries}", make)
+
+
+class AdvancedOpenAIAgents(OpenAIAgents):
+    """`AdvancedSQLiteSession`: a row of structure beside each message; a branch copies those of all earlier ones."""
+
+    name = "openai-agents AdvancedSQLiteSession"
+
+    def _session(self, folder: Path, name: str) -> SQLiteSession:
+        from agents.extensions.memory import AdvancedSQLiteSession
+
+        return AdvancedSQLiteSession(session_id=name, db_path=folder / "advanced.db", create_tables=True)
+
+    def branch(self, job: Branches, space: Workspace) -> Sample:
+        """Branch from the turn in the middle, and add an item there."""
+        from agents.extensions.memory import AdvancedSQLiteSession
+
+        folder = space.fresh()
+
+        async def run() -> Sample:
+            sample = Sample(job.count)
+            session = AdvancedSQLiteSession(session_id="long", db_path=folder / "advanced.db", create_tables=True)
+            for at in range(0, job.entries, 1000):
+                await session.add_items([_ITEM] * min(1000, job.entries - at))
+            with timed(sample):
+                for _ in range(job.count):
+                    await session.switch_to_branch("main")
+                    await session.create_branch_from_turn(job.entries // 2)
+                    await session.add_items([_ITEM])
+            session.close()
+            return sample
+
+        return on_loop(run)
+
+
+PEERS: list[Peer] = [OpenAIAgents(), AdvancedOpenAIAgents()]

@@ -1,0 +1,75 @@
+"""Strands Agents' session manager for files: one file for each message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..driving import appended_in_turn
+from ..jobs import TEXT_1_KB, Appends, Reads
+from ..peer import Peer
+from ..timing import Sample, timed
+from ..workspace import Workspace
+
+if TYPE_CHECKING:
+    from strands.session.file_session_manager import FileSessionManager
+
+_AGENT = "agent"
+
+
+def _manager(folder: Path, name: str) -> FileSessionManager:
+    from strands.session.file_session_manager import FileSessionManager
+    from strands.types.session import SessionAgent
+
+    manager = FileSessionManager(session_id=name, storage_dir=str(folder))
+    if manager.read_agent(name, _AGENT) is None:
+        manager.create_agent(name, SessionAgent(agent_id=_AGENT, state={}, conversation_manager_state={}))
+    return manager
+
+
+def _appender(manager: FileSessionManager, name: str) -> Callable[[], object]:
+    from strands.types.session import SessionMessage
+
+    numbers = count()
+
+    def append() -> None:
+        message = SessionMessage(message={"role": "user", "content": [{"text": TEXT_1_KB}]}, message_id=next(numbers))
+        manager.create_message(name, _AGENT, message)
+
+    return append
+
+
+class Strands(Peer):
+    """`FileSessionManager`: it blocks, on the event loop when an agent uses it."""
+
+    name = "strands FileSessionManager"
+    durability = "the process (a file each, renamed into place)"
+    requirements = ("strands-agents==1.62.0",)
+
+    def append(self, job: Appends, space: Workspace) -> Sample:
+        """Create one message a call."""
+        folder = space.fresh()
+        names = [str(number) for number in range(job.sessions)]
+        return appended_in_turn(job, [_appender(_manager(folder, name), name) for name in names])
+
+    def read(self, job: Reads, space: Workspace) -> Sample | None:
+        """List all messages of a session."""
+        if job.entries > 10_000:
+            return None  # one file each
+
+        def make(folder: Path) -> None:
+            append = _appender(_manager(folder, "long"), "long")
+            for _ in range(job.entries):
+                append()
+
+        folder = space.kept(f"strands-{job.entries}", make)
+        sample = Sample()
+        with timed(sample):
+            messages = _manager(folder, "long").list_messages("long", _AGENT)
+        assert len(messages) == job.entries
+        return sample
+
+
+PEERS: list[Peer] = [Strands()]

@@ -1,0 +1,31 @@
+"""Telling subscribers of one session what is appended: event by event, and in bursts."""
+
+from __future__ import annotations
+
+from ..jobs import FanOuts
+from ..scenario import Goal, Scenario, micros, peer_sides
+
+
+def _scenario(subscribers: int, burst: int, *goals: Goal) -> Scenario:
+    name = f"fan-out-{subscribers}" + ("-bursts" if burst > 1 else "")
+    how = f"bursts of {burst}" if burst > 1 else "one at a time"
+    return Scenario(
+        name,
+        f"deliver appends to subscribers of one session: {subscribers:,}, {how}",
+        "µs/delivery",
+        micros,
+        lambda peers, scale: peer_sides(
+            peers, FanOuts(subscribers, max(burst, min(2_000, scale.messages, 200_000 // subscribers)), burst)
+        ),
+        goals,
+        rounds_max=3,
+    )
+
+
+SCENARIOS = [
+    _scenario(1, 1),
+    _scenario(10, 1),
+    _scenario(100, 1, Goal("treering/uvloop", "figure", 1 / 0.3)),
+    _scenario(1_000, 1),
+    _scenario(100, 20, Goal("treering/uvloop", "figure", 1 / 4)),
+]

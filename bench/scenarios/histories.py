@@ -1,0 +1,30 @@
+"""Reading the whole history of a session that this process has not read yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..jobs import Reads
+from ..peer import Peer
+from ..scenario import Scale, Scenario, Side, millis, peer_sides
+
+
+def _sides(entries: int, peers: Sequence[Peer], scale: Scale) -> list[Side]:
+    return peer_sides(peers, Reads(min(entries, scale.entries)))
+
+
+def _scenario(entries: int) -> Scenario:
+    return Scenario(
+        f"read-{entries}",
+        f"read a history of {entries:,} messages of 1 KB",
+        "ms",
+        millis,
+        lambda peers, scale: _sides(entries, peers, scale),
+        (),
+        "plain loop",
+        rounds_max=3,
+        note="treering and pi open the session, too: it could be appended to. The plain loop decodes lines and no more.",
+    )
+
+
+SCENARIOS = [_scenario(entries) for entries in (1_000, 10_000, 100_000)]

@@ -1,0 +1,50 @@
+"""Listing many sessions: by a process that finds nothing prepared, and once more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..jobs import Lists
+from ..peer import Peer
+from ..scenario import Goal, Scale, Scenario, Side, millis, peer_sides
+
+
+def _sides(sessions: int, entries: int, warm: bool, peers: Sequence[Peer], scale: Scale) -> list[Side]:
+    return peer_sides(peers, Lists(min(sessions, scale.many if sessions <= 1_000 else 10 * scale.many), entries, warm))
+
+
+def _scenario(name: str, title: str, sessions: int, entries: int, warm: bool, *goals: Goal) -> Scenario:
+    return Scenario(
+        name,
+        title,
+        "ms",
+        millis,
+        lambda peers, scale: _sides(sessions, entries, warm, peers, scale),
+        goals,
+        rounds_max=3,
+        note="Cold means that no index of sessions is there. pi and treering read the files then; adk's are rows of a table.",
+    )
+
+
+SCENARIOS = [
+    _scenario(
+        "list-cold",
+        "list 1,000 sessions of 200 messages, cold",
+        1_000,
+        200,
+        False,
+        Goal("treering/uvloop", "cost", 1 / 3, against=("pi 1.5.2",)),
+    ),
+    _scenario(
+        "list-warm",
+        "list 1,000 sessions of 200 messages again",
+        1_000,
+        200,
+        True,
+        Goal("treering/uvloop", "figure", 5.0),
+    ),
+    _scenario(
+        "list-10000-cold", "list 10,000 sessions, cold", 10_000, 4, False, Goal("treering/uvloop", "figure", 1500)
+    ),
+    _scenario("list-10000-warm", "list 10,000 sessions again", 10_000, 4, True, Goal("treering/uvloop", "figure", 50)),
+]
