@@ -27,9 +27,10 @@ from ..events.errors import (
     TreeringError,
 )
 from ..events.stores import base as stores
-from ..events.stores.base import Committed, Cursor, Failed, Fenced, Lease, Outcome
+from ..events.stores.base import ArchivingStore, Committed, Cursor, Failed, Fenced, Lease, Outcome
 from ..events.telemetry import logger
 from ..projections import feed
+from ..projections.summary import ARCHIVED
 from .commands import Append, Command, MoveLeaf
 from .decide import NO_ENTRIES, Draft, Entries, decide, wanted
 from .leaf_record import encode_leaf
@@ -54,6 +55,7 @@ class SessionActor:
     Attributes:
         log: The log: its index and the way to its bodies.
         recent: Whether it was used since the host last looked for idle sessions.
+        torn: The torn tail that was repaired when the session was taken up, until somebody has been told of it.
     """
 
     __slots__ = (
@@ -68,6 +70,7 @@ class SessionActor:
         "_stale",
         "log",
         "recent",
+        "torn",
     )
 
     def __init__(self, runtime: Runtime, lease: Lease, log: OpenLog, *, header_block: bytes | None) -> None:
@@ -78,15 +81,21 @@ class SessionActor:
         self._receiver: MemoryObjectReceiveStream[Mail] | None = None
         self._entering = 0
         self._serving = False
-        self._stale = False
+        self._stale = lease.packed  # so that nothing is appended before it is unpacked
         self._quiet: anyio.Event | None = None
         self.log = log
         self.recent = True
+        self.torn = lease.torn
 
     @property
     def lease(self) -> Lease:
         """The right to append to the log."""
         return self._lease
+
+    @property
+    def archived(self) -> bool:
+        """Whether the session is archived: whoever writes to it brings it back first."""
+        return self.log.index.info.status == ARCHIVED
 
     @property
     def mailbox_depth(self) -> int:
@@ -475,6 +484,9 @@ class SessionActor:
         Raises:
             LogReplaced: It is another log now; from here on, that one is served.
         """
+        if self._lease.packed and isinstance(self._runtime.store, ArchivingStore):
+            self._lease = await self._runtime.store.unpack(self._lease)
+            self.log.generation = self._lease.head.generation  # another file, with the same bytes
         head = await self._runtime.store.resolve(self._lease)
         if self._header_block is not None and head.seq == 0 and not head.generation:
             self._stale = False

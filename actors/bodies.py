@@ -6,6 +6,7 @@ Entries are frozen and keep free JSON raw, so the same object can be given to ev
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 from ..events.entries import Entry
 
@@ -39,13 +40,28 @@ class BodyCache:
 
     def put(self, log: int, seq: int, entry: Entry | None, size: int) -> None:
         """Keep a log's entry, letting go of the least recently used ones where the bound asks for it."""
-        key = (log, seq)
-        if key in self._entries:
-            self._size -= self._entries.pop(key)[1]
         if size > self.max_bytes:
+            self._size -= self._entries.pop((log, seq), (None, 0))[1]
             return
-        self._entries[key] = (entry, size)
-        self._size += size
+        self._put((log, seq), (entry, size))
+        self._bound()
+
+    def put_run(self, log: int, first: int, entries: Sequence[Entry | None], size: int) -> None:
+        """Keep consecutive entries of a log, each of about this size."""
+        put = self._put
+        for seq, entry in enumerate(entries, first):
+            put((log, seq), (entry, size))
+        self._bound()
+
+    def _put(self, key: tuple[int, int], held: tuple[Entry | None, int]) -> None:
+        before = self._entries.get(key)
+        if before is not None:
+            self._entries.move_to_end(key)
+            self._size -= before[1]
+        self._entries[key] = held
+        self._size += held[1]
+
+    def _bound(self) -> None:
         while self._size > self.max_bytes:
             _, (_, dropped) = self._entries.popitem(last=False)
             self._size -= dropped

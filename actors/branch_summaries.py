@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -59,10 +60,10 @@ async def summarized_branch(
     if not target:
         raise EntryNotFound(entry_id)
     leaf, leaf_id = index.leaf, index.leaf_id
-    ancestor, seqs = _left(index, leaf, target)
+    ancestor, seqs = left_between(index, leaf, target)
     found = await log.entries_at(seqs)
     entries = [entry for seq in seqs if (entry := found[seq]) is not None]
-    messages = [each.message for each in paired(_messages(entries))]
+    messages = [each.message for each in paired(told_by(entries))]
     ancestor_id = index.ids[ancestor] if ancestor else None
     details = files_touched(entries)
     if not messages:
@@ -74,7 +75,7 @@ async def summarized_branch(
     return BranchReport(summary_id, leaf_id, ancestor_id, len(messages), made.content, details)
 
 
-def _left(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int]]:
+def left_between(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int]]:
     """Return the last entry that two paths share, and what the first has after it."""
     shared = set(index.path(target))
     left: list[int] = []
@@ -85,5 +86,6 @@ def _left(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int]]:
     return 0, left[::-1]
 
 
-def _messages(entries: list[Entry]) -> list[ContextMessage]:
+def told_by(entries: Iterable[Entry]) -> list[ContextMessage]:
+    """Return what entries say to a model."""
     return [ContextMessage(entry.id or "", message) for entry in entries if (message := message_of(entry)) is not None]

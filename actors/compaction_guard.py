@@ -9,7 +9,8 @@ So the guard needs no memory of its own: what was in vain stands in the log, and
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from itertools import takewhile
 
 from ..events.content import JSON
@@ -40,10 +41,11 @@ async def refuse_loop(log: OpenLog, leaf: int, last: CompactionEntry, loop_after
         CompactionLoop: It is refused.
     """
     vain = 0
-    async for entry in _compactions(log, last):
-        if vain == loop_after or not _was_vain(entry.compaction.details):
-            break
-        vain += 1
+    async with aclosing(_compactions(log, last)) as compactions:
+        async for entry in compactions:
+            if vain == loop_after or not _was_vain(entry.compaction.details):
+                break
+            vain += 1
     if vain < loop_after:
         return
     index = log.index
@@ -55,7 +57,7 @@ async def refuse_loop(log: OpenLog, leaf: int, last: CompactionEntry, loop_after
         )
 
 
-async def _compactions(log: OpenLog, last: CompactionEntry) -> AsyncIterator[CompactionEntry]:
+async def _compactions(log: OpenLog, last: CompactionEntry) -> AsyncGenerator[CompactionEntry]:
     """Yield the compactions of a path, the latest first."""
     entry: object = last
     while isinstance(entry, CompactionEntry):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ..events.entries import CompactionEntry, Entry, MessageEntry
+from ..events.entries import CompactionEntry, CustomEntry, Entry, MessageEntry
 from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, SummaryRefused
 from ..events.kinds import Kind
 from ..projections.building.budget import ContextBudget
@@ -143,6 +143,7 @@ async def _made(
             f"the summary takes {made.tokens} tokens and the {needed.message_count} messages that it stands for "
             f"{needed.tokens}: it was not kept"
         )
+    index = (await session.log()).index
     stored = StoredSummary(
         needed.key,
         needed.start_id,
@@ -153,9 +154,12 @@ async def _made(
         summarizer_id(summarizer),
         needed.tokens,
         made.tokens / needed.tokens,
+        index.find(needed.start_id),
+        index.find(needed.end_id),
     )
-    await session.append(stored.payload())
-    return stored
+    entry = await session.entry(await session.append(stored.payload()))
+    assert isinstance(entry, CustomEntry)
+    return stored.kept_by(entry)
 
 
 async def _request(log: OpenLog, leaf: int, context: Context) -> ContextMessage | None:

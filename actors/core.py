@@ -24,6 +24,7 @@ from ..projections.steppers import ContextStepper, FoldStepper, LabelStepper, Tr
 from ..projections.views import SharedView, Stepper
 from .folds import Folds, kind_of
 from .follower import Follower
+from .keys import id_of_key
 from .naming import checked_id, new_ref
 from .open_log import OpenLog
 from .registry import Birth, Registry
@@ -95,9 +96,14 @@ class HostCore:
         """Make the header of a new session, and the name of its log.
 
         Raises:
-            InvalidSessionId: The id cannot name a file.
+            InvalidSessionId: The id or the key cannot name a file.
+            InvalidInput: Both are given.
         """
         dialect = dialect or self.dialect
+        if key is not None:
+            if session_id is not None:
+                raise InvalidInput("a session with a key has its id from the key: give one of the two")
+            session_id = id_of_key(key)
         header = Header(
             id=checked_id(session_id) if session_id is not None else self.runtime.new_id(),
             version=dialect.version,

@@ -15,34 +15,40 @@ import signal
 import socket
 import weakref
 from collections.abc import Callable, Coroutine
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ..events.disk import Disk, OsDisk
-from ..events.errors import HostClosed, SessionExists, SessionLocked, SessionNotFound
+from ..events.errors import InvalidInput, SessionExists, TreeringError
 from ..events.offload import Offload, ThreadOffload
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
 from ..events.stores.memory import MemoryStore
-from ..projections.summary import CORRUPTED, SessionSummary
+from ..events.telemetry import failure_of, logger
+from .catalog.settings import Settings
 from .core import HostCore
-from .follower import Follower
-from .forking import forked
-from .listing import Listing, SessionsSubscription
-from .naming import SUFFIX, checked_id, dialect_named
+from .finding import Finding
+from .forking import forked, put, whole_of
+from .hits import Search
+from .import_report import ImportReport
+from .naming import checked_id, dialect_named, ref_of_key
 from .registry import Birth
 from .runtime import Clock, Durability, Limits, NewId, Runtime, random_id, system_clock
 from .session import Session
 from .statistics import HostStatistics, SessionStatistics
 
+if TYPE_CHECKING:
+    from .catalog.keeping import RetentionReport
+
 _hosts: weakref.WeakSet[SessionHost] = weakref.WeakSet()
 
 
-class SessionHost:
+class SessionHost(Finding):
     """Where sessions live.
 
     Args:
@@ -52,6 +58,7 @@ class SessionHost:
         durability: What an acknowledged append survives: "os" the process, "file" and "group" a power cut.
         writes: "inline" writes on the event loop, "thread" never does, "auto" decides by the disk.
         limits: The bounds of queues, caches and live sessions.
+        settings: What is kept, and how often the index is written; with `auto_persist` off, all sessions are in memory.
         signals: Drain and exit on SIGTERM and SIGINT; for programs that leave signals to the host.
         clock: Tells the time.
         new_id: Gives fresh uuid4 strings.
@@ -68,6 +75,7 @@ class SessionHost:
         durability: Durability = "os",
         writes: Literal["auto", "inline", "thread"] = "auto",
         limits: Limits | None = None,
+        settings: Settings | None = None,
         signals: bool = False,
         clock: Clock = system_clock,
         new_id: NewId = random_id,
@@ -75,8 +83,11 @@ class SessionHost:
         offload: Offload | None = None,
     ) -> None:
         offload = offload or ThreadOffload()
+        self._settings = settings or Settings()
+        if store is not None and not self._settings.auto_persist:
+            raise InvalidInput("`auto_persist` is off and a store is given: leave one of them out")
         if store is None:
-            if root is None:
+            if root is None or not self._settings.auto_persist:
                 store = MemoryStore()
             else:
                 store = FileStore(
@@ -86,7 +97,7 @@ class SessionHost:
                     disk=disk or OsDisk(),
                     offload=offload,
                 )
-        self._store = store
+        super().__init__(store)
         self._dialect = dialect_named(dialect)
         self._limits = limits or Limits()
         self._signals = signals
@@ -94,10 +105,7 @@ class SessionHost:
         self._new_id = new_id
         self._offload = offload
         self._group: TaskGroup | None = None
-        self._core: HostCore | None = None
-        self._listing: Listing | None = None
         self._signalled: int | None = None
-        self._recovered = False
 
     # -- opening and closing
 
@@ -115,8 +123,13 @@ class SessionHost:
             spawn=self._spawn,
         )
         self._core = HostCore(runtime, self._dialect)
-        self._listing = Listing(runtime, self._core.registry, self._core.path_of)
+        from .catalog.catalog import Catalog  # not needed to import the package
+
+        self._catalog = Catalog(self._core, self._settings)
         self._spawn(self._core.registry.sweep)
+        self._spawn(self._catalog.run)
+        if self._settings.apply_retention_at_start:
+            self._spawn(self._retire)
         if self._signals:
             self._spawn(self._obey_signals)
         _hosts.add(self)
@@ -128,7 +141,13 @@ class SessionHost:
         assert self._group is not None
         _hosts.discard(self)
         with anyio.CancelScope(shield=True):
+            if self._signalled is not None:
+                self._note_use()
             await self.core.registry.drain()
+            if self._catalog is not None:
+                await self._catalog.flush()
+            if self._searching is not None:
+                await self._searching.aclose()
             await self._store.aclose()
         self._group.cancel_scope.cancel()
         # The program's own error passes as it is; only a cancellation is the task group's to judge.
@@ -137,6 +156,20 @@ class SessionHost:
         await self._group.__aexit__(*ended)
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
+
+    def _note_use(self) -> None:
+        """Note that the live sessions were in use until now."""
+        for actor in self.core.registry.actors():
+            self._sessions.accessed(actor.log.ref)
+
+    async def _retire(self) -> None:
+        """Apply the retention once; that it fails is no reason to end the host."""
+        try:
+            report = await self.apply_retention()
+        except (TreeringError, OSError) as error:
+            logger().error("retention_failed", **failure_of(error))
+        else:
+            logger().info("retention_applied", archived=len(report.archived), spared=len(report.spared))
 
     def _spawn(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         assert self._group is not None
@@ -150,17 +183,6 @@ class SessionHost:
                 self._signalled = int(number)
                 self._group.cancel_scope.cancel()
                 return
-
-    @property
-    def core(self) -> HostCore:
-        """What the host does for its handles; not for programs.
-
-        Raises:
-            HostClosed: The host was not entered.
-        """
-        if self._core is None:
-            raise HostClosed("the host is not open: use it as `async with SessionHost(...) as host`")
-        return self._core
 
     # -- making sessions
 
@@ -180,11 +202,12 @@ class SessionHost:
             cwd: The directory that the conversation is about.
             parent_session: The session that it was forked from, or that started it.
             parent_entry: The entry of that session at which it was started.
-            key: The name under which the program asks for it.
+            key: The name under which the program asks for it, which makes its id; see `get_or_create`.
 
         Raises:
-            InvalidSessionId: The id cannot name a file.
-            SessionExists: There is a session with this id.
+            InvalidSessionId: The id or the key cannot name a file.
+            InvalidInput: Both are given.
+            SessionExists: There is a session with this id or key.
         """
         core = self.core
         core.check()
@@ -195,56 +218,55 @@ class SessionHost:
             parent_entry=parent_entry,
             key=key,
         )
-        if session_id is not None:
+        if session_id is not None or key is not None:
             await self._recover()
             if await self._exists(ref):
-                raise SessionExists(f"there is a session {session_id!r} already: load it, or give another id")
+                raise SessionExists(f"there is a session {session_id or key!r} already: load it, or give another name")
         return Session(core, ref, header.id, birth=Birth(header, self._dialect))
-
-    async def load(self, session: str | os.PathLike[str], *, read_only: bool = False) -> Session:
-        """Open a session that is there.
-
-        Args:
-            session: Its id, the unique beginning of one, or the path of its file.
-            read_only: Take no lock and change no byte, and follow what another process writes.
-
-        Raises:
-            SessionNotFound: There is no such session.
-            SessionLocked: Another process or host owns it; it can be loaded read-only.
-            NotASession: The file does not begin with a header; it was left as it is.
-            UnsupportedVersion: A newer program wrote the file; it was left as it is.
-        """
-        core = self.core
-        core.check()
-        if not read_only:
-            await self._recover()
-        ref = await self._find(session)
-        if read_only:
-            follower = await Follower.open(core.runtime, ref)
-            return Session(core, ref, follower.log.index.header.id, follower=follower)
-        actor = await core.registry.actor(ref)
-        return Session(core, ref, actor.log.index.header.id)
 
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open a session by its id, or make it where it is not there; see `load` and `create`."""
         checked_id(session_id)
-        try:
-            return await self.load(session_id)
-        except SessionNotFound:
-            return await self.create(session_id, cwd=cwd)
+        ref = await self._exact(session_id)
+        return await self.create(session_id, cwd=cwd) if ref is None else await self.load(self.core.path_of(ref) or ref)
 
-    async def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session | None:
-        """Open the session that was used last, or return None where there is none.
+    async def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
+        """Open the session that a key means, or make it where it is not there.
+
+        One key means one session, whoever asks and however often. What is in memory is not read again.
 
         Args:
-            cwd: Only sessions of this directory.
+            key: Any name, such as "telegram:123456"; `SessionKey` makes those of agents and channels.
+            cwd: The directory that the conversation is about, for a session that is made.
+
+        Raises:
+            InvalidSessionId: It is no key: empty, ".", "..", or longer than 1 KiB.
+            SessionExists: The file of this name is another session's.
+            SessionLocked: Another process or host owns the session.
         """
-        await self._recover()
-        wanted = None if cwd is None else os.fspath(cwd)
-        for row in await self.list_sessions():
-            if row.status != CORRUPTED and wanted in (None, row.cwd):
-                return await self.load(row.path or row.ref)
-        return None
+        core = self.core
+        core.check()
+        ref = ref_of_key(key)
+        actor = core.registry.live(ref)
+        if actor is None:
+            await self._recover()
+            header, _ = core.new_header(None, cwd=None if cwd is None else os.fspath(cwd), key=key)
+            actor = await core.registry.actor(ref, Birth(header, self._dialect))
+            self._sessions.accessed(ref)
+        found = actor.log.index.header
+        if found.key != key:
+            raise SessionExists(f"{ref} is there and is not the session of the key {key!r}: move it, or load it by id")
+        return Session(core, ref, found.id, birth=Birth(found, actor.log.dialect))
+
+    async def find_by_key(self, key: str) -> Session | None:
+        """Open the session that a key means, or return None where it is not there; see `get_or_create`."""
+        self.core.check()
+        ref = ref_of_key(key)
+        if self.core.registry.live(ref) is None:
+            await self._recover()
+            if not await self._store.exists(ref):
+                return None
+        return await self.get_or_create(key)
 
     async def continue_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open the session that was used last, or make one where there is none."""
@@ -265,42 +287,153 @@ class SessionHost:
         finally:
             await original.close()
 
-    # -- finding sessions
+    async def put(self, session: Session, *, replace: bool = False) -> Session:
+        """Write a session of another host, one in memory say, whole into this one's store, under its own id.
 
-    async def list_sessions(self) -> list[SessionSummary]:
-        """Return a row for each session, the most recently used first; unreadable files have the status "corrupted"."""
-        self.core.check()
-        assert self._listing is not None
-        return await self._listing.rows()
+        It is there after a crash or it is not. What is appended to the session that is returned persists by itself, as
+        ever; the one that was given stays what it was.
 
-    def subscribe_sessions(self) -> SessionsSubscription:
-        """Follow the listing: first all rows, then each row that changes through this host."""
-        self.core.check()
-        assert self._listing is not None
-        return SessionsSubscription(self._listing, self.core.runtime.touched)
-
-    async def delete(self, session: Session | str) -> None:
-        """Delete a session's file and what is kept beside it, for good; one that is not there is no error.
+        Args:
+            session: The session; one of this host is there already, and is returned as it is.
+            replace: Let it take the place of a session with its id.
 
         Raises:
-            SessionLocked: Another process or host owns it.
+            SessionExists: There is a session with its id, and it is not to be replaced.
+            SessionLocked: Another process or host owns that one.
         """
-        core = self.core
-        core.check()
+        return await put(self.core, await whole_of(session), replacing=replace)
+
+    async def import_sessions(
+        self, path: str | os.PathLike[str], *, format: str | None = None
+    ) -> list[ImportReport]:
+        """Take in the sessions of another program, or of a copy of one's own; see docs/formats.md.
+
+        Sessions of treering, pi and oh-my-pi keep their lines byte for byte; all others become native ones. A session
+        that is here already gets what it lacks, so that an import can be repeated while its source grows, and two
+        copies that both went on come together, as two branches. What is there of a session is in place when an import
+        that takes in several fails at a later one.
+
+        Args:
+            path: The file or folder; it is not changed.
+            format: What it is, such as "claude-code"; told from what it holds where None is given.
+
+        Returns:
+            A report for each session, those of sub-agents after the one that started them.
+
+        Raises:
+            ForeignFormatError: It is of no known format, or nothing of it can be salvaged; nothing was written of it.
+            UnsupportedVersion: A newer program wrote it.
+            SessionExists: Another session is here under the name of one of them.
+            SessionLocked: Another process or host owns one of them.
+        """
+        from .importing import imported
+
+        self.core.check()
         await self._recover()
-        try:
-            ref = session.ref if isinstance(session, Session) else await self._find(session)
-        except SessionNotFound:
-            return
-        actor = core.registry.live(ref)
-        if actor is not None:
-            await actor.quiet()
-            await core.registry.passivate(ref)
-        (lease,) = await self._store.acquire([ref], core.runtime.owner)
-        if isinstance(lease, SessionLocked):
-            raise lease
-        await self._store.remove(lease)
-        core.runtime.touched.add(ref)
+        return await imported(self.core, path, format)
+
+    # -- searching
+
+    def search(
+        self,
+        query: str,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        index: bool | None = None,
+    ) -> Search:
+        """Find entries of all sessions, archived ones included: `async for hit in host.search("timeout"): ...`.
+
+        An entry is found when its text holds all words and "phrases" of the query, also in the middle of words, whatever
+        their letter case; see docs/search.md. The most recently used session comes first.
+
+        Args:
+            query: Words and phrases.
+            project: Only sessions of this folder.
+            role: Only messages of this role; or "compaction", "label", or the type of another entry that has a text.
+            tool: Only messages that call this tool, or that come from it.
+            after: Only entries that were appended then or later.
+            before: Only entries that were appended earlier.
+            limit: How many hits are wanted at most.
+            offset: How many are passed over first.
+            index: Answer from the root's index, which is brought up to date first. True makes it where it is not there,
+                None uses it where it is, False reads the logs. All of them find the same.
+
+        Raises:
+            InvalidInput: The query says nothing to look for, a number is negative, or a time has no zone.
+        """
+        self.core.check()
+        return self._searching_of().search(
+            query,
+            project=project,
+            role=role,
+            tool=tool,
+            after=after,
+            before=before,
+            limit=limit,
+            offset=offset,
+            index=index,
+        )
+
+    # -- keeping sessions
+
+    async def archive(self, session: Session | str | os.PathLike[str]) -> None:
+        """Archive a session: it leaves the default listing, and its file is compressed where the store can do that.
+
+        Nothing of it is lost: it is listed under its status, searched, and opened read-only as before. Loading it
+        otherwise, or writing to it, brings it back, as `unarchive` does. See docs/keeping.md.
+
+        Raises:
+            SessionNotFound: There is no such session, or nothing was appended to it yet.
+            AmbiguousSession: The text means several.
+            SessionLocked: Another process or host owns it.
+            AppendError: The disk refused; it is not archived.
+            OSError: The file could not be compressed; the session is archived, and its file is as it was.
+        """
+        from .catalog.keeping import archive
+
+        await self._recover()
+        await archive(self.core, self._sessions, await self._ref(session))
+
+    async def unarchive(self, session: Session | str | os.PathLike[str]) -> None:
+        """Bring an archived session back, byte for byte; one that is not archived stays as it is.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            AmbiguousSession: The text means several.
+            SessionLocked: Another process or host owns it.
+            LogDamaged: Its compressed file is damaged; it was left as it is.
+            AppendError: The disk refused; it is archived still.
+        """
+        from .catalog.keeping import unarchive
+
+        await self._recover()
+        await unarchive(self.core, await self._ref(session))
+
+    async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
+        """Archive the sessions that the host's settings no longer keep among the others; nothing is ever deleted.
+
+        These are the sessions to which nothing was appended for `auto_archive_after_days`, and of each project those
+        beyond its `max_sessions_per_project` that were appended to longest ago. Sessions in use, here or elsewhere, are
+        spared. What was created with no directory belongs to no project.
+
+        Args:
+            dry_run: Do nothing, and tell what would be done.
+        """
+        from .catalog.keeping import retire
+
+        self.core.check()
+        await self._recover()
+        return await retire(self.core, self._sessions, self._settings, dry_run=dry_run)
+
+    async def _ref(self, session: Session | str | os.PathLike[str]) -> Ref:
+        self.core.check()
+        return session.ref if isinstance(session, Session) else await self._find(session)
 
     # -- looking at the host
 
@@ -332,46 +465,16 @@ class SessionHost:
         )
 
     async def flush(self) -> None:
-        """Return when every command that was accepted has its answer."""
+        """Return when every command that was accepted has its answer, and the index is written."""
         for actor in self.core.registry.actors():
             await actor.quiet()
+        await self._sessions.flush()
 
     async def passivate_idle(self) -> int:
         """Let all idle sessions go now, and return how many that were."""
         core = self.core
         refs = [actor.log.ref for actor in core.registry.actors()]
         return sum([await core.registry.passivate(ref) for ref in refs])
-
-    # -- how sessions are found
-
-    async def _recover(self) -> None:
-        """Have the store bring back what only a journal holds, before the first session is looked for to be written."""
-        if not self._recovered and isinstance(self._store, FileStore):
-            await self._store.recover()
-        self._recovered = True
-
-    async def _exists(self, ref: Ref) -> bool:
-        return self.core.registry.look_at(ref) is not None or await self._store.exists(ref)
-
-    async def _find(self, session: str | os.PathLike[str]) -> Ref:
-        """Return the name of a session's log: by path, by the name of its file, by its id or a unique beginning."""
-        if not isinstance(session, str) or os.sep in session or session.endswith(SUFFIX):
-            return self._ref_of_path(session)
-        checked_id(session)
-        if await self._exists(session + SUFFIX):
-            return session + SUFFIX
-        rows = await self.list_sessions()
-        exact = [row for row in rows if row.id == session]
-        found = exact or [row for row in rows if row.id.startswith(session)]
-        if len(found) != 1:
-            what = f"{len(found)} sessions begin with" if found else "no session has the id"
-            raise SessionNotFound(f"{what} {session!r}: list the sessions and give one id")
-        return found[0].ref
-
-    def _ref_of_path(self, path: str | os.PathLike[str]) -> Ref:
-        if isinstance(self._store, FileStore):
-            return self._store.ref_of(path)
-        return os.fspath(path)
 
 
 def _after_fork() -> None:

@@ -7,6 +7,7 @@ from ..events.dialects.native import NativeDialect
 from ..events.entries import Header
 from ..events.errors import InvalidInput, InvalidSessionId
 from ..events.stores.base import Ref
+from .keys import id_of_key
 
 SUFFIX = ".jsonl"
 """How the name of a log ends."""
@@ -56,8 +57,19 @@ def checked_id(session_id: str) -> str:
     return session_id
 
 
+def ref_of_key(key: str) -> Ref:
+    """Return the name of the log of the session that a key means.
+
+    Raises:
+        InvalidSessionId: It is no key.
+    """
+    return id_of_key(key) + SUFFIX
+
+
 def new_ref(dialect: Dialect, header: Header) -> Ref:
-    """Return the name of the log of a new session, as its dialect names files."""
+    """Return the name of the log of a new session: as its key says, or else as its dialect names files."""
+    if header.key is not None:
+        return ref_of_key(header.key)
     if dialect.name == "native":
         return header.id + SUFFIX
     from ..events.dialects.pi import pi_directory_name, pi_file_name

@@ -12,8 +12,9 @@ from itertools import count
 import msgspec
 from msgspec import Raw
 
+from ..events.block import size_of
 from ..events.dialects.base import Dialect
-from ..events.entries import Entry, Header, OpaqueEntry
+from ..events.entries import NEVER_COMPLETED, Entry, Header, OpaqueEntry
 from ..events.errors import NotLive, SessionNotFound
 from ..events.ids import RECENT_MAX
 from ..events.index import LogIndex
@@ -27,6 +28,7 @@ from .runtime import Runtime
 
 _SCAN_INLINE_MAX = 64 * 1024
 _BODIES_AT_ONCE = 256
+_RUN_MIN = 64
 _WARNINGS_MAX = 16
 _numbers = count(1)
 
@@ -80,15 +82,26 @@ class OpenLog:
             SessionNotFound: There is no such log, and no header was given.
             NotLive: The store cannot read without waiting.
         """
-        store = runtime.store
-        if not isinstance(store, LocalStore):
-            raise NotLive(f"session {ref!r} is passivated and its store is remote: await `refresh` first")
         try:
-            look = store.peek(ref)
+            log = cls.look(runtime, ref)
         except SessionNotFound:
             if birth is None:
                 raise
             return LogIndex(birth), ""
+        return log.index, log.generation
+
+    @classmethod
+    def look(cls, runtime: Runtime, ref: Ref) -> OpenLog:
+        """Fold a log at once, as it is now; its bodies are not kept.
+
+        Raises:
+            SessionNotFound: There is no such log.
+            NotLive: The store cannot read without waiting.
+        """
+        store = runtime.store
+        if not isinstance(store, LocalStore):
+            raise NotLive(f"session {ref!r} is passivated and its store is remote: await `refresh` first")
+        look = store.peek(ref)
         log = cls(runtime, ref, look.opening.header, look.opening.dialect, look.opening.head.generation)
         snapshot = look.load("index")
         if snapshot is not None:
@@ -99,7 +112,7 @@ class OpenLog:
             more = page.more and bool(page.lines)
             log._fold_page(page)
         log.restore_leaf(look.load("leaf"))
-        return log.index, log.generation
+        return log
 
     @property
     def cursor(self) -> Cursor:
@@ -141,7 +154,7 @@ class OpenLog:
         while more:
             page = await self._runtime.store.read(self.ref, self.generation, self.index.seen)
             more = page.more and bool(page.lines)
-            if sum(map(len, page.lines)) <= _SCAN_INLINE_MAX:
+            if size_of(page.lines) <= _SCAN_INLINE_MAX:
                 self._fold_page(page)
             else:
                 await self._runtime.offload(self._fold_page, page)
@@ -164,8 +177,7 @@ class OpenLog:
         known = self.index.seen - page.first + 1  # what another task took in while this page was read
         lines = page.lines[known:] if known else page.lines
         first = page.first + known
-        decode = self.dialect.decode
-        entries = [decode(line, seq) for seq, line in enumerate(lines, first)]
+        entries = self.dialect.decode_all(lines, first)
         self._damaged += [seq for seq, entry in enumerate(entries, first) if entry is None]
         if self.feed is None:
             self.index.fold_all(entries)
@@ -227,8 +239,23 @@ class OpenLog:
                 missing.append(seq)
             else:
                 found[seq] = held[0]
-        for start in range(0, len(missing), _BODIES_AT_ONCE):
-            part = missing[start : start + _BODIES_AT_ONCE]
+        runs, scattered = _runs(missing)
+        for first, last in runs:
+            while first <= last:
+                page = await self._runtime.store.read(self.ref, self.generation, first - 1, through=last)
+                if not page.lines:
+                    scattered += range(first, last + 1)  # the store says what is the matter with them
+                    break
+                entries = self.dialect.decode_all(page.lines, first)
+                if Kind.ABORTED in self.index.kinds[first : page.last + 1] or not all(entries):
+                    entries = [self._shown(seq, entry) for seq, entry in enumerate(entries, first)]
+                size = size_of(page.lines) // len(entries)
+                if size * len(missing) <= cache.max_bytes:  # more than fits would let go of all, and be gone at the end
+                    cache.put_run(self._number, first, entries, size)
+                found.update(enumerate(entries, first))
+                first = page.last + 1
+        for start in range(0, len(scattered), _BODIES_AT_ONCE):
+            part = scattered[start : start + _BODIES_AT_ONCE]
             lines = await self._runtime.store.bodies(self.ref, self.generation, part)
             for seq, line in zip(part, lines, strict=True):
                 entry = self._shown(seq, self.dialect.decode(line, seq))
@@ -269,7 +296,7 @@ class OpenLog:
             seq=seq,
             aside=entry.aside,
             batch=entry.batch,
-            reason="its batch was never completed",
+            reason=NEVER_COMPLETED,
         )
 
     async def context(self, leaf: int) -> Context:
@@ -279,3 +306,19 @@ class OpenLog:
         at_boundary = (await self.entries_at([first])).get(first) if first else None
         chosen = plan(index, leaf, at_boundary)
         return build(index, chosen, await self.entries_at(chosen.needed))
+
+
+def _runs(seqs: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
+    """Part ordinals into long runs, by their first and last, and the others."""
+    runs: list[tuple[int, int]] = []
+    others: list[int] = []
+    start = 0
+    for at in range(1, len(seqs) + 1):
+        if at < len(seqs) and seqs[at] == seqs[at - 1] + 1:
+            continue
+        if at - start >= _RUN_MIN:
+            runs.append((seqs[start], seqs[at - 1]))
+        else:
+            others += seqs[start:at]
+        start = at
+    return runs, others

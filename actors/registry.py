@@ -8,7 +8,8 @@ is one actor per host: whoever asks while it comes or goes waits for that and ge
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import anyio
 from msgspec import Struct
@@ -37,6 +38,10 @@ class Registry:
     Args:
         runtime: The seams, bounds and counters.
         before_release: What is to be saved of a session, under its lease, before it is let go.
+
+    Attributes:
+        parting: Is told of each session that is about to be let go.
+        closing: Nothing is taken up any more.
     """
 
     def __init__(self, runtime: Runtime, before_release: Callable[[Lease], Awaitable[None]]) -> None:
@@ -45,6 +50,7 @@ class Registry:
         self._live: OrderedDict[Ref, SessionActor] = OrderedDict()
         self._moving: dict[Ref, anyio.Event] = {}
         self._feeds: dict[Ref, Feed] = {}
+        self.parting: Callable[[SessionActor], None] | None = None
         self.closing = False
 
     def __len__(self) -> int:
@@ -134,6 +140,8 @@ class Registry:
         actor = self._live.get(ref)
         if actor is None or not actor.idle or ref in self._moving:
             return False
+        if self.parting is not None:
+            self.parting(actor)
         del self._live[ref]
         moved = self._moving[ref] = anyio.Event()
         try:
@@ -151,6 +159,29 @@ class Registry:
             moved.set()
         self._runtime.counters.passivated += 1
         return True
+
+    @asynccontextmanager
+    async def apart(self, ref: Ref) -> AsyncGenerator[None]:
+        """Let a session's actor go and take up none, while its log is written otherwise; whoever wants one waits.
+
+        Raises:
+            HostClosed: The host takes up nothing any more.
+        """
+        while ref in self._moving or ref in self._live:
+            moving, actor = self._moving.get(ref), self._live.get(ref)
+            if moving is not None:
+                await moving.wait()
+            elif actor is not None:
+                await actor.quiet()
+                await self.passivate(ref)
+        if self.closing:
+            raise HostClosed("the host is closed: open another one")
+        moved = self._moving[ref] = anyio.Event()
+        try:
+            yield
+        finally:
+            del self._moving[ref]
+            moved.set()
 
     async def _make_room(self) -> None:
         """Passivate sessions that were not used lately until one more fits."""

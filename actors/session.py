@@ -21,14 +21,18 @@ from ..projections.tokens import Tokenizer
 from ..projections.tree import Tree, TreeChange
 from .branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport, summarized_branch
 from .commands import AppendOptions, MoveLeaf
+from .conversing import Conversing
+from .describing import Describing
+from .exporting import Exporting
 from .fitting import Fitting
 from .forking import branched, forked
+from .open_calls import OpenCall, Recovery, closed_open_calls, found_open_calls, recovered
 
 V = TypeVar("V")
 C = TypeVar("C")
 
 
-class Session(Fitting):
+class Session(Fitting, Conversing, Describing, Exporting):
     """One session of a host; `SessionHost` makes these."""
 
     __slots__ = ()
@@ -119,6 +123,39 @@ class Session(Fitting):
         return await summarized_branch(
             self, entry_id, summarizer, target_tokens=target_tokens, tokenizer=tokenizer, options=options
         )
+
+    # -- taking up what was broken off
+
+    async def open_calls(self) -> list[OpenCall]:
+        """Return the calls at the end of the path that have no result, those that wait on purpose included."""
+        return await found_open_calls(self)
+
+    async def close_open_calls(self, *, suspended: bool = False) -> list[str]:
+        """Close the calls at the end of the path that nothing will answer, by error results, all or none of them.
+
+        What a model is shown stays the same: a context closes open calls in these words anyway.
+
+        Args:
+            suspended: Close those that wait on purpose too, which gives their turn up.
+
+        Returns:
+            The ids of the results; none where no call is open, so a second call does nothing.
+        """
+        return (await closed_open_calls(self, suspended=suspended))[1]
+
+    async def recover(self) -> Recovery:
+        """Put right what a crash left at the end of the session, and tell what it was.
+
+        A torn tail is repaired whenever a session is taken up; this tells of it, once. Calls without results are closed,
+        as by `close_open_calls`.
+        """
+        await self.log()
+        actor = self._core.registry.look_at(self.ref)
+        torn = None if actor is None else actor.torn
+        report = await recovered(self, torn)
+        if actor is not None:
+            actor.torn = None
+        return report
 
     # -- following
 

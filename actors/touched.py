@@ -26,12 +26,12 @@ class Touched:
         """Note that a log was written to, or removed."""
         for listener in self.listeners:
             listener[ref] = None
-        self._wake()
+        self.wake()
 
     def close(self) -> None:
         """Let the followers have what is there, and no more."""
         self.closed = True
-        self._wake()
+        self.wake()
 
     async def wait(self) -> None:
         """Wait for the next log that is written to."""
@@ -39,7 +39,8 @@ class Touched:
             self._event = anyio.Event()
         await self._event.wait()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Wake whoever waits, though no log may have been written to."""
         if self._event is not None:
             self._event.set()
             self._event = None

@@ -96,6 +96,23 @@ class Lists(Struct, frozen=True, tag=True):
     warm: bool = False
 
 
+class Searches(Struct, frozen=True, tag=True):
+    """Search all sessions for a word; who has an index has brought it up to date, and has searched before.
+
+    Attributes:
+        sessions: How many there are; see `bench.searched`.
+        entries: How many messages each of them has.
+        word: What is looked for; the first 50 hits are wanted.
+        scan: Read the logs, although there is an index.
+    """
+
+    verb: ClassVar[str] = "search"
+    sessions: int
+    entries: int
+    word: str
+    scan: bool = False
+
+
 class FanOuts(Struct, frozen=True, tag=True):
     """Let subscribers of one session receive what is appended; one operation is one delivery.
 
@@ -124,6 +141,13 @@ class Holds(Struct, frozen=True, tag=True):
     live: bool = False
 
 
+class Descriptors(Struct, frozen=True, tag=True):
+    """Append one message of 1 KB to each of many sessions; the value is how many more files are open then than before."""
+
+    verb: ClassVar[str] = "descriptors"
+    sessions: int
+
+
 class Stalls(Struct, frozen=True, tag=True):
     """Append from many sessions while a ticker wakes every 5 ms; the value is its p99 delay in milliseconds."""
 
@@ -132,5 +156,5 @@ class Stalls(Struct, frozen=True, tag=True):
     seconds: float = 2.0
 
 
-Job: TypeAlias = Appends | Reads | Opens | Contexts | Branches | Lists | FanOuts | Holds | Stalls
+Job: TypeAlias = Appends | Reads | Opens | Contexts | Branches | Lists | Searches | FanOuts | Holds | Descriptors | Stalls
 """Anything that a peer may be asked to do."""

@@ -8,6 +8,7 @@ promises: a write may be short, a file survives a power cut when it was synced, 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -167,3 +168,34 @@ class OsDisk:
     def list_directory(self, path: str) -> Sequence[str]:
         """Return the names in a directory, sorted."""
         return sorted(os.listdir(path))
+
+    def scan_directory(self, path: str, suffix: str) -> Sequence[tuple[str, FileStat]]:
+        """Return the directories in a directory, and the files whose names end in `suffix`, with how they look."""
+        found: list[tuple[str, FileStat]] = []
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            with os.scandir(fd) as entries:  # with a descriptor, the kernel need not walk the path for each file
+                for entry in entries:
+                    name = entry.name
+                    try:
+                        if name.endswith(suffix) or entry.is_dir():
+                            found.append((name, _file_stat(entry.stat())))
+                    except OSError:
+                        continue  # gone meanwhile, or a link to nowhere
+        finally:
+            os.close(fd)
+        return found
+
+    def link(self, target: str, path: str) -> None:
+        """Make a symbolic link in place of what is there, at once."""
+        temporary = f"{path}.tmp-{os.getpid()}-{threading.get_ident()}"
+        os.symlink(target, temporary)
+        try:
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+    def read_link(self, path: str) -> str:
+        """Return where a symbolic link points."""
+        return os.readlink(path)

@@ -30,13 +30,15 @@ from .dialects.base import Dialect
 from .dialects.detect import Detected, detect, header_size
 from .disk import Disk, OsDisk
 from .entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEntry
-from .errors import LogError, UnsupportedVersion, Where
+from .errors import ExtraMissing, LogDamaged, LogError, UnsupportedVersion, Where
 from .findings import Finding, Severity, counted
 from .ids import RECENT_MAX, Ids
 from .index import CYCLE, LogIndex
 from .kinds import Kind
 from .known_damage import KnownDamage
 from .stores.files.locks import FOLDER
+from .stores.files.packed import log_path
+from .stores.files.packed_disk import PackedDisk
 from .surroundings import Surroundings, examine_folder, is_beside, log_of
 
 SUFFIX = ".jsonl"
@@ -55,13 +57,14 @@ class Subject(Struct, frozen=True):
     Attributes:
         path: The session's file; of what lies in a folder's `.treering`, that folder.
         root: The folder whose `.treering` serves it.
-        kind: "session"; "remains", where only files that stand beside it are there; "folder" for a `.treering`.
+        kind: "session"; "archive" for a packed one; "remains", where only files that stand beside it are there; "folder"
+            for a `.treering`.
         beside: The names of the files that stand beside the session.
     """
 
     path: str
     root: str
-    kind: Literal["session", "remains", "folder"]
+    kind: Literal["session", "archive", "remains", "folder"]
     beside: tuple[str, ...] = ()
 
 
@@ -89,10 +92,12 @@ def examine_subject(subject: Subject, disk: Disk, known: KnownDamage | None = No
     index: LogIndex | None = None
     if subject.kind == "session":
         found, index = _open_and_examine(subject.path, disk)
+    elif subject.kind == "archive":
+        found = _examine_packed(subject, disk)
     try:
         if subject.kind == "folder":
             found = examine_folder(disk, subject.path)
-        else:
+        elif subject.kind != "archive":
             found += Surroundings(disk, subject.path, subject.beside, index).findings()
     except OSError as error:
         if not any(each.code == "unreadable" for each in found):
@@ -120,8 +125,9 @@ def subjects(*paths: str | os.PathLike[str], disk: Disk | None = None) -> Iterat
         else:
             folder, name = os.path.split(path)
             root = disk.real_path(os.path.abspath(folder))
-            beside = tuple(other for other in disk.list_directory(root) if is_beside(other, name))
-            yield Subject(path, root, "session", beside)
+            log = log_path(name)
+            beside = tuple(other for other in disk.list_directory(root) if is_beside(other, log))
+            yield Subject(path, root, "session" if log == name else "archive", beside)
 
 
 def _below(disk: Disk, folder: str, root: str, seen: set[str]) -> Iterator[Subject]:
@@ -138,9 +144,12 @@ def _below(disk: Disk, folder: str, root: str, seen: set[str]) -> Iterator[Subje
         if (log := log_of(name)) is not None:
             beside.setdefault(log, []).append(name)
     there = set(names)
+    packed = {log_path(name) for name in names}
     for name in sorted({name for name in names if name not in (FOLDER,)} | set(beside)):
         path = os.path.join(folder, name)
         if name not in there:
+            if name in packed:
+                continue
             yield Subject(path, _real(disk, root), "remains", tuple(beside[name]))
             continue
         real = disk.real_path(path)  # a link may lead back up
@@ -155,6 +164,8 @@ def _below(disk: Disk, folder: str, root: str, seen: set[str]) -> Iterator[Subje
             yield from _below(disk, path, root, seen)
         elif name.endswith(SUFFIX):
             yield Subject(path, _real(disk, root), "session", tuple(beside.get(name, ())))
+        elif (log := log_path(name)) != name:
+            yield Subject(path, _real(disk, root), "archive", tuple(beside.get(log, ())))
 
 
 def _real(disk: Disk, path: str) -> str:
@@ -175,6 +186,23 @@ def _open_and_examine(path: str, disk: Disk) -> tuple[list[Finding], LogIndex | 
             disk.close(fd)
     except OSError as error:
         return [_unreadable(path, error)], None
+
+
+def _examine_packed(subject: Subject, disk: Disk) -> list[Finding]:
+    """Examine a packed session: unpack all of it in passing, and look at its lines and at what stands beside it."""
+    path, log = subject.path, log_path(subject.path)
+    if log in (os.path.join(os.path.dirname(path), name) for name in disk.list_directory(os.path.dirname(path) or ".")):
+        what = "the session is there unpacked as well, and that one counts; whoever writes to it next removes this one"
+        return [Finding(path, None, None, "archive_left", "warning", what)]
+    reading = PackedDisk(disk)
+    try:
+        found, index = _open_and_examine(path, reading)
+        return found + Surroundings(reading, log, subject.beside, index).findings()
+    except LogDamaged as error:
+        byte = error.where.byte if error.where is not None else None
+        return [Finding(path, None, byte, "archive_damaged", "error", error.message)]
+    except ExtraMissing as error:
+        return [Finding(path, None, None, "archive_unreadable", "error", error.message)]
 
 
 def _unreadable(path: str, error: OSError) -> Finding:

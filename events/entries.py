@@ -158,11 +158,24 @@ class Label(Struct, frozen=True, gc=False, omit_defaults=True):
     label: str | None = None
 
 
+class Provider(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Who answers in a session: what a program needs to go on with it.
+
+    `type` is "ollama", "llamacpp", "lmstudio", "openai", "anthropic", "openai-compatible" or any other word, which is
+    kept as it is. `context_window` is the model's, in tokens; 0 where it is not known.
+    """
+
+    type: NonEmpty
+    model: str = ""
+    context_window: Count = 0
+    base_url: str | None = None
+
+
 class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     """What people say of the session as a whole; a field that is given replaces the earlier one.
 
     `name` is the title that a person set ("" takes it away). `summary` stands for a summary that the program keeps
-    beside the messages; `status`, `project` and `description` are the catalog's.
+    beside the messages; `status`, `project` and `description` are the catalog's. `provider` is who answers.
     """
 
     name: str | None = None
@@ -171,6 +184,7 @@ class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     project: str | None = None
     description: str | None = None
     raw_metadata: MaybeRaw = msgspec.field(name="metadata", default=None)
+    provider: Provider | None = None
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -398,6 +412,10 @@ class ContextEditEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="cont
 
     type: ClassVar[str] = "context_edit"
     context_edit: ContextEdit
+
+
+NEVER_COMPLETED = "its batch was never completed"
+"""Why a whole line may be opaque: it came with others, of which a crash let some be missing."""
 
 
 class OpaqueEntry(Struct, frozen=True, gc=False, kw_only=True):

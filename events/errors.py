@@ -3,6 +3,7 @@
     TreeringError
     ├── NotFound
     │   ├── SessionNotFound      (also a FileNotFoundError)
+    │   ├── AmbiguousSession
     │   └── EntryNotFound        (also a KeyError)
     ├── InvalidInput             (also a ValueError; refused before a byte is written)
     │   ├── InvalidSessionId
@@ -12,12 +13,14 @@
     ├── Conflict
     │   ├── CommandConflict
     │   ├── LeafMoved
-    │   └── SessionExists
+    │   ├── SessionExists
+    │   └── ExportExists         (also a FileExistsError)
     ├── SessionLocked
     ├── LogError
     │   ├── NotASession
     │   ├── UnsupportedVersion
     │   ├── CorruptTree
+    │   ├── LogDamaged
     │   └── LogReplaced
     ├── AppendError
     │   ├── AppendFailed
@@ -35,7 +38,12 @@
     │   ├── RateLimited
     │   ├── ModelUnavailable
     │   └── AnswerCutOff
+    ├── AgentError
+    │   ├── TurnTooLong
+    │   ├── TurnSuspended
+    │   └── NotSuspended
     ├── ForeignFormatError
+    │   └── RedactedSession
     ├── ExtraMissing             (also an ImportError)
     ├── NotLive
     ├── ReadOnly
@@ -97,6 +105,18 @@ class SessionNotFound(NotFound, FileNotFoundError):
     """No session has this id, name or path."""
 
 
+class AmbiguousSession(NotFound):
+    """The text means several sessions.
+
+    Attributes:
+        candidates: Their ids, the most recently used first.
+    """
+
+    def __init__(self, message: str, *, candidates: tuple[str, ...] = ()) -> None:
+        self.candidates = candidates
+        super().__init__(message)
+
+
 class EntryNotFound(NotFound, KeyError):
     """No entry of the session has this id."""
 
@@ -141,6 +161,10 @@ class SessionExists(Conflict):
     """A session with this id or path exists already."""
 
 
+class ExportExists(Conflict, FileExistsError):
+    """Something is at the export's destination already: give another path, or `overwrite=True`."""
+
+
 class SessionLocked(TreeringError):
     """Another process or host owns the session: open it read-only, or wait until the owner lets go.
 
@@ -169,6 +193,10 @@ class UnsupportedVersion(LogError):
 
 class CorruptTree(LogError):
     """The path runs into a cycle of parents: no context can be built through it."""
+
+
+class LogDamaged(LogError):
+    """The compressed form of an archived session is damaged; it was left as it is."""
 
 
 class LogReplaced(LogError):
@@ -275,8 +303,36 @@ class RequestTooLong(ModelError, ContextOverflow):
         self.status = status
 
 
+class AgentError(TreeringError):
+    """An agent cannot take or end a turn as asked; what was acknowledged stays."""
+
+
+class TurnTooLong(AgentError):
+    """The turn took as many requests as `requests_max` allows, and the model still calls tools."""
+
+
+class TurnSuspended(AgentError):
+    """The turn waits for results from outside: give them to `resume`, or give the turn up with `close_open_calls`.
+
+    Attributes:
+        call_ids: The calls that wait.
+    """
+
+    def __init__(self, message: str, *, call_ids: tuple[str, ...] = ()) -> None:
+        self.call_ids = call_ids
+        super().__init__(message)
+
+
+class NotSuspended(AgentError):
+    """No turn of the session waits for a result from outside, or not for this one."""
+
+
 class ForeignFormatError(TreeringError):
     """The file is of no format that can be imported, or damaged beyond what can be salvaged; it was left as it is."""
+
+
+class RedactedSession(ForeignFormatError):
+    """The file is an export out of which secrets were taken: it is for reading, and cannot become a session again."""
 
 
 class ExtraMissing(TreeringError, ImportError):

@@ -23,6 +23,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
+from .content import plain_text
 from .entries import (
     EPOCH,
     Entry,
@@ -35,6 +36,7 @@ from .entries import (
 from .errors import CorruptTree
 from .ids import Ids
 from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, kind_of, kind_of_role, names_model
+from .previews import preview
 
 ROOT = 0
 """The parent of an entry that has none."""
@@ -47,7 +49,7 @@ _MARKING = frozenset(
     {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
 )
 _RUN_MIN = 4  # below it, looking for a run costs more than it spares
-_SNAPSHOT_VERSION = 1
+_SNAPSHOT_VERSION = 2
 
 
 class LabelMark(Struct, frozen=True):
@@ -71,6 +73,7 @@ class _Dump(Struct, array_like=True):
     times: tuple[datetime, datetime]
     tip: int
     first_user: int
+    first_message: str
     unresolved: dict[str, list[int]]
 
 
@@ -88,6 +91,7 @@ class LogIndex:
         last_time: The latest timestamp so far.
         last_message_time: The latest timestamp of a user's or an assistant's message; the header's time before one.
         first_user: The ordinal of the first user message, or 0.
+        first_message: How that message begins; see `preview`.
     """
 
     __slots__ = (
@@ -100,6 +104,7 @@ class LogIndex:
         "damaged",
         "depths",
         "edits",
+        "first_message",
         "first_user",
         "header",
         "ids",
@@ -139,6 +144,7 @@ class LogIndex:
         self.leaf = 0
         self.tip = 0
         self.first_user = 0
+        self.first_message = ""
         self._last_id = ""
         self._pending: list[Entry] = []
         self._unresolved: dict[str, list[int]] = {}
@@ -312,7 +318,9 @@ class LogIndex:
         for kind in set(kinds):
             self.message_counts[kind] += kinds.count(kind)
         if not self.first_user and Kind.USER in kinds:
-            self.first_user = first + kinds.index(Kind.USER)
+            place = kinds.index(Kind.USER)
+            self.first_user = first + place
+            self.first_message = preview(plain_text(run[place].message.content))
         said = [e.timestamp for e, kind in zip(run, kinds, strict=True) if kind in (Kind.USER, Kind.ASSISTANT)]
         self.last_message_time = max(self.last_message_time, *said) if said else self.last_message_time
         self.last_time = max(self.last_time, *(entry.timestamp for entry in run))
@@ -449,6 +457,7 @@ class LogIndex:
             self.last_message_time = max(self.last_message_time, entry.timestamp)
             if kind == Kind.USER and not self.first_user:
                 self.first_user = seq
+                self.first_message = preview(plain_text(entry.message.content))
         return kind
 
     def _note(self, entry: Entry, seq: int) -> None:
@@ -484,6 +493,7 @@ class LogIndex:
                 times=(self.last_time, self.last_message_time),
                 tip=self.tip,
                 first_user=self.first_user,
+                first_message=self.first_message,
                 unresolved=self._unresolved,
             )
         )
@@ -521,6 +531,7 @@ class LogIndex:
         index.last_time, index.last_message_time = dump.times
         index.leaf = index.tip = dump.tip
         index.first_user = dump.first_user
+        index.first_message = dump.first_message
         index._unresolved = dump.unresolved
         index._last_id = index.ids[index.head] if index.head else ""
         return index
@@ -549,6 +560,7 @@ class LogIndex:
             self.last_message_time,
             self.tip,
             self.first_user,
+            self.first_message,
             self._unresolved,
         )
 

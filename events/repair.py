@@ -125,6 +125,8 @@ class Surgeon:
         try:
             if subject.kind == "folder":
                 return self._mend_folder(subject, found)
+            if subject.kind == "archive":
+                return []  # it is read as it is, or not at all
             return self._mend_session(subject, found)
         except (OSError, TreeringError) as error:
             return [_failed(subject.path, error)]

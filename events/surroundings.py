@@ -31,7 +31,8 @@ ASIDE = os.path.join(FOLDER, "aside")
 """Where a repair moves what is derived or left over, below the folder that was examined."""
 
 _BESIDE = re.compile(
-    r"(?P<kind>|\.index|\.leaf|\.view-[A-Za-z0-9_-]{1,64}|\.torn-(?P<offset>\d+)-(?P<crc>[0-9a-f]{8})|\.bak(?:-\d+)?)"
+    r"(?P<kind>|\.index|\.leaf|\.view-[A-Za-z0-9_-]{1,64}|\.torn-(?P<offset>\d+)-(?P<crc>[0-9a-f]{8})|\.bak(?:-\d+)?"
+    r"|\.(?:zst|gz)(?=\.tmp-))"
     r"(?P<temporary>\.tmp-\d+-\d+)?"
 )
 _STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{_BESIDE.pattern}))")

@@ -186,8 +186,9 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
             # It replays the system messages up to the compaction: those that are kept from there would repeat it.
             before = plan.compaction
         if edits.get(plan.compaction, _NO_EDIT).replacement is not None:
-            opening = (stored, Message("compactionSummary", (text(held.compaction.summary),)))
-            messages.extend(ContextMessage(held.id, each) for each in opening if each is not None)
+            # A history that was cut short has a compaction too, whose summary is empty and says nothing.
+            told = Message("compactionSummary", (text(held.compaction.summary),)) if held.compaction.summary else None
+            messages.extend(ContextMessage(held.id, each) for each in (stored, told) if each is not None)
     kinds = index.kinds
     for seq in plan.kept:
         entry = entries.get(seq)

@@ -14,9 +14,6 @@ from ..events.entries import Entry, Message, MessageEntry, OpaqueEntry
 from ..events.providers.rendering import rendered
 from .context import message_of
 
-BYTES_PER_TOKEN = 4
-"""What the estimate takes a token for. English prose has about four bytes a token; code and other scripts have fewer."""
-
 IMAGE_TOKENS = 1600
 """What an image counts, whatever its size: providers scale images down to about this."""
 
@@ -40,12 +37,45 @@ class MessageTokenizer(Tokenizer, Protocol):
         ...
 
 
+def _leads(first: int, last: int) -> bytes:
+    return bytes(range(first, last + 1))
+
+
+_DENSE = b'0123456789"{}[]:-_/='
+"""What numbers, JSON and paths are made of: about two are a token, where it takes four characters of words."""
+
+_EIGHTHS = (
+    (_DENSE, 4),
+    (_leads(0x00, 0x7F), 2),
+    (_leads(0xC2, 0xCB), 6),  # Latin letters with marks: each breaks a word
+    (_leads(0xCC, 0xDF), 4),  # Greek, Cyrillic, Hebrew, Arabic
+    (_leads(0xE0, 0xE2), 4),  # the scripts of India and of South East Asia, Georgian; signs
+    (_leads(0xE3, 0xE9), 7),  # kana and Han characters
+    (_leads(0xEA, 0xEF), 6),  # Hangul; wide forms
+    (_leads(0xF0, 0xF4), 16),  # emoji and rare characters
+)
+"""What a character counts, in eighths of a token, by the first byte of its UTF-8; the other bytes count nothing."""
+
+
 class ByteEstimator:
-    """Estimates by the length in bytes; within a factor of two for prose and code, never exact."""
+    """Estimates by the characters of a text: four of ASCII are a token, two of what numbers, JSON and paths are made of.
+
+    Other scripts have rates of their own. Against OpenAI's o200k vocabulary the estimate is 0.8 to 1.5 times the count, for
+    prose of fifteen languages, what people ask agents, source code and JSON (docs/tokens.md has the table). It is too low
+    where letters make no words: 0.7 of hexadecimal digits, 0.4 of base64. It never falls when a text grows, and takes about
+    a millisecond for a million characters of ASCII.
+    """
 
     def count(self, text: str) -> int:
         """Return about how many tokens the text takes."""
-        return -(-len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN)
+        rest = text.encode("utf-8", "surrogatepass")
+        if text.isascii():
+            return -(-(4 * len(rest) - 2 * len(rest.translate(None, _DENSE))) // 8)
+        eighths = 0
+        for leads, weight in _EIGHTHS:
+            before, rest = len(rest), rest.translate(None, leads)
+            eighths += weight * (before - len(rest))
+        return -(-eighths // 8)
 
 
 def entry_tokens(entry: Entry, tokenizer: Tokenizer | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,22 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 SHOWN = {
+    "agent.py": [
+        "Hello! How can I help?",
+        "[weather was called]",
+        "It is sunny.",
+        "6 messages, ",
+        "ada: 4 messages",
+        "grace: 4 messages",
+        "(echo, 1 messages) Who am I?",
+    ],
+    "agent_on_disk.py": ["0 messages from before; (echo, 1 messages) Hello"],
+    "keyed_sessions.py": [
+        "system: Previous conversation summary: 18 messages, the first of which says: What's the weather?",
+        "assistant: Answer 7.",
+        "user: And now?",
+        "22 messages in ",
+    ],
     "quickstart.py": [
         "compactionSummary: The user greeted and then asked for a joke.",
         "user: Actually, tell me a joke.",
@@ -23,9 +40,30 @@ def test_every_example_is_tried() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SHOWN)
 
 
-@pytest.mark.parametrize("name", sorted(SHOWN))
-def test_an_example_runs(name: str) -> None:
-    run = subprocess.run([sys.executable, str(EXAMPLES / name)], capture_output=True, text=True, check=True, timeout=60)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("agent.py", marks=pytest.mark.feature("D-53", "D-55")),
+        pytest.param("agent_on_disk.py", marks=pytest.mark.feature("D-54")),
+        *sorted(SHOWN.keys() - {"agent.py", "agent_on_disk.py"}),
+    ],
+)
+def test_an_example_runs(name: str, tmp_path: Path) -> None:
+    shown = run(name, tmp_path)
     for line in SHOWN[name]:
-        assert line in run.stdout
-    assert run.stderr == ""
+        assert line in shown
+
+
+def test_an_agent_on_disk_remembers(tmp_path: Path) -> None:
+    run("agent_on_disk.py", tmp_path)
+    assert run("agent_on_disk.py", tmp_path) == "2 messages from before; (echo, 3 messages) Tell me more\n"
+    assert (tmp_path / ".myapp" / "sessions" / "my-session.jsonl").is_file()
+
+
+def run(name: str, home: Path) -> str:
+    """Run an example as a user whose home is a folder of the test, and return what it prints."""
+    command = [sys.executable, str(EXAMPLES / name)]
+    environment = {**os.environ, "HOME": str(home)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stderr == ""
+    return ended.stdout

@@ -57,6 +57,8 @@ def test_an_installation_is_treering_and_nothing_else(tmp_path: Path) -> None:
     assert {path.name for path in site.iterdir()} == {"treering", f"treering-{treering.__version__}.dist-info", "bin"}
     assert modules(site / "treering") == modules(HOUSE / "src" / "treering")
     assert (site / "treering" / "py.typed").is_file()
+    for part in ["page.css", "page.js"]:
+        assert (site / "treering" / "projections" / "exporting" / part).is_file()
 
 
 def test_the_version_is_told_once() -> None:

@@ -1,5 +1,9 @@
 """Agents: what drives a model, turn by turn, and keeps what was said in a session.
 
 A model is a protocol here; clients of real ones are in `treering.models`. The agent loop knows sessions by the three
-methods of `ConversationSession`, and does without one where it is given none.
+methods of `ConversationSession`, does without one where it is given none, and does more for a `Session`.
+
+`agent` is what programs hold. `turns` runs one turn, `keeping` and `live` keep its messages, `calling` carries tools out,
+`streaming` shows events, `leaving` moves the leaf. `model`, `tool`, `hooks`, `options`, `events` and `sent` are the words
+that they have in common. Nothing below knows of this room.
 """

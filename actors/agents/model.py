@@ -10,8 +10,11 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Raw, Struct
 
-from ...events.content import JSON, json_object, raw_json
+from ...events.content import JSON, ToolUse, json_object, raw_json
 from ...events.entries import Message
+
+MALFORMED_ARGUMENTS = "malformed_arguments"
+"""The only key of a call's input whose arguments, as the model wrote them, are no JSON object; they stand under it."""
 
 
 class ToolSpec(Struct, frozen=True):
@@ -81,6 +84,16 @@ class Completed(Struct, frozen=True):
     """
 
     message: Message
+
+
+def malformed_arguments(call: ToolUse) -> str | None:
+    """Return what a model wrote in place of a call's arguments, or None where they are a JSON object.
+
+    A client keeps such a call, so that the model can be told of it; it must not be carried out.
+    """
+    given = call.input
+    written = given.get(MALFORMED_ARGUMENTS)
+    return written if len(given) == 1 and isinstance(written, str) else None
 
 
 ModelEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallStarted | Completed

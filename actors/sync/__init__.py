@@ -12,6 +12,7 @@ Nothing is decided in this room.
 from __future__ import annotations
 
 from .host import SyncHost as SyncHost
+from .keyed import SyncKeyedSessions as SyncKeyedSessions
 from .session import SyncSession as SyncSession
 from .subscriptions import SyncEntrySubscription as SyncEntrySubscription
 from .subscriptions import SyncSubscription as SyncSubscription

@@ -5,22 +5,30 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ...events.disk import Disk
 from ...events.offload import Offload
 from ...events.stores.base import Store
 from ...projections.summary import SessionSummary
+from ..catalog.settings import Settings
+from ..forking import put
 from ..host import SessionHost
+from ..import_report import ImportReport
 from ..listing import SessionChanged
 from ..runtime import Clock, Durability, Limits, NewId, random_id, system_clock
 from ..session import Session
 from ..statistics import HostStatistics
 from .bridge import Bridge
+from .searches import SyncSearch
 from .session import SyncSession
 from .signals import exit_on_signals
 from .subscriptions import SyncSubscription
+
+if TYPE_CHECKING:
+    from ..catalog.keeping import RetentionReport
 
 
 class SyncHost:
@@ -45,6 +53,7 @@ class SyncHost:
         durability: Durability = "os",
         writes: Literal["auto", "inline", "thread"] = "auto",
         limits: Limits | None = None,
+        settings: Settings | None = None,
         signals: bool = False,
         clock: Clock = system_clock,
         new_id: NewId = random_id,
@@ -60,6 +69,7 @@ class SyncHost:
             durability=durability,
             writes=writes,
             limits=limits,
+            settings=settings,
             clock=clock,
             new_id=new_id,
             disk=disk,
@@ -113,6 +123,15 @@ class SyncHost:
         """See `SessionHost.open`."""
         return self._session(self._bridge.wait(lambda: self._host.open(session_id, cwd=cwd)))
 
+    def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession:
+        """See `SessionHost.get_or_create`."""
+        return self._session(self._bridge.wait(lambda: self._host.get_or_create(key, cwd=cwd)))
+
+    def find_by_key(self, key: str) -> SyncSession | None:
+        """See `SessionHost.find_by_key`."""
+        found = self._bridge.wait(lambda: self._host.find_by_key(key))
+        return None if found is None else self._session(found)
+
     def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession | None:
         """See `SessionHost.find_recent`."""
         found = self._bridge.wait(lambda: self._host.find_recent(cwd=cwd))
@@ -127,11 +146,46 @@ class SyncHost:
         original = source.as_source(self._bridge) if isinstance(source, SyncSession) else source
         return self._session(self._bridge.wait(lambda: self._host.fork_from(original, session_id=session_id)))
 
+    def put(self, session: SyncSession, *, replace: bool = False) -> SyncSession:
+        """See `SessionHost.put`."""
+        whole = session.whole()
+        return self._session(self._bridge.wait(lambda: put(self._host.core, whole, replacing=replace)))
+
+    def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> list[ImportReport]:
+        """See `SessionHost.import_sessions`."""
+        return self._bridge.wait(lambda: self._host.import_sessions(path, format=format))
+
     # -- finding sessions
 
-    def list_sessions(self) -> list[SessionSummary]:
+    def list_sessions(
+        self,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[SessionSummary]:
         """See `SessionHost.list_sessions`."""
-        return self._bridge.wait(self._host.list_sessions)
+        return self._bridge.wait(
+            lambda: self._host.list_sessions(project=project, status=status, limit=limit, offset=offset)
+        )
+
+    def resolve(self, text: str | os.PathLike[str]) -> SessionSummary:
+        """See `SessionHost.resolve`."""
+        return self._bridge.wait(lambda: self._host.resolve(text))
+
+    def get_session(self, session: str | os.PathLike[str]) -> SessionSummary | None:
+        """See `SessionHost.get_session`."""
+        return self._bridge.wait(lambda: self._host.get_session(session))
+
+    def current_session(self, project: str | os.PathLike[str]) -> SessionSummary | None:
+        """See `SessionHost.current_session`."""
+        return self._bridge.wait(lambda: self._host.current_session(project))
+
+    def set_current_session(self, project: str | os.PathLike[str], session: SyncSession | str | None) -> None:
+        """See `SessionHost.set_current_session`."""
+        wanted = session.twin if isinstance(session, SyncSession) else session
+        self._bridge.wait(lambda: self._host.set_current_session(project, wanted))
 
     def subscribe_sessions(self) -> SyncSubscription[list[SessionSummary] | SessionChanged]:
         """See `SessionHost.subscribe_sessions`."""
@@ -141,6 +195,55 @@ class SyncHost:
         """See `SessionHost.delete`."""
         wanted = session.twin if isinstance(session, SyncSession) else session
         self._bridge.wait(lambda: self._host.delete(wanted))
+
+    # -- searching
+
+    def search(
+        self,
+        query: str,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        role: str | None = None,
+        tool: str | None = None,
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        index: bool | None = None,
+    ) -> SyncSearch:
+        """See `SessionHost.search`."""
+        return SyncSearch(
+            self._bridge,
+            self._bridge.read(
+                lambda: self._host.search(
+                    query,
+                    project=project,
+                    role=role,
+                    tool=tool,
+                    after=after,
+                    before=before,
+                    limit=limit,
+                    offset=offset,
+                    index=index,
+                )
+            ),
+        )
+
+    # -- keeping sessions
+
+    def archive(self, session: SyncSession | str | os.PathLike[str]) -> None:
+        """See `SessionHost.archive`."""
+        wanted = session.twin if isinstance(session, SyncSession) else session
+        self._bridge.wait(lambda: self._host.archive(wanted))
+
+    def unarchive(self, session: SyncSession | str | os.PathLike[str]) -> None:
+        """See `SessionHost.unarchive`."""
+        wanted = session.twin if isinstance(session, SyncSession) else session
+        self._bridge.wait(lambda: self._host.unarchive(wanted))
+
+    def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
+        """See `SessionHost.apply_retention`."""
+        return self._bridge.wait(lambda: self._host.apply_retention(dry_run=dry_run))
 
     # -- looking at the host
 

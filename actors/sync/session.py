@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from ...events.content import ContentLike, ImagePart, TextPart
-from ...events.entries import Entry, Header, Message, Payload, Usage
+from ...events.entries import Entry, Header, Message, Payload, Provider, ToolExecutionEntry, Usage
+from ...events.redaction import Redaction
 from ...events.stores.base import Cursor
 from ...projections.base import Projection
 from ...projections.building.budget import ContextBudget
@@ -18,11 +21,16 @@ from ...projections.building.summary_cache import StoredSummary
 from ...projections.changes import Changed, Snapshot
 from ...projections.context import Context, ContextChange
 from ...projections.labels import LabelChange
+from ...projections.metadata import SessionMetadata
+from ...projections.stats import SessionStats
 from ...projections.tokens import Tokenizer
 from ...projections.tree import Tree, TreeChange
 from ..branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport
 from ..commands import AppendOptions
 from ..compaction import CompactionReport
+from ..exporting import ExportFormat
+from ..forking import Whole, whole_of
+from ..open_calls import OpenCall, Recovery
 from ..session import Session
 from .bridge import Bridge
 from .subscriptions import SyncEntrySubscription, SyncSubscription
@@ -55,6 +63,10 @@ class SyncSession:
         """Return what a host makes a copy of: the handle, or for another host the file; not for programs."""
         path = None if bridge is self._bridge else self.file_path
         return self.twin if path is None else path
+
+    def whole(self) -> Whole:
+        """Return all of the session, for any host to put; not for programs."""
+        return self._bridge.wait(lambda: whole_of(self.twin))
 
     def __enter__(self) -> Self:
         return self
@@ -269,6 +281,118 @@ class SyncSession:
             )
         )
 
+    # -- taking up what was broken off
+
+    def open_calls(self) -> list[OpenCall]:
+        """See `Session.open_calls`."""
+        return self._bridge.wait(self.twin.open_calls)
+
+    def close_open_calls(self, *, suspended: bool = False) -> list[str]:
+        """See `Session.close_open_calls`."""
+        return self._bridge.wait(lambda: self.twin.close_open_calls(suspended=suspended))
+
+    def recover(self) -> Recovery:
+        """See `Session.recover`."""
+        return self._bridge.wait(self.twin.recover)
+
+    # -- as a whole
+
+    @property
+    def metadata(self) -> SessionMetadata:
+        """See `Session.metadata`."""
+        return self._bridge.read(lambda: self.twin.metadata)
+
+    def update_metadata(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        provider: Provider | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> str:
+        """See `Session.update_metadata`."""
+        return self._bridge.wait(
+            lambda: self.twin.update_metadata(name=name, description=description, provider=provider, extra=extra)
+        )
+
+    def rebind(self, project: str | os.PathLike[str]) -> str:
+        """See `Session.rebind`."""
+        return self._bridge.wait(lambda: self.twin.rebind(project))
+
+    def stats(self, *, tokenizer: Tokenizer | None = None) -> SessionStats:
+        """See `Session.stats`."""
+        return self._bridge.wait(lambda: self.twin.stats(tokenizer=tokenizer))
+
+    def total_tokens(self, *, tokenizer: Tokenizer | None = None) -> int:
+        """See `Session.total_tokens`."""
+        return self._bridge.wait(lambda: self.twin.total_tokens(tokenizer=tokenizer))
+
+    def tool_executions(self) -> list[ToolExecutionEntry]:
+        """See `Session.tool_executions`."""
+        return self._bridge.wait(self.twin.tool_executions)
+
+    def budget(
+        self,
+        system_prompt: str = "",
+        tool_definitions: str = "",
+        *,
+        tokenizer: Tokenizer | None = None,
+        reserve_for_response: int | None = None,
+    ) -> ContextBudget:
+        """See `Session.budget`."""
+        return self._bridge.read(
+            lambda: self.twin.budget(
+                system_prompt, tool_definitions, tokenizer=tokenizer, reserve_for_response=reserve_for_response
+            )
+        )
+
+    # -- as one conversation
+
+    def history(self) -> list[Message]:
+        """See `Session.history`."""
+        return self._bridge.wait(self.twin.history)
+
+    def set_history(self, messages: Sequence[Message], **options: Unpack[AppendOptions]) -> list[str]:
+        """See `Session.set_history`."""
+        return self._bridge.wait(lambda: self.twin.set_history(messages, **options))
+
+    def truncate_history(
+        self, keep_last: int, *, summary: str | None = None, **options: Unpack[AppendOptions]
+    ) -> str | None:
+        """See `Session.truncate_history`."""
+        return self._bridge.wait(lambda: self.twin.truncate_history(keep_last, summary=summary, **options))
+
+    @property
+    def summary(self) -> str:
+        """See `Session.summary`."""
+        return self._bridge.read(lambda: self.twin.summary)
+
+    def set_summary(self, summary: str, **options: Unpack[AppendOptions]) -> str:
+        """See `Session.set_summary`."""
+        return self._bridge.wait(lambda: self.twin.set_summary(summary, **options))
+
+    @property
+    def title(self) -> str | None:
+        """See `Session.title`."""
+        return self._bridge.read(lambda: self.twin.title)
+
+    def set_title(self, title: str, **options: Unpack[AppendOptions]) -> str:
+        """See `Session.set_title`."""
+        return self._bridge.wait(lambda: self.twin.set_title(title, **options))
+
+    @property
+    def updated(self) -> datetime:
+        """See `Session.updated`."""
+        return self._bridge.read(lambda: self.twin.updated)
+
+    def event_count(self) -> int:
+        """See `Session.event_count`."""
+        return self._bridge.wait(self.twin.event_count)
+
+    def total_usage(self, leaf_id: str | None = None) -> Usage:
+        """See `Session.total_usage`."""
+        return self._bridge.wait(lambda: self.twin.total_usage(leaf_id))
+
     # -- making contexts fit
 
     def build_context(
@@ -451,6 +575,47 @@ class SyncSession:
     def rebuild(self, projection: Projection[V, Any]) -> V:
         """See `Session.rebuild`."""
         return self._bridge.wait(lambda: self.twin.rebuild(projection))
+
+    # -- exporting
+
+    @overload
+    def export(
+        self,
+        format: ExportFormat,
+        destination: None = None,
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> bytes: ...
+    @overload
+    def export(
+        self,
+        format: ExportFormat,
+        destination: str | os.PathLike[str],
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> Path: ...
+
+    def export(
+        self,
+        format: ExportFormat,
+        destination: str | os.PathLike[str] | None = None,
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> bytes | Path:
+        """See `Session.export`."""
+        if destination is None:
+            return self._bridge.wait(
+                lambda: self.twin.export(format, leaf_id=leaf_id, redact=redact, overwrite=overwrite)
+            )
+        return self._bridge.wait(
+            lambda: self.twin.export(format, destination, leaf_id=leaf_id, redact=redact, overwrite=overwrite)
+        )
 
     # -- following
 

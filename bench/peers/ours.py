@@ -160,37 +160,6 @@ class Treering(Peer):
 
         return self._run(run)
 
-    def list(self, job: Lists, space: Workspace) -> Sample:
-        """List the sessions of a root, which a run before this one has not listed."""
-        from treering import SessionHost
-
-        def make(folder: Path) -> None:
-            async def fill() -> Sample:
-                async with SessionHost(folder / "sessions") as host:
-                    for _ in range(job.sessions):
-                        session = await host.create()
-                        for number in range(job.entries):
-                            await session.append_message(("user", "assistant")[number % 2], TEXT_1_KB)
-                return Sample()
-
-            self._run(fill)
-
-        root = space.kept(f"sessions-{job.sessions}-{job.entries}", make) / "sessions"
-
-        async def run() -> Sample:
-            sample = Sample()
-            if not job.warm:
-                _forget_listing(root)
-            async with SessionHost(root) as host:
-                if job.warm:
-                    await host.list_sessions()
-                with timed(sample):
-                    rows = await host.list_sessions()
-                assert len(rows) == job.sessions
-            return sample
-
-        return self._run(run)
-
     # -- following
 
     def fan_out(self, job: FanOuts, space: Workspace) -> Sample:
@@ -234,42 +203,6 @@ class Treering(Peer):
 
         return self._run(run)
 
-    # -- resting
-
-    def hold(self, job: Holds, space: Workspace) -> Sample:
-        """Trace what is allocated for sessions that were appended to once and then, unless `live`, passivated.
-
-        The host's cache of entries has a bound of its own, whatever the number of sessions, and is made small here.
-        """
-        from treering import Limits, SessionHost
-
-        async def run() -> Sample:
-            limits = Limits(cache_bytes_max=16 * 1024, live_max=2 * job.sessions + 200)
-            grown = 0
-            async with SessionHost(space.fresh(), limits=limits) as host:
-                first = await _rested(host, 100, live=job.live)
-                gc.collect()
-                tracemalloc.start()
-                try:
-                    before = tracemalloc.get_traced_memory()[0]
-                    held = await _rested(host, job.sessions, live=job.live)
-                    gc.collect()
-                    grown = tracemalloc.get_traced_memory()[0] - before
-                finally:
-                    tracemalloc.stop()
-                assert len(first) + len(held) == job.sessions + 100
-                assert host.statistics().live == (job.sessions + 100 if job.live else 0)
-            return Sample(job.sessions, value=grown / job.sessions)
-
-        return self._run(run)
-
-
-async def _begun(host: SessionHost, count: int) -> list[Session]:
-    sessions = [await host.create() for _ in range(count)]
-    for session in sessions:
-        await session.append_message("user", "hello")
-    return sessions
-
 
 async def _append_messages(session: Session, job: Appends, until: float, spent: list[float]) -> None:
     clock = time.perf_counter
@@ -300,21 +233,8 @@ async def _tick(late: list[float]) -> None:
         late.append(time.perf_counter() - began - TICK_S)
 
 
-async def _rested(host: SessionHost, count: int, *, live: bool) -> list[Session]:
-    sessions = await _begun(host, count)
-    if not live:
-        await host.passivate_idle()
-    return sessions
-
-
 def _snapshot(log: Log) -> Path:
     return log.path.with_name(log.path.name + ".index")
-
-
-def _forget_listing(root: Path) -> None:
-    """Remove what an earlier listing left."""
-    for path in (root / "index.jsonl", *root.rglob("*.index")):
-        path.unlink(missing_ok=True)
 
 
 PEERS: list[Peer] = [

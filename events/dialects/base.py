@@ -6,7 +6,7 @@ here opens files; lines come in and go out as bytes, without and with their newl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ..entries import Entry, Header, KnownEntry
@@ -60,6 +60,10 @@ class Dialect(Protocol):
 
         Never raises for what the line holds. `seq` is the line's ordinal and becomes the entry's, whatever it stores.
         """
+        ...
+
+    def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
+        """Return the entries of consecutive lines, `first` being the ordinal of the first: the same as decoding each."""
         ...
 
     def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:

@@ -13,7 +13,7 @@ so that an entry reads back as it was, and the other program still opens the fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Union
 
 import msgspec
@@ -147,6 +147,10 @@ class CamelDialect:
         if read is None or isinstance(read, OpaqueEntry):
             raise InvalidEntry(f"a {self.name} file has no way to hold this {entry.type} entry: use a native session")
         return line, read
+
+    def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
+        """Return the entries of consecutive lines; see `Dialect.decode_all`."""
+        return [self.decode(line, seq) for seq, line in enumerate(lines, first)]
 
     def decode(self, line: bytes, seq: int) -> Entry | None:
         """Return the entry of a line; see `Dialect.decode`."""

@@ -15,13 +15,14 @@ it first; what cannot be straightened becomes an opaque entry.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias, cast, get_type_hints
 
 import msgspec
 from msgspec import Raw
 
+from ..block import Block
 from ..content import JSON
 from ..entries import (
     ENTRY_TYPES,
@@ -45,6 +46,7 @@ _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
 _encoder = msgspec.json.Encoder()
 _decode_known: Callable[[bytes], KnownEntry] = msgspec.json.Decoder(KnownEntry).decode
+_decode_lines: Callable[[bytes], list[Entry | None]] = msgspec.json.Decoder(KnownEntry).decode_lines
 _decode_object: Callable[[bytes], Fields] = msgspec.json.Decoder(dict).decode
 
 
@@ -122,6 +124,18 @@ class NativeDialect:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             return _decode_slowly(line, seq)
         return entry if entry.seq == seq else msgspec.structs.replace(entry, seq=seq)
+
+    def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
+        """Return the entries of lines, in one go where all of them are as this dialect writes them."""
+        if isinstance(lines, Block):
+            try:
+                entries = _decode_lines(lines.data)
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                pass  # some line is not: each is looked at by itself
+            else:
+                if [entry.seq for entry in entries] == list(range(first, first + len(lines))):
+                    return entries
+        return [self.decode(line, seq) for seq, line in enumerate(lines, first)]
 
     def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
         """Return the uuid itself; see `Dialect.new_id`."""

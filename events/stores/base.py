@@ -13,7 +13,7 @@ becomes of the caller.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -41,6 +41,20 @@ class Cursor(Struct, frozen=True, order=True):
     seq: int
 
 
+class TornTail(Struct, frozen=True):
+    """What a crash left after a log's last newline, and what became of it when the log was acquired.
+
+    Attributes:
+        offset: Where it began, in bytes.
+        size: How many bytes it had.
+        kept_in: The file that a fragment was moved to; None where a newline was all that was missing.
+    """
+
+    offset: int
+    size: int
+    kept_in: str | None = None
+
+
 class Lease(Struct, frozen=True):
     """The right to append to one log.
 
@@ -51,6 +65,8 @@ class Lease(Struct, frozen=True):
         head: Where the log ended when the lease was given; seq 0 for a log that is not there yet.
         header: What the log's header says; None for a log that is not there yet.
         dialect: How its lines are written; None for a log that is not there yet.
+        torn: The torn tail that was repaired when the lease was given; None where there was none.
+        packed: The log is packed: it has to be unpacked before anything is appended; see `ArchivingStore`.
     """
 
     ref: Ref
@@ -59,6 +75,8 @@ class Lease(Struct, frozen=True):
     head: Cursor
     header: Header | None = None
     dialect: Dialect | None = None
+    torn: TornTail | None = None
+    packed: bool = False
 
 
 class Append(Struct, frozen=True):
@@ -122,7 +140,7 @@ class Page(Struct, frozen=True):
     """
 
     first: int
-    lines: list[bytes]
+    lines: Sequence[bytes]
     more: bool
 
     @property
@@ -232,8 +250,12 @@ class Store(Protocol):
         """Delete a log and what is kept beside it; the lease ends with it."""
         ...
 
-    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Sequence[bytes]) -> Cursor:
-        """Write a whole log in one step, in place of what is there: after a crash it is the old one or the new one."""
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
+        """Write a whole log in one step, in place of what is there: after a crash it is the old one or the new one.
+
+        `lines` may be made while they are written, on whatever thread the store writes from. What making them raises is
+        raised here, and the log is then as it was.
+        """
         ...
 
     async def exists(self, ref: Ref) -> bool:
@@ -267,6 +289,32 @@ class Peek(Protocol):
 
     def read(self, after: int) -> Page:
         """See `Store.read`."""
+        ...
+
+
+@runtime_checkable
+class ArchivingStore(Protocol):
+    """A store that can keep a log at rest in less room.
+
+    A packed log is listed, read and removed like any other, by the same name, and its lines are the same bytes. Nothing is
+    appended to it: whoever acquires it sees in the lease that it is packed, and unpacks it. A store without these calls
+    keeps archived sessions as they are.
+    """
+
+    async def pack(self, lease: Lease) -> None:
+        """Keep a log in its packed form; the lease ends with it. After a crash it is packed or it is not, and whole.
+
+        Raises:
+            Conflict: The lease is over, or another program changed the log meanwhile.
+        """
+        ...
+
+    async def unpack(self, lease: Lease) -> Lease:
+        """Keep a packed log as it was before; return the lease to go on with. A log that is not packed stays as it is.
+
+        Raises:
+            Conflict: The lease is over.
+        """
         ...
 
 

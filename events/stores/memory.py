@@ -6,7 +6,7 @@ see the same logs and exclude each other, as processes on one folder do.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
@@ -303,7 +303,7 @@ class MemoryStore:
         log.epoch, log.changed = epoch, changed
         self._shelf.wake(log)
 
-    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Sequence[bytes]) -> Cursor:
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
         """Write a whole log in one step; see `Store.put`.
 
         Raises:
@@ -311,10 +311,11 @@ class MemoryStore:
             InvalidInput: The header is none, or a line is not whole.
         """
         log = self._must_hold(lease)
-        check_lines(lines)
+        whole = list(lines)
+        check_lines(whole)
         self._begin(log, lease.ref, header, dialect)
         log.beside = {}
-        self._extend(log, lines)
+        self._extend(log, whole)
         return log.head
 
     async def exists(self, ref: Ref) -> bool:

@@ -5,16 +5,20 @@ lies in the log as a custom entry of the type `treering.summary`, which no model
 fork copies::
 
     {"key":"3f0c...","start_id":"a1","end_id":"b7","message_count":42,"content":"The user asked ...","tokens":310,
-     "summarizer":"ollama/qwen3:8b","original_tokens":18211,"compression_ratio":0.017}
+     "summarizer":"ollama/qwen3:8b","original_tokens":18211,"compression_ratio":0.017,"start_seq":1,"end_seq":57}
+
+Its id and the time when it was made are the entry's.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...events.content import raw_json
 from ...events.entries import Custom, CustomEntry, Entry
@@ -22,6 +26,8 @@ from ..context import ContextMessage
 
 SUMMARY_TYPE = "treering.summary"
 """The custom type of the entries that keep summaries."""
+
+_OF_THE_ENTRY = frozenset({"id", "created"})
 
 _hashed = msgspec.json.Encoder(order="deterministic").encode
 
@@ -36,9 +42,13 @@ class StoredSummary(Struct, frozen=True):
         message_count: How many messages it stands for.
         content: The summary.
         tokens: How many tokens it takes.
-        summarizer: Who made it; see `summarizer_id`.
+        summarizer: Who made it, such as the model; see `summarizer_id`.
         original_tokens: How many tokens the messages take.
         compression_ratio: The one over the other.
+        start_seq: The ordinal of the first message's entry; 0 where it is not known.
+        end_seq: That of the last one.
+        id: The entry that keeps it; "" as long as none does.
+        created: When it was kept; None as long as it is not.
     """
 
     key: str
@@ -50,10 +60,19 @@ class StoredSummary(Struct, frozen=True):
     summarizer: str
     original_tokens: int = 0
     compression_ratio: float = 0.0
+    start_seq: int = 0
+    end_seq: int = 0
+    id: str = ""
+    created: datetime | None = None
 
     def payload(self) -> Custom:
         """Return what to append to a log to keep it."""
-        return Custom(SUMMARY_TYPE, raw_json(msgspec.to_builtins(self)))
+        data = {name: getattr(self, name) for name in self.__struct_fields__ if name not in _OF_THE_ENTRY}
+        return Custom(SUMMARY_TYPE, raw_json(data))
+
+    def kept_by(self, entry: CustomEntry) -> StoredSummary:
+        """Return it with what the entry that keeps it says: its id and its time."""
+        return replace(self, id=entry.id, created=entry.timestamp)
 
 
 def stored_summaries(entries: Iterable[Entry | None]) -> tuple[StoredSummary, ...]:
@@ -62,7 +81,7 @@ def stored_summaries(entries: Iterable[Entry | None]) -> tuple[StoredSummary, ..
     for entry in entries:
         if isinstance(entry, CustomEntry) and entry.custom.custom_type == SUMMARY_TYPE:
             try:
-                found.append(msgspec.convert(entry.custom.data, StoredSummary))
+                found.append(msgspec.convert(entry.custom.data, StoredSummary).kept_by(entry))
             except msgspec.ValidationError:
                 continue
     return tuple(found)

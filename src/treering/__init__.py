@@ -13,16 +13,62 @@ it and is the only one that writes; views are folded from the entries and stream
 
 from __future__ import annotations
 
+from .actors.agents.agent import AgentSession as AgentSession
+from .actors.agents.conversation import ConversationSession as ConversationSession
+from .actors.agents.events import AgentEvent as AgentEvent
+from .actors.agents.events import Compacted as Compacted
+from .actors.agents.events import MessageEnd as MessageEnd
+from .actors.agents.events import NotCompacted as NotCompacted
+from .actors.agents.events import Recovered as Recovered
+from .actors.agents.events import RequestSent as RequestSent
+from .actors.agents.events import Retrying as Retrying
+from .actors.agents.events import ToolExecutionEnd as ToolExecutionEnd
+from .actors.agents.events import Turn as Turn
+from .actors.agents.events import TurnEnd as TurnEnd
+from .actors.agents.hooks import AgentHooks as AgentHooks
+from .actors.agents.hooks import LeftWork as LeftWork
+from .actors.agents.hooks import TurnInput as TurnInput
+from .actors.agents.model import Completed as Completed
+from .actors.agents.model import Model as Model
+from .actors.agents.model import ModelEvent as ModelEvent
+from .actors.agents.model import ModelRequest as ModelRequest
+from .actors.agents.model import TextDelta as TextDelta
+from .actors.agents.model import ThinkingDelta as ThinkingDelta
+from .actors.agents.model import ToolCallStarted as ToolCallStarted
+from .actors.agents.model import ToolSpec as ToolSpec
+from .actors.agents.model import malformed_arguments as malformed_arguments
+from .actors.agents.options import AgentOptions as AgentOptions
+from .actors.agents.sent import RequestSubscription as RequestSubscription
+from .actors.agents.sent import SentContext as SentContext
+from .actors.agents.streaming import TurnStream as TurnStream
+from .actors.agents.summarizing import summarizer_of as summarizer_of
+from .actors.agents.tool import Suspend as Suspend
+from .actors.agents.tool import Tool as Tool
+from .actors.agents.tool import ToolOutput as ToolOutput
+from .actors.agents.tool import tool as tool
 from .actors.branch_summaries import BranchReport as BranchReport
+from .actors.catalog.keeping import RetentionReport as RetentionReport
+from .actors.catalog.keeping import Retired as Retired
+from .actors.catalog.keeping import Spared as Spared
+from .actors.catalog.settings import Settings as Settings
 from .actors.commands import AppendOptions as AppendOptions
 from .actors.compaction import CompactionReport as CompactionReport
+from .actors.exporting import ExportFormat as ExportFormat
+from .actors.hits import Hit as Hit
+from .actors.hits import Search as Search
 from .actors.host import SessionHost as SessionHost
+from .actors.import_report import ImportReport as ImportReport
+from .actors.keyed import KeyedSessions as KeyedSessions
+from .actors.keys import SessionKey as SessionKey
 from .actors.listing import SessionChanged as SessionChanged
+from .actors.open_calls import OpenCall as OpenCall
+from .actors.open_calls import Recovery as Recovery
 from .actors.runtime import Limits as Limits
 from .actors.session import Session as Session
 from .actors.statistics import HostStatistics as HostStatistics
 from .actors.statistics import SessionStatistics as SessionStatistics
 from .actors.sync import SyncHost as SyncHost
+from .actors.sync import SyncKeyedSessions as SyncKeyedSessions
 from .actors.sync import SyncSession as SyncSession
 from .events.content import Content as Content
 from .events.content import ContentLike as ContentLike
@@ -59,6 +105,7 @@ from .events.entries import ModelChange as ModelChange
 from .events.entries import ModelChangeEntry as ModelChangeEntry
 from .events.entries import OpaqueEntry as OpaqueEntry
 from .events.entries import Payload as Payload
+from .events.entries import Provider as Provider
 from .events.entries import SessionInfo as SessionInfo
 from .events.entries import SessionInfoEntry as SessionInfoEntry
 from .events.entries import ThinkingLevel as ThinkingLevel
@@ -69,6 +116,8 @@ from .events.entries import Usage as Usage
 from .events.entries import UsageEntry as UsageEntry
 from .events.entries import UsageRecord as UsageRecord
 from .events.entries import message as message
+from .events.errors import AgentError as AgentError
+from .events.errors import AmbiguousSession as AmbiguousSession
 from .events.errors import AnswerCutOff as AnswerCutOff
 from .events.errors import AppendError as AppendError
 from .events.errors import AppendFailed as AppendFailed
@@ -82,6 +131,7 @@ from .events.errors import ContextOverflow as ContextOverflow
 from .events.errors import CorruptTree as CorruptTree
 from .events.errors import DialectCannot as DialectCannot
 from .events.errors import EntryNotFound as EntryNotFound
+from .events.errors import ExportExists as ExportExists
 from .events.errors import ExtraMissing as ExtraMissing
 from .events.errors import ForeignFormatError as ForeignFormatError
 from .events.errors import HostClosed as HostClosed
@@ -89,6 +139,7 @@ from .events.errors import InvalidEntry as InvalidEntry
 from .events.errors import InvalidInput as InvalidInput
 from .events.errors import InvalidSessionId as InvalidSessionId
 from .events.errors import LeafMoved as LeafMoved
+from .events.errors import LogDamaged as LogDamaged
 from .events.errors import LogError as LogError
 from .events.errors import LogReplaced as LogReplaced
 from .events.errors import ModelError as ModelError
@@ -96,9 +147,11 @@ from .events.errors import ModelUnavailable as ModelUnavailable
 from .events.errors import NotASession as NotASession
 from .events.errors import NotFound as NotFound
 from .events.errors import NotLive as NotLive
+from .events.errors import NotSuspended as NotSuspended
 from .events.errors import ProjectionFailed as ProjectionFailed
 from .events.errors import RateLimited as RateLimited
 from .events.errors import ReadOnly as ReadOnly
+from .events.errors import RedactedSession as RedactedSession
 from .events.errors import RequestRefused as RequestRefused
 from .events.errors import RequestTooLong as RequestTooLong
 from .events.errors import SessionClosed as SessionClosed
@@ -107,12 +160,16 @@ from .events.errors import SessionLocked as SessionLocked
 from .events.errors import SessionNotFound as SessionNotFound
 from .events.errors import SummaryRefused as SummaryRefused
 from .events.errors import TreeringError as TreeringError
+from .events.errors import TurnSuspended as TurnSuspended
+from .events.errors import TurnTooLong as TurnTooLong
 from .events.errors import UnsafeCut as UnsafeCut
 from .events.errors import UnsupportedVersion as UnsupportedVersion
 from .events.errors import Where as Where
 from .events.errors import WrongThread as WrongThread
+from .events.redaction import Redaction as Redaction
 from .events.stores.base import Cursor as Cursor
 from .events.stores.base import Store as Store
+from .events.stores.base import TornTail as TornTail
 from .events.stores.files import FileStore as FileStore
 from .events.stores.memory import MemoryStore as MemoryStore
 from .projections.base import Projection as Projection
@@ -120,6 +177,7 @@ from .projections.building.budget import ContextBudget as ContextBudget
 from .projections.building.budget import calculate_budget as calculate_budget
 from .projections.building.builder import ContextBuilder as ContextBuilder
 from .projections.building.builder import ContextBuildResult as ContextBuildResult
+from .projections.building.composing import compose as compose
 from .projections.building.strategy import ContextStrategy as ContextStrategy
 from .projections.building.summaries import Summarizer as Summarizer
 from .projections.building.summaries import SummaryRequest as SummaryRequest
@@ -147,6 +205,12 @@ from .projections.usage import UsageTotals as UsageTotals
 __version__ = "0.1.0"
 
 __all__ = [
+    "AgentError",
+    "AgentEvent",
+    "AgentHooks",
+    "AgentOptions",
+    "AgentSession",
+    "AmbiguousSession",
     "AnswerCutOff",
     "AppendError",
     "AppendFailed",
@@ -159,10 +223,12 @@ __all__ = [
     "Changed",
     "Closed",
     "CommandConflict",
+    "Compacted",
     "Compaction",
     "CompactionEntry",
     "CompactionLoop",
     "CompactionReport",
+    "Completed",
     "Conflict",
     "Content",
     "ContentLike",
@@ -177,6 +243,7 @@ __all__ = [
     "ContextMessage",
     "ContextOverflow",
     "ContextStrategy",
+    "ConversationSession",
     "CorruptTree",
     "Cursor",
     "Custom",
@@ -187,43 +254,69 @@ __all__ = [
     "Entry",
     "EntryNotFound",
     "EntrySubscription",
+    "ExportExists",
+    "ExportFormat",
     "ExtraMissing",
     "FileStore",
     "ForeignFormatError",
     "Header",
+    "Hit",
     "HostClosed",
     "HostStatistics",
     "ImagePart",
+    "ImportReport",
     "InvalidEntry",
     "InvalidInput",
     "InvalidSessionId",
+    "KeyedSessions",
     "Label",
     "LabelChange",
     "LabelEntry",
     "LeafMoved",
+    "LeftWork",
     "Limits",
+    "LogDamaged",
     "LogError",
     "LogReplaced",
     "MemoryStore",
     "Message",
+    "MessageEnd",
     "MessageEntry",
+    "Model",
     "ModelChange",
     "ModelChangeEntry",
     "ModelError",
+    "ModelEvent",
     "ModelRef",
+    "ModelRequest",
     "ModelUnavailable",
     "NotASession",
+    "NotCompacted",
     "NotFound",
     "NotLive",
+    "NotSuspended",
     "OpaqueEntry",
+    "OpenCall",
     "Payload",
     "Projection",
     "ProjectionFailed",
+    "Provider",
     "RateLimited",
     "ReadOnly",
+    "Recovered",
+    "Recovery",
+    "RedactedSession",
+    "Redaction",
     "RequestRefused",
+    "RequestSent",
+    "RequestSubscription",
     "RequestTooLong",
     "Reset",
+    "RetentionReport",
+    "Retired",
+    "Retrying",
+    "Search",
+    "SentContext",
     "Session",
     "SessionChanged",
     "SessionClosed",
@@ -231,31 +324,50 @@ __all__ = [
     "SessionHost",
     "SessionInfo",
     "SessionInfoEntry",
+    "SessionKey",
     "SessionLocked",
     "SessionNotFound",
     "SessionStatistics",
     "SessionSummary",
+    "Settings",
     "Snapshot",
+    "Spared",
     "Store",
     "Summarizer",
     "SummaryRefused",
     "SummaryRequest",
+    "Suspend",
     "SyncHost",
+    "SyncKeyedSessions",
     "SyncSession",
+    "TextDelta",
     "TextPart",
+    "ThinkingDelta",
     "ThinkingLevel",
     "ThinkingLevelEntry",
     "ThinkingPart",
     "Tokenizer",
+    "Tool",
+    "ToolCallStarted",
     "ToolExecution",
+    "ToolExecutionEnd",
     "ToolExecutionEntry",
+    "ToolOutput",
     "ToolResultPart",
+    "ToolSpec",
     "ToolUsePart",
+    "TornTail",
     "Transient",
     "Tree",
     "TreeChange",
     "TreeNode",
     "TreeringError",
+    "Turn",
+    "TurnEnd",
+    "TurnInput",
+    "TurnStream",
+    "TurnSuspended",
+    "TurnTooLong",
     "UnsafeCut",
     "UnsupportedVersion",
     "Usage",
@@ -270,12 +382,16 @@ __all__ = [
     "WrongThread",
     "__version__",
     "calculate_budget",
+    "compose",
     "file_text",
     "image",
+    "malformed_arguments",
     "message",
     "plain_text",
+    "summarizer_of",
     "text",
     "thinking",
+    "tool",
     "tool_result",
     "tool_use",
 ]

@@ -183,7 +183,7 @@ class WatchedStore(MemoryStore):
         return page
 
 
-@pytest.mark.feature("G-74")
+@pytest.mark.feature("G-74", "P-35")
 async def test_reads_run_in_parallel_and_a_write_is_exclusive() -> None:
     store = WatchedStore()
     seen: list[list[str | None]] = []

@@ -306,3 +306,19 @@ async def test_a_file_that_pi_writes_twice_over_looks_alike(pi: Pi, tmp_path: Pa
         shown = pi("open", path)
         assert [message["role"] for message in shown["context"]["messages"]] == ["user", "user", "assistant", "user"]
         assert (session.leaf_id, session.path()) == (shown["leaf"], shown["path"])
+
+
+async def test_an_export_for_pi_is_pis_own(pi: Pi, tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "root") as host:
+        session = await host.create(cwd="/work/rings")
+        await session.append_message("user", "Count both.")
+        calls = [tool_use("a", "count", {"tree": "oak"}), tool_use("b", "count", {"tree": "elm"})]
+        asked = await session.append_message("assistant", calls, provider="anthropic", model="claude-oak")
+        await session.append_message("tool", [tool_result("a", "112"), tool_result("b", "7")])
+        await session.append_compaction("Both were counted.", asked, 100)
+        await session.set_label(asked, "count")
+        await session.append_session_info("Rings")
+        await session.append_message("user", "Thanks")
+        path = await session.export("pi", tmp_path / "pi.jsonl")
+    async with SessionHost(tmp_path) as host:
+        await check(await host.load(path, read_only=True), pi("open", path))

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from treering.events.content import image, text
 from treering.events.entries import Entry, Header, Payload, SessionInfo, entry_class, message
 from treering.events.index import LogIndex
-from treering.projections.summary import SessionSummary, preview, summarize
+from treering.events.previews import preview
+from treering.projections.summary import SessionSummary, summarize
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HEADER = Header(id="s", version=1, timestamp=START, cwd="/work", parent_session="parent", key="telegram:1")
@@ -22,7 +23,7 @@ def row(*payloads: Payload, header: Header = HEADER) -> SessionSummary:
     for entry in entries.values():
         if entry is not None:
             index.fold(entry)
-    return summarize(index, entries[index.first_user], ref="a/s", dialect="native", path="/sessions/s.jsonl")
+    return summarize(index, ref="a/s", dialect="native", path="/sessions/s.jsonl", project_hash="00ff")
 
 
 def made(*payloads: Payload) -> list[Entry]:
@@ -49,13 +50,18 @@ def test_a_row_tells_what_the_log_holds() -> None:
         path="/sessions/s.jsonl",
         key="telegram:1",
         name="Bug hunt",
+        title="Bug hunt",
         created=START,
         modified=START + timedelta(hours=4),
+        last_entry=START + timedelta(hours=6),
+        last_accessed=START + timedelta(hours=6),
         message_count=5,
         user_count=2,
         assistant_count=1,
         parent_session="parent",
         cwd="/work",
+        project="/work",
+        project_hash="00ff",
         first_message="Fix the bug",
         dialect="native",
         status="archived",

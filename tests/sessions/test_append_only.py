@@ -14,6 +14,7 @@ from treering import (
     Custom,
     DialectCannot,
     Message,
+    Provider,
     Session,
     SessionHost,
     ThinkingLevel,
@@ -49,6 +50,11 @@ async def all_of(iterator: AsyncIterator[object]) -> list[object]:
     return [each async for each in iterator]
 
 
+async def archived_and_back(host: SessionHost, session: Session) -> None:
+    await host.archive(session)
+    await host.unarchive(session)
+
+
 async def first_of(subscription: AbstractAsyncContextManager[AsyncIterator[object]]) -> object:
     async with subscription as changes:
         return await anext(changes)
@@ -72,6 +78,9 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "append_custom_message": lambda: session.append_custom_message("mine", "see"),
         "append_context_edit": lambda: session.append_context_edit(answer, "edited"),
         "append_usage": lambda: session.append_usage("summary", Usage(1)),
+        "open_calls": session.open_calls,
+        "close_open_calls": session.close_open_calls,
+        "recover": session.recover,
         "append_tool_execution": lambda: session.append_tool_execution(call, "read", {}, "text"),
         "append_compaction": lambda: session.append_compaction("so far", answer, 100),
         "dry_compact": lambda: session.dry_compact(keep_tokens=1),
@@ -82,11 +91,29 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "save_turn": lambda: session.save_turn([Message("user", (text("turn"),))], Usage(1)),
         "set_label": lambda: session.set_label(user, "begin"),
         "summarize_branch": lambda: session.summarize_branch(answer, summarized),
+        "history": session.history,
+        "summary": lambda: value(session.summary),
+        "set_summary": lambda: session.set_summary("so far"),
+        "truncate_history": lambda: session.truncate_history(1),
+        "set_history": lambda: session.set_history([Message("user", (text("anew"),))]),
+        "title": lambda: value(session.title),
+        "set_title": lambda: session.set_title("title"),
+        "updated": lambda: value(session.updated),
+        "event_count": session.event_count,
+        "total_usage": session.total_usage,
         "branch": lambda: session.branch(user),
         "branch_with_summary": lambda: session.branch_with_summary(user, "left it"),
         "reset_leaf": session.reset_leaf,
         "create_branched_session": lambda: session.create_branched_session(answer),
         "fork": session.fork,
+        "metadata": lambda: value(session.metadata),
+        "update_metadata": lambda: session.update_metadata(provider=Provider("ollama", "m", 8192), extra={"b": 2}),
+        "rebind": lambda: session.rebind("/elsewhere"),
+        "stats": session.stats,
+        "total_tokens": session.total_tokens,
+        "tool_executions": session.tool_executions,
+        "budget": lambda: value(session.budget()),
+        "export": lambda: session.export("html"),
         "header": lambda: value(session.header),
         "file_path": lambda: value(session.file_path),
         "created": lambda: value(session.created),
@@ -123,19 +150,31 @@ def calls_of_host(host: SessionHost, session: Session) -> Calls:
         "create": host.create,
         "load": lambda: host.load(session.id),
         "open": lambda: host.open(session.id),
+        "get_or_create": lambda: host.get_or_create("telegram:1"),
+        "find_by_key": lambda: host.find_by_key("telegram:1"),
+        "put": lambda: host.put(session),
         "find_recent": host.find_recent,
         "continue_recent": host.continue_recent,
         "fork_from": lambda: host.fork_from(session.id),
+        "import_sessions": lambda: host.import_sessions(session.file_path or ""),
         "list_sessions": host.list_sessions,
+        "resolve": lambda: host.resolve("last"),
+        "get_session": lambda: host.get_session(session.id),
+        "set_current_session": lambda: host.set_current_session("/work", session),
+        "current_session": lambda: host.current_session("/work"),
         "subscribe_sessions": lambda: first_of(host.subscribe_sessions()),
         "statistics": lambda: value(host.statistics()),
         "flush": host.flush,
         "passivate_idle": host.passivate_idle,
+        "search": lambda: all_of(host.search("hello", index=True)),
+        "archive": lambda: archived_and_back(host, session),
+        "unarchive": lambda: host.unarchive(session.id),
+        "apply_retention": host.apply_retention,
     }
 
 
 def files_under(root: Path) -> dict[Path, bytes]:
-    return {path: path.read_bytes() for path in root.rglob("*.jsonl")}
+    return {path: path.read_bytes() for path in root.rglob("*.jsonl") if ".treering" not in path.parts}
 
 
 @pytest.mark.feature("G-1")
@@ -167,8 +206,16 @@ async def test_after_any_call_the_old_bytes_are_the_beginning_of_the_new_ones(
     appends = {name for name in of_session if name.startswith("append")}
     assert grew == {
         *appends,
+        "archive",
+        "close_open_calls",
         "save_turn",
         "set_label",
+        "update_metadata",
+        "rebind",
+        "set_summary",
+        "truncate_history",
+        "set_history",
+        "set_title",
         "branch_with_summary",
         "summarize_branch",
         "compact",

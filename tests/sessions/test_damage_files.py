@@ -335,7 +335,7 @@ async def test_a_file_without_a_header_is_refused_and_left_alone(tmp_path: Path,
         with pytest.raises(NotASession):
             await host.fork_from(path)
         [listed] = await host.list_sessions()
-        assert (listed.status, listed.path) == ("corrupted", None)
+        assert (listed.status, listed.path) == ("corrupted", str(path))
         assert await host.find_recent() is None
     assert held(path) == content
     assert names(tmp_path) == ["s.jsonl"]

@@ -5,7 +5,7 @@ pytest does not find this file by itself: `test_conformance.py` runs it, and see
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
@@ -76,7 +76,7 @@ class Sound:
     async def remove(self, lease: Lease) -> None:
         await self.inner.remove(lease)
 
-    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Sequence[bytes]) -> Cursor:
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
         return await self.inner.put(lease, dialect, header, lines)
 
     async def exists(self, ref: Ref) -> bool:

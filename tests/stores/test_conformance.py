@@ -34,13 +34,13 @@ CAUGHT_BY = {
 """The test that has to fail for each of the broken stores; others do as well."""
 
 
-@pytest.mark.feature("X-29")
+@pytest.mark.feature("X-29", "D-40")
 class TestMemoryStore(StoreSuite):
     async def make_store(self) -> Store:
         return MemoryStore()
 
 
-@pytest.mark.feature("X-29")
+@pytest.mark.feature("X-29", "D-40")
 class TestFileStore(StoreSuite):
     @pytest.fixture(autouse=True)
     def _folder(self, tmp_path: Path) -> None:

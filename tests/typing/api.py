@@ -16,6 +16,17 @@ async def sessions(host: SessionHost) -> None:
     assert_type(await host.list_sessions(), list[treering.SessionSummary])
 
 
+async def by_key(host: SessionHost) -> None:
+    """Conversations by key deal in messages."""
+    assert_type(await host.get_or_create("telegram:1"), Session)
+    assert_type(await host.find_by_key("telegram:1"), Session | None)
+    sessions = treering.KeyedSessions(host)
+    assert_type(await sessions.add_message("telegram:1", "user", "Hello"), str)
+    assert_type(await sessions.history("telegram:1"), list[treering.Message])
+    assert_type(await sessions.summary("telegram:1"), str)
+    assert_type(treering.SessionKey.parse("telegram:1").agent, str | None)
+
+
 async def appending(session: Session) -> None:
     """Appends take payloads and answer with ids."""
     assert_type(await session.append_message("user", "Hello"), str)
@@ -46,3 +57,27 @@ async def following(session: Session) -> None:
     async with session.subscribe("context") as changes:
         async for change in changes:
             assert_type(change, Snapshot[Context] | Changed[ContextChange])
+
+
+@treering.tool
+async def add(a: int, b: int = 1) -> str:
+    """Tools are made of functions."""
+    return str(a + b)
+
+
+async def agents(model: treering.Model, session: Session) -> None:
+    """Agents take any session of three methods, and answer with turns."""
+    conversation: treering.ConversationSession = session
+    agent = treering.AgentSession(model, session=conversation, tools=[add])
+    assert_type(add, treering.Tool)
+    assert_type(await agent.respond("Hello"), treering.Turn)
+    assert_type(await agent.respond([treering.message("user", "Hello")], session=session), treering.Turn)
+    assert_type(agent.last_request, treering.SentContext | None)
+    async with agent.stream("Hello") as events:
+        async for event in events:
+            assert_type(event, treering.AgentEvent)
+    async with agent.follow_requests() as requests:
+        async for sent in requests:
+            assert_type(sent, treering.SentContext)
+    await agent.respond(session="an id")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    treering.AgentSession(model, session=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

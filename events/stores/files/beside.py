@@ -267,8 +267,15 @@ def _crc_of(extent: Extent) -> int:
 
 def remove_beside(disk: Disk, path: str) -> None:
     """Take away what stands beside a log."""
+    remove_derived(disk, path)
+    with suppress(FileNotFoundError):
+        disk.unlink(path + LEAF_SUFFIX)
+
+
+def remove_derived(disk: Disk, path: str) -> None:
+    """Take away what stands beside a log and can be made anew."""
     folder, name = os.path.split(path)
-    beside = {name + INDEX_SUFFIX, name + LEAF_SUFFIX}
+    beside = {name + INDEX_SUFFIX}
     with suppress(FileNotFoundError):
         beside |= {each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")}
     for each in sorted(beside):

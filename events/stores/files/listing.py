@@ -1,4 +1,7 @@
-"""The listing of logs: all `.jsonl` files under the root, in the order of their refs, folder by folder."""
+"""The listing of logs: all `.jsonl` files under the root, in the order of their refs, folder by folder.
+
+A packed log is listed by the ref of the log, unless that one is there as well.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from itertools import islice
 from ...disk import Disk, FileStat
 from ...entries import EPOCH
 from ..base import LogInfo, Ref
+from .codecs import GZ, ZST
 from .locks import FOLDER
+from .packed import log_path
 
 SUFFIX = ".jsonl"
 """How the name of a log ends."""
@@ -29,15 +34,19 @@ def _walk(
     except (FileNotFoundError, NotADirectoryError):
         return
     wanted: list[tuple[str, FileStat]] = []
-    for name in names:
+    there = set(names)
+    for file in names:
+        name = log_path(file)
         ref = above + name
         is_log = name.endswith(SUFFIX)
+        if file != name and (name in there or (file.endswith(GZ) and name + ZST in there)):
+            continue
         if name == FOLDER or not (is_log or _may_hold(ref + "/", prefix, after)):
             continue
         if is_log and not (ref.startswith(prefix) and ref > after) and not _may_hold(ref + "/", prefix, after):
             continue
         try:
-            found = disk.stat(f"{folder}/{name}")
+            found = disk.stat(f"{folder}/{file}")
         except OSError:
             continue  # gone meanwhile, or a link to nowhere
         wanted.append((name + "/" if found.is_directory else name, found))

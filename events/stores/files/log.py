@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 import anyio
@@ -22,13 +22,14 @@ from ...disk import Disk, FileStat
 from ...entries import Header
 from ...errors import AppendInDoubt, LogError, LogReplaced
 from ...telemetry import logger
-from ..base import Cursor, Lease, Ref
+from ..base import Cursor, Lease, Ref, TornTail
 from . import beside, tail
 from .beside import Extent
 from .head import generation_of, header_crc, read_head
 from .locks import Held
 from .migration import migrate
 from .mounts import is_slow_device
+from .packed_disk import PackedDisk, reading_disk
 from .table import Table
 
 NOWHERE = Cursor("", 0)
@@ -59,6 +60,8 @@ class Log:
         unjournaled: The offset from which on a failed journal leaves it open whether the bytes are on the disk.
         unsynced: The offset from which on a failed flush leaves it open whether the bytes are on the disk.
         slow: It lies where the disk may keep the event loop waiting.
+        packed: The disk on which it is read while it is packed; None while it is not.
+        torn: The torn tail that was put right when it was acquired.
     """
 
     __slots__ = (
@@ -81,11 +84,13 @@ class Log:
         "inode",
         "lease",
         "left_ns",
+        "packed",
         "path",
         "ref",
         "size",
         "slow",
         "table",
+        "torn",
         "unjournaled",
         "unnamed",
         "unsynced",
@@ -111,6 +116,8 @@ class Log:
         self.unjournaled = -1
         self.unsynced = -1
         self.slow = False
+        self.packed: PackedDisk | None = None
+        self.torn: TornTail | None = None
         self.counter: int = 0
         self._counted: int = 0
         self._forget()
@@ -147,6 +154,29 @@ class Log:
             with self.opened(os.O_RDONLY) as fd:
                 self.take_open_end(fd)
 
+    def find(self) -> None:
+        """Look at the file, or where there is none at its packed form; see `examine`.
+
+        Raises:
+            LogDamaged: The packed form is damaged.
+            ExtraMissing: Reading it needs a package that is not installed.
+        """
+        self.examine()
+        if self.header is None:
+            self.find_packed()
+
+    def find_packed(self) -> None:
+        """Look at the packed form, where there is one."""
+        self.packed = reading_disk(self._disk, self.path)
+        if self.packed is not None:
+            self._disk = self.packed
+            self.examine()
+
+    def unpacked(self, disk: Disk) -> None:
+        """Take note that the file stands there again, and own it; see `own`."""
+        self._disk, self.packed = disk, None
+        self.own()
+
     def own(self) -> None:
         """Look at the file from its beginning, bring it to its present version and put its tail right.
 
@@ -163,7 +193,7 @@ class Log:
             self._look(changed=True)
         if self.header is not None:
             with self.opened(os.O_RDWR | os.O_APPEND) as fd:
-                self.settle(fd)
+                self.torn = self.settle(fd)
             self._remember()
 
     def _remember(self) -> None:
@@ -318,22 +348,25 @@ class Log:
                 self.take_open_end(fd)
         assert self.head.generation != before or not before
 
-    def settle(self, fd: int) -> None:
-        """Put the tail right, given a descriptor for reading and appending."""
+    def settle(self, fd: int) -> TornTail | None:
+        """Put the tail right, given a descriptor for reading and appending, and tell what it was."""
         disk, shared = self._disk, self.dialect is not None and self.dialect.shared
+        torn: TornTail | None = None
         with self.named():
             while True:
                 start, size = self.table.scanned, disk.fstat(fd).size
                 if size <= start:
                     self.size = size
-                    return
+                    return torn
+                torn = TornTail(start, size - start)
                 if start == 0 or tail.needs_newline(disk, fd, start, size, shared=shared):
                     beside.write_all(disk, fd, b"\n")
                     size = disk.fstat(fd).size
                     if start == 0:  # it was the header that had none
                         self._look()
                         continue
-                elif tail.move_away(disk, self.path, fd, start, size):
+                elif kept_in := tail.move_away(disk, self.path, fd, start, size):
+                    torn = TornTail(start, size - start, kept_in)
                     size = start
                 self.table.grow(disk, fd, size)
                 self.size = size
@@ -341,7 +374,7 @@ class Log:
 
     # -- what its lines say
 
-    def lines(self, fd: int, table: Table, runs: list[tuple[int, int]]) -> list[bytes]:
+    def lines(self, fd: int, table: Table, runs: list[tuple[int, int]]) -> Sequence[bytes]:
         """Read the lines of some runs of ordinals, first and last included.
 
         Raises:
@@ -353,10 +386,12 @@ class Log:
                 lines = table.lines(self._disk, fd, first, last)
                 if lines is None:
                     raise self.replaced()
+                if len(runs) == 1:
+                    return lines
                 found += lines
         return found
 
-    def lines_apart(self, table: Table, runs: list[tuple[int, int]]) -> list[bytes]:
+    def lines_apart(self, table: Table, runs: list[tuple[int, int]]) -> Sequence[bytes]:
         """Read lines with a descriptor of their own."""
         device, inode = self.device, self.inode  # the size is left out: the owner may be appending meanwhile
         with self.opened(os.O_RDONLY) as fd:

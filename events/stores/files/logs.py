@@ -7,7 +7,7 @@ other logs is only a help: the least recently read ones are forgotten, and looke
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -187,6 +187,11 @@ class Logs:
             found = self._disk.stat(log.path)
         except FileNotFoundError:
             found = None
+        if log.packed is not None and log.lease is None:
+            if found is None and log.packed.unchanged():
+                return log
+            self.forget(ref)
+            return await self._look_first(ref)
         if found is not None and log.is_same(found):
             if found.size == log.size:
                 return log
@@ -200,13 +205,15 @@ class Logs:
             await self._gated(log, log.refresh_apart)
         if log.header is None:
             self.forget(ref)
+            if log.lease is None:
+                return await self._look_first(ref)  # another process may have packed it
             raise self.not_found(ref)
         return log
 
     async def _look_first(self, ref: Ref) -> Log:
         path = self._names.path_of(ref)
         log = Log(self._disk, ref, path)
-        await self._offload(log.examine)
+        await self._offload(log.find)
         if log.header is None:
             raise self.not_found(ref)
         owned = self.owned.get(ref)
@@ -226,7 +233,7 @@ class Logs:
 
     # -- lines
 
-    async def lines(self, log: Log, table: Table, runs: list[tuple[int, int]]) -> list[bytes]:
+    async def lines(self, log: Log, table: Table, runs: list[tuple[int, int]]) -> Sequence[bytes]:
         """Read runs of lines, at once where they are small.
 
         Raises:
@@ -235,7 +242,7 @@ class Logs:
         """
         size = sum(table.ends[last] - table.ends[first - 1] for first, last in runs)
         try:
-            if size <= INLINE_MAX and len(runs) <= _RUNS_INLINE_MAX and not log.slow:
+            if size <= INLINE_MAX and len(runs) <= _RUNS_INLINE_MAX and not log.slow and log.packed is None:
                 return log.lines(self._handles.get(log), table, runs) if runs else []
             return await self._offload(log.lines_apart, table, runs)
         except (LogReplaced, FileNotFoundError):

@@ -8,6 +8,7 @@ from ...disk import Disk
 from ...errors import InvalidSessionId
 from ..base import Ref
 from .locks import FOLDER
+from .packed import log_path
 
 
 class Names:
@@ -57,6 +58,9 @@ class Names:
         return (own, *(each for each in reversed(above[:-1]) if each not in self.flushed))
 
     def ref_of(self, path: str) -> Ref:
-        """Return the one ref of a file, whatever links lead to it: relative if it is under the root, else absolute."""
-        real = self._disk.real_path(os.path.abspath(path))
+        """Return the one ref of a file, whatever links lead to it: relative if it is under the root, else absolute.
+
+        The packed form of a log has the log's ref.
+        """
+        real = log_path(self._disk.real_path(os.path.abspath(path)))
         return real.removeprefix(self._under)

@@ -29,7 +29,7 @@ class FilePeek:
 
     def __init__(self, disk: Disk, ref: Ref, path: str) -> None:
         self._log = Log(disk, ref, path)
-        self._log.examine()
+        self._log.find()
         if self._log.header is None or self._log.dialect is None:
             raise SessionNotFound(f"there is no session at {path}: create it, or look for it elsewhere")
         self.opening = Opening(self._log.header, self._log.dialect, self._log.head)

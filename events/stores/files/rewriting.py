@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from ...disk import Disk
@@ -16,7 +16,7 @@ from .table import CHUNK
 from .writer import missing
 
 
-def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
+def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     """Write a log and rename it; return its head.
 
     Raises:
@@ -26,7 +26,6 @@ def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
     """
     if not header.endswith(b"\n"):
         raise InvalidInput("the header block that is put has to end with its newline")
-    check_lines(lines)
     _check(disk, log)
     folder = os.path.dirname(log.path)
     new_folders = missing(disk, folder)
@@ -34,14 +33,9 @@ def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
     fd, temporary = open_temporary(disk, log.path)
     try:
         try:
-            part, size = [header], len(header)
-            for line in lines:
-                part.append(line)
-                size += len(line)
-                if size >= CHUNK:
-                    write_all(disk, fd, b"".join(part))
-                    part, size = [], 0
-            write_all(disk, fd, b"".join(part))
+            write_all(disk, fd, header)
+            for part in _parts(lines):
+                write_all(disk, fd, part)
             disk.datasync(fd)
         finally:
             disk.close(fd)
@@ -59,6 +53,22 @@ def put(disk: Disk, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
     log.doubt = None
     log.unsynced = -1
     return log.head
+
+
+def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Join lines to what is written at once, looking at them on the way."""
+    part: list[bytes] = []
+    size = 0
+    for line in lines:
+        part.append(line)
+        size += len(line)
+        if size >= CHUNK:
+            check_lines(part)
+            yield b"".join(part)
+            part, size = [], 0
+    check_lines(part)
+    if part:
+        yield b"".join(part)
 
 
 def _check(disk: Disk, log: Log) -> None:

@@ -24,7 +24,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Literal, TypeAlias
 
@@ -32,9 +32,10 @@ import anyio
 
 from ...dialects.base import Dialect
 from ...dialects.detect import detect
-from ...disk import Disk, OsDisk
+from ...disk import Disk, FileStat, OsDisk
 from ...errors import (
     AppendFailed,
+    Conflict,
     InvalidInput,
     LeafMoved,
     LogError,
@@ -47,8 +48,9 @@ from ...offload import Offload, ThreadOffload, carried_out
 from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
-from . import beside, listing, writer
+from . import archiving, beside, listing, writer
 from .appender import Appender, Pace
+from .codecs import SUFFIXES
 from .group_committer import GroupCommitter
 from .handles import Handles
 from .journal_replay import JournalReplay
@@ -57,9 +59,11 @@ from .log import Log
 from .logs import Logs
 from .mounts import is_slow_device
 from .names import Names
+from .packed import packed_forms
 from .peek import FilePeek
 from .private_locks import locks_of
 from .rewriting import put
+from .scan import scan
 from .syncer import Syncer
 from .table import CHUNK
 from .watcher import Watch
@@ -167,6 +171,11 @@ class FileStore:
         return self._names.root
 
     @property
+    def disk(self) -> Disk:
+        """The calls to the file system, for what the catalog keeps under the root."""
+        return self._disk
+
+    @property
     def handles_open(self) -> int:
         """How many log files are open at this moment."""
         return len(self._handles)
@@ -232,6 +241,12 @@ class FileStore:
             log.flushed, log.unnamed = self._names.flushed, self._names.folders_to_flush(real)
             log.own()
             if log.header is None:
+                log.find_packed()
+            elif packed_forms(self._disk, real):
+                archiving.remove_leftovers(self._disk, real)
+            if log.packed is not None:
+                continue
+            if log.header is None:
                 log.slow = self._is_slow_folder(os.path.dirname(real))
             else:
                 self._write_again(log)
@@ -252,7 +267,7 @@ class FileStore:
                 folder = os.path.dirname(folder)
 
     def _lease(self, log: Log, owner: str) -> Lease:
-        lease = Lease(log.ref, owner, log.epoch, log.head, log.header, log.dialect)
+        lease = Lease(log.ref, owner, log.epoch, log.head, log.header, log.dialect, log.torn, log.packed is not None)
         self._logs.own(log, lease)
         return lease
 
@@ -469,6 +484,7 @@ class FileStore:
 
     def _remove(self, log: Log) -> None:
         self._stand_alone(log)
+        archiving.remove_packed(self._disk, log.path)  # first, or a crash would bring an older session back
         with suppress(FileNotFoundError):
             self._disk.unlink(log.path)
         beside.remove_beside(self._disk, log.path)
@@ -476,7 +492,46 @@ class FileStore:
             with suppress(FileNotFoundError):
                 self._disk.sync_directory(os.path.dirname(log.path))
 
-    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Sequence[bytes]) -> Cursor:
+    async def pack(self, lease: Lease) -> None:
+        """Keep a log in its packed form; see `ArchivingStore.pack`.
+
+        Raises:
+            Conflict: The lease is over, another program changed the log meanwhile, or nobody knows what it holds.
+            OSError: It cannot be packed; the log is as it was, and the lease is kept.
+        """
+        log = self._logs.must_hold(lease)
+        await self._logs.exclusively(log, lambda: self._pack(log))
+        if self._logs.held(lease) is log:
+            log.header = None  # nothing to remember
+            self._let_go(log)
+
+    def _pack(self, log: Log) -> None:
+        if log.header is None or log.packed is not None:
+            return
+        if log.doubt is not None:
+            raise Conflict(f"{log.path} may hold more than is known: load the session, then archive it")
+        self._stand_alone(log)
+        archiving.pack(self._disk, log.path, lambda: _is_left(log, self._disk.stat(log.path)))
+
+    async def unpack(self, lease: Lease) -> Lease:
+        """Keep a packed log as it was before; see `ArchivingStore.unpack`.
+
+        Raises:
+            Conflict: The lease is over.
+            LogDamaged: The packed form is damaged; it was left as it is.
+            ExtraMissing: Reading it needs a package that is not installed.
+            OSError: The log cannot be written; the packed form is as it was.
+        """
+        log = self._logs.must_hold(lease)
+        await self._logs.exclusively(log, lambda: self._unpack(log))
+        return self._lease(log, lease.owner)
+
+    def _unpack(self, log: Log) -> None:
+        if log.packed is not None:
+            archiving.unpack(self._disk, log.path)
+            log.unpacked(self._disk)
+
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
         """Write a whole log in one step; see `Store.put`.
 
         Raises:
@@ -488,7 +543,8 @@ class FileStore:
         detect(header, log.path)
         return await self._logs.exclusively(log, lambda: self._put(log, header, lines))
 
-    def _put(self, log: Log, header: bytes, lines: Sequence[bytes]) -> Cursor:
+    def _put(self, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
+        self._unpack(log)
         self._stand_alone(log)
         head = put(self._disk, log, header, lines)
         log.unjournaled = -1
@@ -496,11 +552,8 @@ class FileStore:
 
     async def exists(self, ref: Ref) -> bool:
         """Tell whether there is a log of this name; see `Store.exists`."""
-        self._logs.check_open()
-        try:
-            return self._disk.stat(self.path_of(ref)).size > 0
-        except (FileNotFoundError, NotADirectoryError):
-            return False
+        found = self.look_at(ref)
+        return found is not None and found.size > 0
 
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
         """List the logs under the root; see `Store.page`."""
@@ -508,11 +561,39 @@ class FileStore:
         return await self._offload(self._page, prefix, after, limit)
 
     def _page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
-        try:
-            self._replay.before(os.path.join(self.root, "*"))  # a journal may know of logs whose names are lost
-        except (OSError, TreeringError) as error:
-            logger().warning("replay_waits", ref=prefix, why=str(error))
+        self._bring_back(prefix)
         return listing.page_of(self._disk, self.root, prefix, after, limit)
+
+    def _bring_back(self, ref: Ref) -> None:
+        """Replay journals before logs are listed: one may know of logs whose names are lost."""
+        try:
+            self._replay.before(os.path.join(self.root, "*"))
+        except (OSError, TreeringError) as error:
+            logger().warning("replay_waits", ref=ref, why=str(error))
+
+    def scan(self) -> dict[Ref, FileStat]:
+        """Return how the files of all logs under the root look, in no order; it may take a while, and opens none of them."""
+        self._logs.check_open()
+        self._bring_back("*")
+        return scan(self._disk, self.root)
+
+    def look_at(self, ref: Ref) -> FileStat | None:
+        """Return how the file of one log looks, or the packed form of it; None where there is none."""
+        self._logs.check_open()
+        path = self.path_of(ref)
+        for each in (path, *(path + suffix for suffix in SUFFIXES)):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                found = self._disk.stat(each)
+                return None if found.is_directory else found
+        return None
+
+    def left(self, ref: Ref) -> tuple[int, int, int] | None:
+        """Return how an owned log was left: its last line's ordinal, its size, its inode.
+
+        None while it is being written, and for a log that is not owned or not there.
+        """
+        log = self._logs.owned.get(ref)
+        return None if log is None or log.busy or log.header is None else (log.head.seq, log.size, log.inode)
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         """Yield the logs whose files or leaf records may have changed since the call; see `Store.watch`."""
@@ -550,6 +631,11 @@ class FileStore:
         self._handles.close()
         if self._group is not None:
             self._group.leave_to_parent()
+
+
+def _is_left(log: Log, found: FileStat) -> bool:
+    """Tell whether a log's file is as its owner left it."""
+    return (found.device, found.inode, found.size) == (log.device, log.inode, log.size)
 
 
 def _after_fork_in_child() -> None:

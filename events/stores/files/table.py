@@ -6,13 +6,14 @@ grown by scanning what was appended, and taken from the snapshot without looking
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from zlib import crc32
 
 import msgspec
 
+from ...block import Block
 from ...disk import Disk
 
 CHUNK = 1024 * 1024
@@ -20,7 +21,6 @@ CHUNK = 1024 * 1024
 
 _CLOSING = 64
 _SPACE = 32
-_NEWLINES = re.compile(rb"\n").finditer
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
@@ -53,7 +53,7 @@ class Table:
             chunk = disk.pread(fd, min(CHUNK, stop - offset), offset)
             if not chunk:
                 return  # it was shortened meanwhile, which is found out elsewhere
-            stops = [found.end() for found in _NEWLINES(chunk)]
+            stops = _after_newlines(chunk)
             if stops:
                 starts = [0, *stops[:-1]]
                 odd = [at for at, start in enumerate(starts) if chunk[start] <= _SPACE]
@@ -84,7 +84,7 @@ class Table:
         fits = bisect_right(self.ends, self.ends[after] + size, lo=after + 1, hi=last + 1) - 1
         return max(fits, after + 1)
 
-    def lines(self, disk: Disk, fd: int, first: int, last: int) -> list[bytes] | None:
+    def lines(self, disk: Disk, fd: int, first: int, last: int) -> Sequence[bytes] | None:
         """Read lines, without their newlines; None where the file does not hold lines there, so is another one."""
         start, stop = self.ends[first - 1], self.ends[last]
         closed = not (self.open_end and last == len(self.ends) - 1)
@@ -93,16 +93,13 @@ class Table:
         data = disk.pread(fd, stop - start, start)
         if len(data) != stop - start or (closed and not data.endswith(b"\n")):
             return None
-        found = data.split(b"\n")
-        if closed:
-            found.pop()
-        if len(found) != last - first + 1:  # blank lines between them
-            found = [line for line in found if line and not line.isspace()]
-            if len(found) != last - first + 1:
-                return None
-        if b"\r" in data:  # one byte is looked for many times faster than two
-            found = [line.removesuffix(b"\r") for line in found]
-        return found
+        count, returns = last - first + 1, b"\r" in data  # one byte is looked for many times faster than two
+        if closed and not returns and data.count(b"\n") == count:
+            return Block(data, count)
+        found = [line for line in data.split(b"\n") if line and not line.isspace()]
+        if len(found) != count:
+            return None
+        return [line.removesuffix(b"\r") for line in found] if returns else found
 
     def _long_line(self, disk: Disk, fd: int, start: int, stop: int) -> list[bytes] | None:
         """Read one line in one piece: a copy of 100 MB is worth avoiding."""
@@ -113,6 +110,15 @@ class Table:
             return None
         before, newline, line = data.rpartition(b"\n") if b"\n" in data else (b"", b"", data)
         return [line] if not newline or before.isspace() or not before else None
+
+
+def _after_newlines(chunk: bytes) -> list[int]:
+    """Return the offset after each newline."""
+    found: list[int] = []
+    append, find, at = found.append, chunk.find, 0
+    while at := find(b"\n", at) + 1:
+        append(at)
+    return found
 
 
 def is_whole(disk: Disk, fd: int, start: int, stop: int) -> bool:

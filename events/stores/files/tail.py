@@ -20,8 +20,8 @@ def needs_newline(disk: Disk, fd: int, start: int, size: int, *, shared: bool) -
     return shared or is_blank(disk, fd, start, size) or is_whole(disk, fd, start, size)
 
 
-def move_away(disk: Disk, path: str, fd: int, start: int, size: int) -> bool:
-    """Move the tail of a log into a file of its own and cut the log; False where it has grown meanwhile."""
+def move_away(disk: Disk, path: str, fd: int, start: int, size: int) -> str | None:
+    """Move the tail of a log into a file of its own and cut the log; None where it has grown meanwhile, else the file."""
     torn = f"{path}.torn-{start}-{checksum(disk, fd, start, size):08x}"
     target, temporary = open_temporary(disk, torn)
     try:
@@ -38,7 +38,7 @@ def move_away(disk: Disk, path: str, fd: int, start: int, size: int) -> bool:
         raise
     disk.sync_directory(os.path.dirname(path))
     if disk.fstat(fd).size != size:
-        return False
+        return None
     disk.truncate(fd, start)
     disk.datasync(fd)
-    return True
+    return torn

@@ -137,6 +137,8 @@ def failure(log: Log, error: OSError) -> AppendFailed:
     """Say that the disk refused an append, and what to do."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     remedy = "free some space, then append again" if full else "see to the disk, then append again"
+    if error.filename is None:
+        error.filename = log.path  # calls on a descriptor do not say which file it was
     failed = AppendFailed(f"{log.path} could not be written ({error.strerror or error}): {remedy}")
     failed.__cause__ = error
     return failed

@@ -8,7 +8,8 @@ from textwrap import indent
 import click
 
 from ..projections.context import Context, to_json
-from .opening import find_leaf, json_option, leaf_option, opened, session_file, warn
+from .logs import warn
+from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import clean, echo_json, echo_lines, run
 from .telling import colored, part_text, short
 

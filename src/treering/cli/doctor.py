@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import click
 
+from ..actors.catalog.check import IndexCheck
 from ..events.disk import OsDisk
 from ..events.doctor import Subject, examine_subject, subjects
 from ..events.findings import Finding, counted
@@ -32,8 +33,8 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
     Without --repair, nothing is changed. The exit status is 1 where anything worse than a note is left.
 
     With --repair, an unfinished last line is moved to a file of its own (in pi's files, it is closed by a newline),
-    snapshots and checkpoints that do not fit and left-over temporary files are moved to .treering/aside, and journals that
-    no host holds are replayed. A session that somebody owns is left alone. Whole lines are never moved or changed: damage
+    snapshots and checkpoints that do not fit and left-over temporary files are moved to .treering/aside, journals that no
+    host holds are replayed, and an index that is wrong about sessions is written anew. A session that somebody owns is left alone. Whole lines are never moved or changed: damage
     in the midst of a file stays there, is noted in .treering/known-damage.json, and from then on is said with --all alone.
 
     \b
@@ -49,6 +50,8 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
 
         def mend(subject: Subject) -> list[str]:
             repairs = surgeon.mend(subject)
+            if subject.kind == "folder":
+                repairs += IndexCheck(disk, subject.path).repair()
             done.extend(repairs)
             return [] if as_json else list(map(_told, repairs))
 
@@ -61,12 +64,14 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
 
     def look(subject: Subject) -> list[str]:
         findings = examine_subject(subject, disk, known)
+        if subject.kind == "folder":
+            findings += IndexCheck(disk, subject.path).findings()
         found.extend(findings)
         return [] if as_json else list(map(_line, findings))
 
     patients = list(subjects(*paths))
     _each("examining", patients, look)
-    examined = sum(subject.kind == "session" for subject in patients)
+    examined = sum(subject.kind in ("session", "archive") for subject in patients)
     if as_json:
         echo_json({"repairs": done, "findings": found} if repairing else found)
     repairs = [counted(sum(each.done for each in done), "repair")] if repairing else []

@@ -9,7 +9,8 @@ import click
 from ..events.entries import Entry
 from ..projections.feed import Reset, Transient
 from .entries import show
-from .opening import json_option, opened, session_file, warn
+from .logs import warn
+from .opening import json_option, opened, session_file
 from .output import run
 
 

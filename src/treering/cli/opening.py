@@ -6,9 +6,9 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import AsyncGenerator, Generator, Iterable, Iterator, MutableMapping
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,7 @@ from ..actors.session import Session
 from ..events.doctor import places
 from ..events.errors import EntryNotFound, NotFound, SessionNotFound, TreeringError
 from ..events.kinds import Kind
-from .output import clean
+from .logs import telling_logs, warn
 
 if TYPE_CHECKING:
     from ..actors.open_log import OpenLog
@@ -78,11 +78,6 @@ class Damage:
                     warn(f"{where}: the file ends in an unfinished line, which was left out")
 
 
-def warn(message: str) -> None:
-    """Write a warning to stderr, on one line."""
-    click.echo(f"treering: warning: {clean(message)}", err=True)
-
-
 @asynccontextmanager
 async def opened(file: str) -> AsyncGenerator[Session, None]:
     """Open a session file read-only, and tell of its damage.
@@ -93,7 +88,7 @@ async def opened(file: str) -> AsyncGenerator[Session, None]:
     """
     folder, path = _located(file)
     damage = Damage(file)
-    with _logging(damage):
+    with telling_logs(damage.met):
         async with SessionHost(folder) as host:
             session = await host.load(path, read_only=True)
             damage.tell(await session.log())
@@ -132,28 +127,3 @@ def _located(file: str) -> tuple[str, str]:
     with open(file, "rb"):
         path = os.path.abspath(file)
         return os.path.dirname(path), path
-
-
-@contextmanager
-def _logging(damage: Damage) -> Generator[None, None, None]:
-    """Have what the library logs told on stderr, and the program's own settings put back afterwards."""
-    import structlog
-
-    def tell(_: object, level: str, event: MutableMapping[str, Any]) -> NoReturn:
-        name = event.pop("event", "")
-        if name == "line_damaged":
-            damage.met(int(event.get("seq", 0)))
-        elif level in ("warning", "error", "critical"):
-            warn(" ".join([str(name), *_told(event.items())]))
-        raise structlog.DropEvent
-
-    before = structlog.get_config()
-    structlog.configure(processors=[tell])
-    try:
-        yield
-    finally:
-        structlog.configure(**before)
-
-
-def _told(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    return (f"{key}={value}" for key, value in items if key != "exc_info")

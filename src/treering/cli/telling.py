@@ -23,7 +23,7 @@ from ..events.entries import (
     ToolExecutionEntry,
     UsageEntry,
 )
-from ..projections.summary import preview
+from ..events.previews import preview
 from .output import clean
 
 PREVIEW_CHARS = 90

@@ -274,7 +274,8 @@ class World:
 
 
 def _logs(memory: MemoryDisk) -> dict[str, bytes]:
-    return {path: data for path, data in memory.files().items() if path.endswith(".jsonl")}
+    """Return the logs; the index in `.treering` is derived, and is written anew."""
+    return {path: data for path, data in memory.files().items() if path.endswith(".jsonl") and "/.treering/" not in path}
 
 
 def _digest(memory: MemoryDisk) -> str:

@@ -40,6 +40,7 @@ pytest.register_assert_rewrite(
             "keeping",
             "listing",
             "ownership",
+            "packing",
             "pressure",
             "reading",
             "rewriting",
@@ -53,6 +54,7 @@ from .case import StoreCase
 from .keeping import Keeping
 from .listing import Listing
 from .ownership import Ownership
+from .packing import Packing
 from .pressure import Pressure
 from .reading import Reading
 from .rewriting import Rewriting
@@ -61,5 +63,5 @@ from .watching import Watching
 __all__ = ["StoreCase", "StoreSuite"]
 
 
-class StoreSuite(Ownership, Appending, Reading, Keeping, Rewriting, Listing, Watching, Pressure):
+class StoreSuite(Ownership, Appending, Reading, Keeping, Rewriting, Packing, Listing, Watching, Pressure):
     """All that the protocol promises, as tests; see the module for how to use it."""

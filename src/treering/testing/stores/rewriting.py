@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 import pytest
@@ -14,7 +15,7 @@ from .case import NATIVE, StoreCase, bare, header_of, line, lines, read_all
 class Rewriting(StoreCase):
     """The promises of `put` and `remove`."""
 
-    async def put(self, store: Store, lease: Lease, written: list[bytes]) -> Cursor:
+    async def put(self, store: Store, lease: Lease, written: Iterable[bytes]) -> Cursor:
         """Write a whole log under a header that can be told from the first one."""
         return await store.put(lease, NATIVE, NATIVE.encode_header(header_of("put")), written)
 
@@ -50,6 +51,25 @@ class Rewriting(StoreCase):
         head = await self.put(store, writer.lease, lines(1, 3))
         assert (await store.open(self.ref("a"))).head == head
         assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
+
+    async def test_lines_may_be_made_while_they_are_put(self, store: Store) -> None:
+        writer = await self.writer(store, "a")
+        head = await self.put(store, writer.lease, (line(number) for number in range(1, 4)))
+        assert (await store.open(self.ref("a"))).head == head
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
+
+    async def test_what_making_lines_raises_is_raised_and_nothing_is_put(self, store: Store) -> None:
+        def made() -> Iterator[bytes]:
+            yield line(11)
+            raise LookupError("there is no line 12")
+
+        writer = await self.writer(store, "a")
+        head = await writer.append(*lines(1, 3))
+        with pytest.raises(LookupError, match="line 12"):
+            await self.put(store, writer.lease, made())
+        assert (await store.open(self.ref("a"))).head == head
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
+        await writer.append(line(4))
 
     async def test_what_was_kept_beside_the_replaced_log_does_not_pass_for_the_new_ones(self, store: Store) -> None:
         writer = await self.writer(store, "a")

@@ -1,0 +1,137 @@
+"""Carrying out the calls of one answer: side by side within a bound, each result handed on as it comes.
+
+Whatever goes wrong with a tool is told to the model as its result, and never ends the turn: a tool that is not there,
+arguments that do not fit, an error of the handler, a handler that takes too long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import anyio
+from msgspec import Struct
+
+from ...events.content import ToolUse, tool_result
+from ...events.entries import Message
+from ...events.errors import InvalidInput
+from ...events.telemetry import failure_of, logger
+from .model import malformed_arguments
+from .tool import Suspend, Tool, ToolOutput
+
+GRACE_S = 5.0
+"""How many seconds what is done already may take to be kept, when a turn is cancelled."""
+
+
+class Finished(Struct, frozen=True):
+    """A call that was carried out.
+
+    Attributes:
+        call: The call.
+        output: What came of it.
+        duration_ms: How long that took, in milliseconds; None where it was not carried out here.
+    """
+
+    call: ToolUse
+    output: ToolOutput
+    duration_ms: float | None = None
+
+    def message(self) -> Message:
+        """Return the result as the model is told it."""
+        output = self.output
+        return Message(
+            "tool",
+            (tool_result(self.call.id, output.content, is_error=output.is_error),),
+            tool_name=self.call.name or None,
+        )
+
+
+class Waiting(Struct, frozen=True):
+    """A call that waits for something outside, and what its tool said of that."""
+
+    call: ToolUse
+    suspend: Suspend
+
+
+async def carry_out(
+    calls: Sequence[ToolUse],
+    tools: Mapping[str, Tool],
+    keep: Callable[[Finished], Awaitable[None]],
+    *,
+    parallel_max: int,
+    timeout_s: float | None,
+) -> list[Waiting]:
+    """Carry out calls, and return those that wait for something outside, in the order of the calls.
+
+    Args:
+        calls: The calls of one answer.
+        tools: The tools by name.
+        keep: Takes each result, one at a time, in the order in which they come. When it raises, what is still running is
+            cancelled. When the turn is cancelled, it still gets what had come by then.
+        parallel_max: How many run at once.
+        timeout_s: After how many seconds a tool is given up; None lets it run.
+    """
+    waiting: list[Waiting] = []
+    failure: Exception | None = None
+    gate = anyio.Semaphore(parallel_max)
+    send, receive = anyio.create_memory_object_stream[Finished | Waiting](len(calls))
+
+    async def run(call: ToolUse) -> None:
+        async with gate:
+            send.send_nowait(await _outcome(call, tools, timeout_s))
+
+    async def take(outcome: Finished | Waiting) -> None:
+        if isinstance(outcome, Waiting):
+            waiting.append(outcome)
+        else:
+            await keep(outcome)
+
+    with send, receive:
+        async with anyio.create_task_group() as group:
+            for call in calls:
+                group.start_soon(run, call)
+            try:
+                for _ in calls:
+                    await take(await receive.receive())
+            except anyio.get_cancelled_exc_class():
+                with anyio.move_on_after(GRACE_S, shield=True):
+                    while receive.statistics().current_buffer_used:
+                        await take(receive.receive_nowait())
+                raise
+            except Exception as error:  # noqa: BLE001 - it is raised below, outside of the group that would wrap it
+                failure = error
+                group.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return sorted(waiting, key=lambda each: calls.index(each.call))
+
+
+async def _outcome(call: ToolUse, tools: Mapping[str, Tool], timeout_s: float | None) -> Finished | Waiting:
+    started = anyio.current_time()
+    try:
+        output = await _output(call, tools, timeout_s)
+    except Suspend as suspend:
+        return Waiting(call, suspend)
+    return Finished(call, output, (anyio.current_time() - started) * 1000)
+
+
+async def _output(call: ToolUse, tools: Mapping[str, Tool], timeout_s: float | None) -> ToolOutput:
+    tool = tools.get(call.name)
+    if tool is None:
+        known = ", ".join(sorted(tools)) or "none"
+        return ToolOutput.failed(f"There is no tool {call.name!r}. The tools are: {known}.")
+    written = malformed_arguments(call)
+    if written is not None:
+        return ToolOutput.failed(f"The arguments are no JSON object: {written}")
+    try:
+        with anyio.move_on_after(timeout_s):
+            return await tool(call.input)
+    except Suspend:
+        raise
+    except InvalidInput as error:
+        return ToolOutput.failed(str(error))
+    except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model is the one to be told
+        logger().warning("tool_failed", tool=call.name, **failure_of(error))
+        name = type(error).__name__
+        return ToolOutput.failed(f"{name}: {error}" if str(error) else name)
+    logger().warning("tool_timed_out", tool=call.name, timeout_s=timeout_s)
+    return ToolOutput.failed(f"The tool gave no answer within {timeout_s} seconds.")

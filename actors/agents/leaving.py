@@ -1,0 +1,51 @@
+"""Moving a session's leaf, with a word to the policy before work is left behind that no summary tells of."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...events.errors import EntryNotFound
+from ...projections.building.pairing import paired
+from ...projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
+from ...projections.tokens import Tokenizer
+from ..branch_summaries import BranchReport, left_between, told_by
+from ..session import Session
+from .hooks import LeavePolicy, LeftWork
+
+
+async def leave(
+    session: Session,
+    entry_id: str,
+    why: Literal["switch", "retry"],
+    policy: LeavePolicy,
+    summarizer: Summarizer,
+    *,
+    tokenizer: Tokenizer | None = None,
+    options: SummarizerOptions = DEFAULT_OPTIONS,
+) -> BranchReport | None:
+    """Make an entry the leaf, and have a summary made of what is left where the policy wants one.
+
+    Returns:
+        What the summary came to; None where none was made.
+
+    Raises:
+        EntryNotFound: The session has no such entry.
+    """
+    left = await _left_work(session, entry_id, why)
+    if left is None or not await policy(left):
+        await session.branch(entry_id)
+        return None
+    return await session.summarize_branch(entry_id, summarizer, tokenizer=tokenizer, options=options)
+
+
+async def _left_work(session: Session, entry_id: str, why: Literal["switch", "retry"]) -> LeftWork | None:
+    log = await session.log()
+    index = log.index
+    target = index.find(entry_id)
+    if not target:
+        raise EntryNotFound(entry_id)
+    _, seqs = left_between(index, index.leaf, target)
+    found = await log.entries_at(seqs)
+    told = paired(told_by(entry for seq in seqs if (entry := found[seq]) is not None))
+    count = sum(each.role != "branchSummary" for each in told)  # which tells of other work, and is none itself
+    return LeftWork(session.id, why, index.leaf_id or "", entry_id, count) if count else None

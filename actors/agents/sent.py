@@ -1,0 +1,134 @@
+"""What was sent: the messages exactly as a model got them, by which strategy, with which counts; and following it.
+
+    async with agent.follow_requests() as requests:
+        async for sent in requests:
+            print(sent.strategy, sent.built.tokens_used, "of", sent.built.token_budget)
+
+Nothing of it is written: it can be made again from the log, as contexts are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Self
+
+import anyio
+import msgspec
+from msgspec import Raw, Struct
+
+from ...events.content import JSON, json_object
+from ...events.entries import Message
+from ...events.errors import Closed
+from ...projections.building.builder import ContextBuildResult
+from .model import ModelRequest
+
+
+class SentContext(Struct, frozen=True):
+    """One request as it was sent, and how its context came about.
+
+    Attributes:
+        number: The agent's how manieth request it was, from 1.
+        session_id: The session that it was made for; None without one.
+        request: What the model got: the messages, tools and bounds.
+        built: How the conversation in it was built: strategy, counts, budget.
+    """
+
+    number: int
+    session_id: str | None
+    request: ModelRequest
+    built: ContextBuildResult
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The messages exactly as they were sent, the system prompt included."""
+        return self.request.messages
+
+    @property
+    def strategy(self) -> str:
+        """The name of the strategy that made the conversation fit."""
+        return self.built.strategy
+
+    def counts(self) -> dict[str, JSON]:
+        """Return by which strategy the conversation was built, and how many messages and tokens it has."""
+        built = self.built
+        return {
+            "number": self.number,
+            "session_id": self.session_id,
+            "strategy": built.strategy,
+            "tokens_used": built.tokens_used,
+            "token_budget": built.token_budget,
+            "counts": {
+                "original": built.original_message_count,
+                "included": built.included_message_count,
+                "summarized": built.summarized_message_count,
+                "dropped": built.dropped_message_count,
+                "masked": built.masked_message_count,
+                "sent": len(self.messages),
+            },
+        }
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return all of it as plain JSON values that are the caller's own."""
+        told = {
+            "tools": [each.name for each in self.request.tools],
+            "messages": [{"role": each.role, "content": each.content} for each in self.messages],
+        }
+        return self.counts() | json_object(Raw(msgspec.json.encode(told)))
+
+
+class SentRequests:
+    """The latest request of an agent, and those who follow it.
+
+    Attributes:
+        last: What was sent last; None before the first request.
+    """
+
+    def __init__(self) -> None:
+        self.last: SentContext | None = None
+        self._changed: anyio.Event | None = None
+
+    def add(self, session_id: str | None, request: ModelRequest, built: ContextBuildResult) -> SentContext:
+        """Take note of a request that goes out, and wake those who follow."""
+        number = 1 if self.last is None else self.last.number + 1
+        self.last = SentContext(number, session_id, request, built)
+        if self._changed is not None:
+            self._changed.set()
+            self._changed = None
+        return self.last
+
+    async def after(self, number: int) -> SentContext:
+        """Wait for a later request than the one of this number, and return the latest."""
+        while self.last is None or self.last.number <= number:
+            if self._changed is None:
+                self._changed = anyio.Event()
+            await self._changed.wait()
+        return self.last
+
+
+class RequestSubscription(AsyncIterator[SentContext]):
+    """Follows what an agent sends: first the latest request, if there was one, then each as it goes out.
+
+    Whoever is slow gets the latest and not those between: this is a view, and holds one request whatever happens.
+    """
+
+    def __init__(self, requests: SentRequests) -> None:
+        self._requests = requests
+        self._seen = 0
+        self._open = False
+
+    async def __aenter__(self) -> Self:
+        self._open = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open = False
+
+    async def __anext__(self) -> SentContext:
+        if not self._open:
+            raise Closed("the subscription is not open: use it as `async with agent.follow_requests() as requests`")
+        sent = await self._requests.after(self._seen)
+        self._seen = sent.number
+        return sent

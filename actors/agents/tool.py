@@ -1,0 +1,195 @@
+"""Tools: what a model may call, made of an async function and its type hints, or of a JSON schema and a handler.
+
+    @tool
+    async def read_file(path: str, lines: int = 100) -> str:
+        '''Read the beginning of a text file.'''
+        return await anyio.Path(path).read_text()
+
+A tool may raise whatever it likes: the model is told, and the turn goes on. One that needs something from outside before
+it can answer raises `Suspend`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from ...events.content import JSON, ImagePart, TextPart, raw_json
+from ...events.errors import InvalidInput
+from .model import ToolSpec
+
+Handler: TypeAlias = Callable[[dict[str, JSON]], Awaitable[object]]
+"""Carries a call out: takes its arguments, and returns what `ToolOutput.of` takes."""
+
+
+class Suspend(Exception):
+    """A tool raises it to leave its call open: the turn ends, and goes on with `AgentSession.resume`.
+
+    Args:
+        reason: What the call waits for, for people.
+        data: Anything that whoever answers needs to know, as JSON.
+    """
+
+    def __init__(self, reason: str = "", data: object = None) -> None:
+        self.reason = reason
+        self.raw_data = None if data is None else raw_json(data)
+        super().__init__(reason)
+
+
+class ToolOutput(Struct, frozen=True):
+    """What a tool answers, for handlers that have more to say than a text.
+
+    Attributes:
+        content: What the model is told.
+        is_error: Whether the tool failed.
+        error: What went wrong, for the record of the run.
+        exit_code: A command's exit code.
+        tokens: The size of the content, in tokens, where it is known.
+    """
+
+    content: str | tuple[TextPart | ImagePart, ...]
+    is_error: bool = False
+    error: str | None = None
+    exit_code: int | None = None
+    tokens: int | None = None
+
+    @classmethod
+    def of(cls, value: object) -> ToolOutput:
+        """Make one of what a handler returned: a string, text and image parts, or any JSON value, which is told as such.
+
+        Raises:
+            InvalidEntry: It is none of these.
+        """
+        if isinstance(value, ToolOutput):
+            return value
+        if value is None:
+            return cls("")
+        if isinstance(value, str):
+            return cls(value)
+        if isinstance(value, (TextPart, ImagePart)):
+            return cls((value,))
+        if isinstance(value, (list, tuple)) and value:
+            parts = tuple(cast("Sequence[object]", value))
+            if all(isinstance(part, (TextPart, ImagePart)) for part in parts):
+                return cls(cast("tuple[TextPart | ImagePart, ...]", parts))  # as the line above has found
+        return cls(bytes(raw_json(msgspec.to_builtins(value))).decode())
+
+    @classmethod
+    def failed(cls, told: str, error: str | None = None) -> ToolOutput:
+        """Make one that says that the tool failed."""
+        return cls(told, is_error=True, error=error or told)
+
+
+class Tool:
+    """A tool: what a model is told of it, and what carries its calls out.
+
+    Args:
+        name: What the model calls it.
+        description: What it does, and when to use it.
+        parameters: The JSON schema of its arguments, an object.
+        handler: Carries a call out.
+    """
+
+    __slots__ = ("_handler", "spec")
+
+    def __init__(self, name: str, description: str, parameters: Mapping[str, object], handler: Handler) -> None:
+        if not name:
+            raise InvalidInput("a tool needs a name")
+        self.spec = ToolSpec.of(name, description, parameters)
+        self._handler = handler
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Awaitable[object]], *, name: str | None = None, description: str | None = None
+    ) -> Tool:
+        """Make a tool of an async function: its parameters and their type hints are the schema.
+
+        Args:
+            function: What carries a call out. Every parameter has a type hint; `Annotated[str, Meta(description="...")]`
+                tells the model more of it.
+            name: What the model calls it; the function's own name where none is given.
+            description: What it does; what the docstring says, where none is given.
+
+        Raises:
+            InvalidInput: The function is not async, or a parameter has no type hint or one that JSON cannot say.
+        """
+        name = name or function.__name__
+        if not inspect.iscoroutinefunction(function):
+            raise InvalidInput(
+                f"tool {name!r} is no async function: give one, and let it run blocking work in a thread"
+            )
+        arguments = _arguments_of(function, name)
+        called = cast("Callable[..., Awaitable[object]]", function)
+
+        async def handler(given: dict[str, JSON]) -> object:
+            try:
+                taken = msgspec.convert(given, arguments)
+            except msgspec.ValidationError as error:
+                raise InvalidInput(f"the arguments do not fit: {error}") from error
+            return await called(**{field: getattr(taken, field) for field in arguments.__struct_fields__})
+
+        return cls(name, description or inspect.getdoc(function) or "", _schema_of(arguments, name), handler)
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """What the model calls it."""
+        return self.spec.name
+
+    @property
+    def description(self) -> str:
+        """What it does."""
+        return self.spec.description
+
+    async def __call__(self, arguments: dict[str, JSON]) -> ToolOutput:
+        """Carry a call out; whatever the handler raises is its caller's to deal with."""
+        return ToolOutput.of(await self._handler(arguments))
+
+
+def tool(function: Callable[..., Awaitable[object]]) -> Tool:
+    """Make a tool of an async function, as a decorator; see `Tool.of`."""
+    return Tool.of(function)
+
+
+def definitions(tools: Sequence[ToolSpec]) -> str:
+    """Return the definitions of tools as JSON, to count them."""
+    told = [{"name": each.name, "description": each.description, "parameters": each.raw_parameters} for each in tools]
+    return msgspec.json.encode(told).decode() if told else ""
+
+
+def _arguments_of(function: Callable[..., object], name: str) -> type[Struct]:
+    """Return a struct whose fields are a function's parameters."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []  # a hint, or a default, may be anything
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            raise InvalidInput(
+                f"parameter {parameter.name!r} of tool {name!r} cannot be given by name: a model does so"
+            )
+        if parameter.name not in hints:
+            raise InvalidInput(f"parameter {parameter.name!r} of tool {name!r} has no type hint: the schema needs one")
+        hint = hints[parameter.name]
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, hint))
+        else:
+            fields.append((parameter.name, hint, parameter.default))
+    try:
+        return msgspec.defstruct(f"{name}_arguments", fields, kw_only=True, forbid_unknown_fields=True)
+    except TypeError as error:
+        raise InvalidInput(f"the parameters of tool {name!r} cannot be described: {error}") from error
+
+
+def _schema_of(arguments: type[Struct], name: str) -> dict[str, object]:
+    """Return the schema of an object, with its own definition at the top, where providers look for it."""
+    try:
+        _, found = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+    except TypeError as error:
+        raise InvalidInput(f"the parameters of tool {name!r} cannot be described: {error}") from error
+    own = {key: value for key, value in found.pop(arguments.__name__).items() if key != "title"}
+    return {**own, "$defs": found} if found else own

@@ -1,0 +1,327 @@
+"""One turn: from what is said to the last answer, through as many requests and calls as that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import TypeAlias
+
+import anyio
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...events.content import ToolUse, ToolUsePart, plain_text, text
+from ...events.entries import Message, Usage
+from ...events.errors import (
+    AnswerCutOff,
+    InvalidInput,
+    ModelUnavailable,
+    NotSuspended,
+    RateLimited,
+    RequestTooLong,
+    TurnSuspended,
+    TurnTooLong,
+)
+from ...projections.building.builder import ContextBuilder, ContextBuildResult
+from ...projections.building.composing import compose
+from ..open_calls import OpenCall, closing
+from .calling import GRACE_S, Finished, Waiting, carry_out
+from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
+from .hooks import AgentHooks, TurnInput
+from .keeping import Keeper, Tell
+from .model import Completed, Model, ModelRequest, TextDelta, ToolSpec
+from .options import AgentOptions
+from .sent import SentContext, SentRequests
+from .tool import Tool, ToolOutput
+from .window import Window, window_of
+
+SUSPENDED = "suspended"
+"""The stop reason of a turn whose calls wait for something outside."""
+
+Results: TypeAlias = Mapping[str, object]
+"""What came from outside, by the ids of the calls: whatever a tool's handler may return."""
+
+
+class Equipment(Struct, frozen=True):
+    """What an agent brings into each of its turns."""
+
+    model: Model
+    system_prompt: str
+    tools: Mapping[str, Tool]
+    hooks: AgentHooks
+    options: AgentOptions
+    builder: ContextBuilder
+    requests: SentRequests
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of the tools."""
+        return tuple(each.spec for each in self.tools.values())
+
+
+class TurnRun:
+    """Runs one turn.
+
+    Args:
+        equipment: What the agent brings.
+        keeper: Where the turn's messages are kept.
+        tell: Tells whoever streams the turn.
+    """
+
+    def __init__(self, equipment: Equipment, keeper: Keeper, tell: Tell) -> None:
+        self._with = equipment
+        self._keeper = keeper
+        self._listener = tell
+        self._messages: list[Message] = []
+        self._entry_ids: list[str] = []
+        self._usage = Usage()
+        self._sent: SentContext | None = None
+        self._system_prompt = equipment.system_prompt
+        self._summary = ""
+        self._thinking_level = equipment.options.thinking_level
+
+    # -- the ways into a turn
+
+    async def respond(self, said: tuple[Message, ...]) -> Turn:
+        """Have what is said answered, or what stands there already where nothing is said.
+
+        Raises:
+            TurnSuspended: Calls wait for something outside.
+            InvalidInput: There is nothing to answer.
+        """
+        await self._take_up()
+        pending = await self._keeper.pending()
+        if pending and self._keeper.at_once:
+            raise TurnSuspended(
+                f"{len(pending)} calls wait for results from outside: give them to `resume`, or close them",
+                call_ids=tuple(each.id for each in pending),
+            )
+        begun = await self._begin(said)
+        # Three methods cannot tell a turn that waits from one that was broken off: to say something else gives it up.
+        await self._say([closing(each) for each in pending])
+        await self._say(begun)
+        if not begun and not await self._keeper.history():
+            raise InvalidInput("there is nothing to answer: say something")
+        return await self._generate()
+
+    async def resume(self, results: Results) -> Turn:
+        """Go on with a suspended turn.
+
+        Raises:
+            NotSuspended: No call waits, or not one of these.
+        """
+        await self._take_up()
+        pending = await self._keeper.pending()
+        unknown = sorted(results.keys() - {each.id for each in pending})
+        if not pending or unknown:
+            raise NotSuspended(
+                f"no call {unknown[0]!r} waits for a result" if unknown else "no call waits for a result from outside"
+            )
+        outputs = {call_id: ToolOutput.of(value) for call_id, value in results.items()}
+        await self._begin(())
+        for each in pending:
+            if each.id in outputs:
+                call = ToolUse(each.id, each.name, each.raw_input)
+                await self._keep_result(Finished(call, outputs[each.id]), each.message_id)
+        left = [each for each in pending if each.id not in outputs]
+        return await self._end(SUSPENDED, left) if left else await self._generate()
+
+    async def _take_up(self) -> None:
+        recovery = await self._keeper.take_up()
+        if recovery is not None:
+            await self._tell(Recovered(recovery))
+
+    async def _begin(self, said: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Run the hooks before generation, and work out the window that they leave."""
+        hooks = self._with.hooks.pre_generation
+        if hooks:
+            history = await self._keeper.history()
+            turn = TurnInput(self._system_prompt, history, said)
+            for hook in hooks:
+                turn = await hook(turn) or turn
+            if turn.history != history:
+                self._keeper.replace_history(turn.history)
+            self._system_prompt, said = turn.system_prompt, turn.input
+        if self._thinking_level is None:
+            self._thinking_level = await self._keeper.thinking_level()
+        self._summary = await self._keeper.summary()
+        return said
+
+    async def _say(self, messages: Sequence[Message]) -> None:
+        self._note(messages, await self._keeper.say(messages))
+
+    # -- requests and calls
+
+    async def _generate(self) -> Turn:
+        """Ask and carry out calls until the model calls no more."""
+        options = self._with.options
+        equipment = self._with
+        window = window_of(
+            equipment.model,
+            options,
+            "\n\n".join(plain_text(each.content) for each in self._opening()),
+            equipment.specs,
+            equipment.builder.tokenizer,
+        )
+        for _ in range(options.requests_max):
+            answer, entry_id = await self._answer(window)
+            calls = {part.tool_use.id: part.tool_use for part in answer.content if isinstance(part, ToolUsePart)}
+            if not calls:
+                return await self._end(answer.stop_reason)
+            waiting = await carry_out(
+                list(calls.values()),
+                equipment.tools,
+                partial(self._keep_result, message_id=entry_id),
+                parallel_max=options.parallel_calls_max,
+                timeout_s=options.tool_timeout_s,
+            )
+            if waiting:
+                pending = [_open(each, entry_id) for each in waiting]
+                await self._keeper.suspend(pending)
+                return await self._end(SUSPENDED, pending)
+        raise TurnTooLong(
+            f"the turn took {options.requests_max} requests and the model still calls tools: "
+            "raise `requests_max`, or ask for less at once"
+        )
+
+    async def _answer(self, window: Window) -> tuple[Message, str | None]:
+        """Get one answer, in as many attempts as the options allow, and keep it.
+
+        Returns:
+            The answer as the model gave it, and its entry.
+        """
+        keeper, options = self._keeper, self._with.options
+        shrunk: ContextBuildResult | None = None
+        attempt = 0
+        while True:
+            attempt += 1
+            built = shrunk or await keeper.context(window)
+            request = self._request(built)
+            self._sent = self._with.requests.add(keeper.session_id, request, built)
+            await self._tell(RequestSent(self._sent))
+            said: list[str] = []
+            try:
+                answer = await self._asked(request, said)
+                break
+            except RequestTooLong:
+                if shrunk is not None:
+                    raise
+                # Nobody knows by how much it was too long: half of it is tried, once.
+                shrunk = await keeper.shrunk(window.with_available(built.tokens_used // 2))
+                attempt -= 1
+            except (RateLimited, ModelUnavailable, AnswerCutOff) as error:
+                asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
+                delay_s = options.delay_s(attempt, asked_s)
+                failed_id = await keeper.failed(self._partial(said), error)
+                if delay_s is None:
+                    raise
+                await self._tell(Retrying(error, attempt, delay_s, failed_id))
+                await options.sleep(delay_s)
+            except anyio.get_cancelled_exc_class():
+                with anyio.move_on_after(GRACE_S, shield=True):
+                    await keeper.aborted(self._partial(said))
+                raise
+        return answer, await self._keep_answer(answer)
+
+    def _request(self, built: ContextBuildResult) -> ModelRequest:
+        return ModelRequest(
+            messages=(*self._opening(), *built.to_messages()),
+            tools=self._with.specs,
+            max_tokens=self._with.options.max_tokens,
+            thinking_level=self._thinking_level,
+        )
+
+    def _opening(self) -> list[Message]:
+        """Return what the system says before the conversation."""
+        return compose(self._system_prompt, (), summary=self._summary or None)
+
+    async def _asked(self, request: ModelRequest, said: list[str]) -> Message:
+        """Ask the model once; what it says of the answer piece by piece is put into `said`."""
+        model = self._with.model
+        async with aclosing(model.generate(request)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Completed):
+                    answer = piece.message
+                    return replace(
+                        answer, provider=answer.provider or model.provider, model=answer.model or model.model_id
+                    )
+                if isinstance(piece, TextDelta):
+                    said.append(piece.text)
+                await self._tell(piece)
+        raise AnswerCutOff(f"{model.provider}/{model.model_id} ended its answer without completing it: ask again")
+
+    def _partial(self, said: Sequence[str]) -> Message:
+        """Return what had come of an answer."""
+        model, told = self._with.model, "".join(said)
+        return Message(
+            "assistant", (text(told),) if told else (), provider=model.provider, model=model.model_id, usage=None
+        )
+
+    # -- keeping what was said
+
+    async def _keep_answer(self, answer: Message) -> str | None:
+        if answer.usage is not None:
+            self._usage += answer.usage
+        kept = await self._hooked(answer) if self._keeper.at_once else answer
+        entry_id = await self._keeper.answer(kept)
+        self._note([kept], [] if entry_id is None else [entry_id])
+        await self._tell(MessageEnd(kept, entry_id))
+        return entry_id
+
+    async def _keep_result(self, finished: Finished, message_id: str | None) -> None:
+        entry_id = await self._keeper.result(finished, message_id)
+        message = finished.message()
+        self._note([message], [] if entry_id is None else [entry_id])
+        call, output = finished.call, finished.output
+        await self._tell(ToolExecutionEnd(call.id, call.name, message, output.is_error, finished.duration_ms, entry_id))
+
+    def _note(self, messages: Sequence[Message], entry_ids: Sequence[str]) -> None:
+        self._messages += messages
+        self._entry_ids += entry_ids
+
+    async def _hooked(self, answer: Message) -> Message:
+        """Return what the hooks after generation make of an answer."""
+        kept = answer
+        for hook in self._with.hooks.post_generation:
+            kept = await hook(kept) or kept
+        if _call_ids(kept) != _call_ids(answer):
+            raise InvalidInput(
+                "a hook after generation changed which calls an answer makes: their results refer to them"
+            )
+        return kept
+
+    async def _end(self, stop_reason: str | None, pending: Sequence[OpenCall] = ()) -> Turn:
+        """Save what is not saved yet, and return what the turn came to."""
+        messages = self._messages
+        if not self._keeper.at_once:
+            messages = [await self._hooked(each) if each.role == "assistant" else each for each in messages]
+            await self._keeper.end(messages, self._usage)
+        turn = Turn(tuple(messages), self._usage, stop_reason, tuple(pending), self._sent, tuple(self._entry_ids))
+        await self._tell(TurnEnd(turn))
+        return turn
+
+    async def _tell(self, event: AgentEvent) -> None:
+        self._keeper.show(event)
+        await self._listener(event)
+
+
+def _call_ids(message: Message) -> list[str]:
+    return [part.tool_use.id for part in message.content if isinstance(part, ToolUsePart)]
+
+
+def _open(waiting: Waiting, message_id: str | None) -> OpenCall:
+    call, suspend = waiting.call, waiting.suspend
+    return OpenCall(
+        call.id,
+        call.name,
+        call.raw_input,
+        reason=suspend.reason,
+        raw_data=suspend.raw_data,
+        suspended=True,
+        message_id=message_id or "",
+    )
+
+
+Work: TypeAlias = Callable[[Tell], Awaitable[Turn]]
+"""A turn that is still to be run."""

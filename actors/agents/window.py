@@ -1,0 +1,51 @@
+"""How an agent divides its model's window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...projections.building.budget import ContextBudget, calculate_budget
+from ...projections.tokens import Tokenizer
+from .model import Model, ToolSpec
+from .options import AgentOptions
+from .tool import definitions
+
+UNBOUNDED = 2**53
+"""The budget of an agent that does not know its model's window."""
+
+
+class Window(Struct, frozen=True):
+    """The window of one turn.
+
+    Attributes:
+        budget: What is left for the conversation.
+        limit: The window minus the reserve; None where the window is not known.
+    """
+
+    budget: ContextBudget
+    limit: int | None
+
+    @property
+    def overhead(self) -> int:
+        """What system prompt and tools take, in tokens."""
+        return self.budget.system_prompt_tokens + self.budget.tool_definition_tokens
+
+    def with_available(self, tokens: int) -> Window:
+        """Return the window with so many tokens for the conversation, as a provider's refusal makes it."""
+        return Window(replace(self.budget, available_tokens=max(tokens, 0)), self.limit)
+
+
+def window_of(
+    model: Model, options: AgentOptions, system_prompt: str, tools: Sequence[ToolSpec], tokenizer: Tokenizer
+) -> Window:
+    """Work out the window of a turn."""
+    size = options.window if options.window is not None else model.context_window
+    budget = calculate_budget(
+        size or 0, system_prompt, definitions(tools), tokenizer, reserve_for_response=options.reserve
+    )
+    if size is None:
+        return Window(replace(budget, available_tokens=UNBOUNDED), None)
+    return Window(budget, size - budget.reserve_for_response)

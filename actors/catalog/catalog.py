@@ -1,0 +1,166 @@
+"""The catalog of one host: the rows of its sessions, what a text means, and the current session of each project.
+
+It stands on a listing, which differs by store, and for file stores on an index and pointers under the root. The host's
+methods are thin and ask here.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ...events.errors import AmbiguousSession, SessionNotFound
+from ...events.projects import project_hash
+from ...events.stores.base import Ref
+from ...events.stores.files import FileStore
+from ...projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from ..listing import Listing
+from .current import Pointers
+from .file_listing import FileListing
+from .index_file import IndexFile
+from .index_writer import IndexWriter
+from .paged_listing import PagedListing
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from ..core import HostCore
+
+ANY = "any"
+"""The status that asks for rows of every status."""
+
+LAST = "last"
+"""The word that means the session that was used last."""
+
+_SHOWN_MAX = 5
+
+
+class Catalog:
+    """What a host knows of finding its sessions.
+
+    Args:
+        core: The host's inside.
+        settings: When the index is written.
+
+    Attributes:
+        listing: The rows.
+    """
+
+    def __init__(self, core: HostCore, settings: Settings) -> None:
+        self._core = core
+        self._runtime = core.runtime
+        self._pointed: dict[str, Ref] = {}
+        self._pointers: Pointers | None = None
+        self._writer: IndexWriter | None = None
+        self.listing: Listing
+        store = core.runtime.store
+        if isinstance(store, FileStore):
+            index = IndexFile(store.disk, store.root)
+            listing = self.listing = FileListing(core.runtime, core.registry, store, index)
+            self._writer = IndexWriter(core.runtime, core.registry, store, index, listing, settings)
+            self._pointers = Pointers(store)
+            core.runtime.touched.listeners.append(listing.unsaved)
+            core.registry.parting = listing.let_go
+        else:
+            self.listing = PagedListing(core.runtime, core.registry)
+
+    # -- the index
+
+    async def run(self) -> None:
+        """Keep the index, where there is one, until the host closes."""
+        if self._writer is not None:
+            await self._writer.run()
+
+    async def flush(self) -> None:
+        """Write to the index what is not there yet."""
+        if self._writer is not None:
+            await self._writer.save()
+
+    # -- rows
+
+    async def rows(
+        self,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[SessionSummary]:
+        """Return rows, the most recently used first; see `SessionHost.list_sessions`."""
+        rows = await self.listing.rows()
+        if status is None:
+            rows = [row for row in rows if row.status != ARCHIVED]
+        elif status != ANY:
+            rows = [row for row in rows if row.status == status]
+        if project is not None:
+            wanted = await self.hash_of(project)
+            rows = [row for row in rows if row.project_hash == wanted]
+        return rows[offset:] if limit is None else rows[offset : offset + limit]
+
+    async def hash_of(self, project: str | os.PathLike[str]) -> str:
+        """Return what stands for a project's folder."""
+        return await self._runtime.offload(project_hash, os.fspath(project))
+
+    # -- what a text means
+
+    async def meant(self, text: str) -> SessionSummary:
+        """Return the row of the session that a text means: an id, a name, "last", or how one id begins.
+
+        Raises:
+            SessionNotFound: It means none.
+            AmbiguousSession: It means several.
+        """
+        rows = await self.listing.rows()
+        usable = (row for row in rows if row.status not in (CORRUPTED, ARCHIVED))
+        for found in (
+            [row for row in rows if row.id == text],
+            [row for row in rows if row.name == text],
+            [row for row in [next(usable, None)] if row is not None] if text == LAST else [],
+            [row for row in rows if row.id.startswith(text)],
+        ):
+            if len(found) > 1:
+                raise AmbiguousSession(_several(text, found), candidates=tuple(row.id for row in found))
+            if found:
+                return found[0]
+        raise SessionNotFound(f"no session has the id or the name {text!r}: list the sessions and give one of those")
+
+    # -- the current session of a project
+
+    async def current(self, project: str | os.PathLike[str]) -> SessionSummary | None:
+        """Return the row of a project's current session, or None where it has none."""
+        hashed = await self.hash_of(project)
+        if self._pointers is None:
+            ref = self._pointed.get(hashed)
+        else:
+            ref = await self._runtime.offload(self._pointers.get, hashed)
+        return None if ref is None else await self.listing.row(ref)
+
+    async def set_current(self, project: str | os.PathLike[str], ref: Ref | None) -> None:
+        """Let a session, or none, be the current one of a project."""
+        hashed = await self.hash_of(project)
+        if ref is None:
+            self._pointed.pop(hashed, None)
+        else:
+            self._pointed[hashed] = ref
+        if self._pointers is not None and ref is None:
+            await self._runtime.offload(self._pointers.clear, hashed)
+        elif self._pointers is not None and ref is not None:
+            await self._runtime.offload(self._pointers.set, hashed, ref)
+
+    # -- what becomes of sessions
+
+    def accessed(self, ref: Ref) -> None:
+        """Note that a session was loaded just now."""
+        self.listing.accessed(ref)
+
+    async def removed(self, ref: Ref) -> None:
+        """Know nothing of a session any more: its row, its line in the index and the pointers to it go."""
+        self.listing.forget([ref])
+        self._pointed = {project: each for project, each in self._pointed.items() if each != ref}
+        if self._pointers is not None:
+            await self._runtime.offload(self._pointers.forget, ref)
+
+
+def _several(text: str, rows: list[SessionSummary]) -> str:
+    shown = ", ".join(f"{row.id} ({row.title})" if row.title else row.id for row in rows[:_SHOWN_MAX])
+    more = f" and {len(rows) - _SHOWN_MAX} more" if len(rows) > _SHOWN_MAX else ""
+    return f"{len(rows)} sessions are meant by {text!r}: {shown}{more}; give one id"

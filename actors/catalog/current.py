@@ -1,0 +1,110 @@
+"""The current session of each project: a pointer under the root, `.treering/current/<project hash>`.
+
+It is a symbolic link to the session's file, which people and programs of any sort can follow; where the system or the disk
+has no links, a file that holds the same path. A pointer is no part of any session: one that is lost, or points to what is
+gone, means that the project has no current session.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Protocol, runtime_checkable
+
+from ...events.disk import Disk
+from ...events.errors import InvalidSessionId
+from ...events.stores.base import Ref
+from ...events.stores.files import FileStore
+from ...events.stores.files.beside import write_beside
+from ...events.stores.files.locks import FOLDER
+
+FOLDER_NAME = "current"
+"""The folder of the pointers, in `.treering`."""
+
+_TARGET_MAX = 4096
+
+
+@runtime_checkable
+class LinkingDisk(Protocol):
+    """A disk that has symbolic links."""
+
+    def link(self, target: str, path: str, /) -> None:
+        """Make a symbolic link in place of what is there, at once; `OSError` where the system has none."""
+        ...
+
+    def read_link(self, path: str, /) -> str:
+        """Return where a symbolic link points; `OSError` where it is none."""
+        ...
+
+
+class Pointers:
+    """The pointers under one root; every call may wait for the disk.
+
+    Args:
+        store: The store of the sessions.
+    """
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+        self._disk: Disk = store.disk
+        self._folder = f"{store.root.rstrip('/')}/{FOLDER}/{FOLDER_NAME}"
+
+    def get(self, project_hash: str) -> Ref | None:
+        """Return the current session of a project; None where none is set, or the one that was is gone."""
+        target = self._target(f"{self._folder}/{project_hash}")
+        if target is None:
+            return None
+        try:
+            ref = self._store.ref_of(os.path.join(self._folder, target))
+            found = self._store.look_at(ref)
+        except (InvalidSessionId, OSError, ValueError):  # it points to what cannot be a session
+            return None
+        return ref if found is not None and found.size else None
+
+    def set(self, project_hash: str, ref: Ref) -> None:
+        """Let a session be the current one of a project.
+
+        Raises:
+            OSError: The disk refuses; the pointer is as it was.
+        """
+        path = f"{self._folder}/{project_hash}"
+        target = os.path.relpath(self._store.path_of(ref), self._folder)
+        self._disk.make_directory(self._folder)
+        if isinstance(self._disk, LinkingDisk):
+            try:
+                self._disk.link(target, path)
+            except OSError:
+                pass  # this file system has no links
+            else:
+                return
+        write_beside(self._disk, path, [os.fsencode(target) + b"\n"], sync=False)
+
+    def clear(self, project_hash: str) -> None:
+        """Let a project have no current session; it is no error where it has none."""
+        with suppress(FileNotFoundError):
+            self._disk.unlink(f"{self._folder}/{project_hash}")
+
+    def forget(self, ref: Ref) -> None:
+        """Take away every pointer to a session that is gone."""
+        wanted = self._store.path_of(ref)
+        try:
+            names = self._disk.list_directory(self._folder)
+        except FileNotFoundError:
+            return
+        for name in names:
+            target = self._target(f"{self._folder}/{name}")
+            if target is not None and os.path.normpath(os.path.join(self._folder, target)) == wanted:
+                self.clear(name)
+
+    def _target(self, path: str) -> str | None:
+        if isinstance(self._disk, LinkingDisk):
+            with suppress(OSError):
+                return self._disk.read_link(path)
+        try:
+            fd = self._disk.open(path, os.O_RDONLY)
+        except OSError:
+            return None
+        try:
+            return os.fsdecode(self._disk.pread(fd, _TARGET_MAX, 0)).strip() or None
+        finally:
+            self._disk.close(fd)

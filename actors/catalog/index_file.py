@@ -1,0 +1,197 @@
+"""The file of the index: one line of JSON for each session under a root, in `.treering/index.jsonl`.
+
+    {"treering_index":1,"bytes":118}
+    {"ref":"abc.jsonl","size":811,"modified_ns":1767261607000000000,"inode":42,"session":{"id":"abc","title":...}}
+
+It is derived. A line holds as long as the session's file looks as the line says; of two lines about one session, the later
+holds. What changed is appended, so that a program which comes, says one thing and goes writes one line and not all of
+them; when it has grown to more than twice its size, the file is written anew under another name and renamed. Two processes
+may do all of this to one file at the same time: at worst a line is missing, and is made again.
+
+Nothing here is an error: an index that is missing, torn, foreign or of a newer version is one that knows nothing.
+
+It lies in `.treering` and not beside the sessions, where it would be in the way of a session whose id is "index".
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import force_setattr, replace
+
+from ...events.disk import Disk, FileStat
+from ...events.stores.base import Ref
+from ...events.stores.files.beside import write_all, write_beside
+from ...events.stores.files.locks import FOLDER
+from ...projections.summary import SessionSummary
+
+NAME = "index.jsonl"
+"""The name of the file, in the folder `.treering`."""
+
+VERSION = 1
+"""The version of its lines."""
+
+_READ_BYTES = 1024 * 1024
+_SLACK_BYTES = 64 * 1024
+"""So many bytes of outdated lines are worth no writing anew."""
+
+
+class IndexLine(Struct, frozen=True, gc=False):
+    """What the index says of one session: its row, and how its file looked then."""
+
+    ref: Ref
+    size: int
+    modified_ns: int
+    inode: int
+    session: SessionSummary
+
+    def holds(self, found: FileStat) -> bool:
+        """Tell whether the session's file still looks as it did then."""
+        return self.size == found.size and self.modified_ns == found.modified_ns and self.inode == found.inode
+
+
+class _Head(Struct, frozen=True):
+    """The first line: the version, and how many bytes of lines followed when the file was written anew."""
+
+    treering_index: int
+    bytes: int = 0
+
+
+_HEAD_BYTES_MAX = 256
+_decode_head = msgspec.json.Decoder(_Head).decode
+_decode_line = msgspec.json.Decoder(IndexLine).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class IndexContents(Struct, frozen=True):
+    """What an index file holds.
+
+    Attributes:
+        lines: What it says, by session.
+        damaged: The ordinals (from 1, the first line included) of lines that cannot be read.
+        usable: It is an index of this version; otherwise it is to be written anew.
+    """
+
+    lines: dict[Ref, IndexLine]
+    damaged: tuple[int, ...] = ()
+    usable: bool = True
+
+
+class IndexFile:
+    """The index of one root, on its disk; every call may wait for the disk.
+
+    Args:
+        disk: The disk.
+        root: The real path of the root.
+    """
+
+    def __init__(self, disk: Disk, root: str) -> None:
+        self._disk = disk
+        self._root = root.rstrip("/")
+        self.path = f"{self._root}/{FOLDER}/{NAME}"
+
+    def exists(self) -> bool:
+        """Tell whether there is an index, of whatever sort."""
+        try:
+            self._disk.stat(self.path)
+        except OSError:
+            return False
+        return True
+
+    def read(self) -> IndexContents:
+        """Return what the index holds; one that is not there, or cannot be used, holds nothing."""
+        try:
+            whole = self._whole()
+        except OSError:
+            return IndexContents({}, usable=False)
+        first, _, rest = whole.partition(b"\n")
+        if _head(first) is None:
+            return IndexContents({}, usable=False)
+        lines: dict[Ref, IndexLine] = {}
+        damaged: list[int] = []
+        for number, line in enumerate(rest.split(b"\n"), 2):
+            try:
+                decoded = _decode_line(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                if line:
+                    damaged.append(number)
+            else:
+                # Where the root lies is no business of the index, so that it may be moved.
+                force_setattr(decoded.session, "path", f"{self._root}/{decoded.ref}")
+                lines[decoded.ref] = decoded
+        return IndexContents(lines, tuple(damaged))
+
+    def append(self, lines: Iterable[IndexLine]) -> bool:
+        """Add what is new of some sessions, at once.
+
+        Returns:
+            Whether it was added: False where the file is missing, or has to be written anew.
+
+        Raises:
+            OSError: The disk refuses.
+        """
+        data = b"".join(map(_encoded, lines))
+        try:
+            fd = self._disk.open(self.path, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError:
+            return False
+        try:
+            size = self._disk.fstat(fd).size
+            head = _head(self._disk.pread(fd, _HEAD_BYTES_MAX, 0).partition(b"\n")[0])
+            if head is None or size > 2 * head.bytes + _SLACK_BYTES:
+                return False
+            whole = self._disk.pread(fd, 1, size - 1) == b"\n"
+            write_all(self._disk, fd, data if whole else b"\n" + data)
+        finally:
+            self._disk.close(fd)
+        return True
+
+    def replace(self, lines: Mapping[Ref, IndexLine], *, make_folder: bool) -> None:
+        """Write the whole index anew.
+
+        Args:
+            lines: All that it is to say.
+            make_folder: Make the folder that it lies in, where that is missing.
+
+        Raises:
+            FileNotFoundError: The folder is missing.
+            OSError: The disk refuses; the index is as it was.
+        """
+        if make_folder:
+            self._disk.make_directory(os.path.dirname(self.path))
+        body = b"".join(map(_encoded, lines.values()))
+        head = _encode(_Head(VERSION, len(body))) + b"\n"
+        write_beside(self._disk, self.path, [head, body], sync=False)
+
+    def remove(self) -> None:
+        """Take the index away; one that is not there is no error.
+
+        Raises:
+            OSError: The disk refuses.
+        """
+        with suppress(FileNotFoundError):
+            self._disk.unlink(self.path)
+
+    def _whole(self) -> bytes:
+        fd = self._disk.open(self.path, os.O_RDONLY)
+        try:
+            size = self._disk.fstat(fd).size
+            return b"".join(self._disk.pread(fd, min(_READ_BYTES, size - at), at) for at in range(0, size, _READ_BYTES))
+        finally:
+            self._disk.close(fd)
+
+
+def _encoded(line: IndexLine) -> bytes:
+    return _encode(replace(line, session=replace(line.session, path=None))) + b"\n"
+
+
+def _head(line: bytes) -> _Head | None:
+    try:
+        head = _decode_head(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return head if head.treering_index == VERSION else None

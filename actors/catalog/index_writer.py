@@ -1,0 +1,155 @@
+"""When the index is written: some time after something changed, and at most once in a while.
+
+Whatever touches a session makes its line outdated. The writer then waits for more (`debounce_ms`), and for the time since
+it wrote last (`update_metadata_interval_ms`), and writes what changed in one go. Entries are never held back for it. A host
+that closes writes what is left; where the disk refuses, nothing is lost, since the lines are made anew when they are missed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import anyio
+
+from ...events.kinds import Kind
+from ...events.offload import carried_out
+from ...events.stores.base import Ref
+from ...events.stores.files import FileStore
+from ...events.telemetry import failure_of, logger
+from ..registry import Registry
+from ..runtime import Runtime
+from .file_listing import FileListing, Remembered, is_under_root
+from .index_file import IndexFile, IndexLine
+from .settings import Settings
+
+
+class IndexWriter:
+    """Writes the index of one root.
+
+    Args:
+        runtime: The host's seams.
+        registry: The live sessions.
+        store: The runtime's store.
+        index: The file of the index.
+        listing: What is to be written.
+        settings: When.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        registry: Registry,
+        store: FileStore,
+        index: IndexFile,
+        listing: FileListing,
+        settings: Settings,
+    ) -> None:
+        self._runtime = runtime
+        self._registry = registry
+        self._store = store
+        self._index = index
+        self._listing = listing
+        self._debounce_s = settings.debounce_ms / 1000
+        self._interval_s = settings.update_metadata_interval_ms / 1000
+        quiet = {
+            Kind.ASSISTANT: not settings.save_after_assistant_message,
+            Kind.TOOL_EXECUTION: not settings.save_after_tool_execution,
+        }
+        self._quiet = frozenset(kind for kind, is_quiet in quiet.items() if is_quiet)
+        self._heads: dict[Ref, int] = {}
+        self._written_at = float("-inf")
+
+    async def run(self) -> None:
+        """Write the index whenever it is due, until nothing will be touched any more."""
+        touched = self._runtime.touched
+        while not touched.closed:
+            if not self._is_due():
+                await touched.wait()
+                continue
+            await anyio.sleep(self._debounce_s)
+            await anyio.sleep(max(0.0, self._written_at + self._interval_s - anyio.current_time()))
+            if not await self.save() and not touched.closed:
+                await touched.wait()  # no sooner than something happens is the disk asked again
+
+    def _is_due(self) -> bool:
+        listing = self._listing
+        return bool(listing.gone) or any(map(self._matters, listing.unsaved) if self._quiet else listing.unsaved)
+
+    def _matters(self, ref: Ref) -> bool:
+        """Tell whether more happened in a session than what the settings say is no reason to write."""
+        actor = self._registry.look_at(ref)
+        if actor is None:
+            return True
+        kinds = actor.log.index.kinds
+        return not self._quiet.issuperset(kinds[self._heads.get(ref, 0) + 1 :])
+
+    async def save(self) -> bool:
+        """Write what changed since the last time.
+
+        Returns:
+            Whether it is written. Where the disk refuses, what was to be written waits for the next time.
+        """
+        listing = self._listing
+        async with listing.alone:
+            refs, gone = [ref for ref in listing.unsaved if is_under_root(ref)], listing.gone
+            listing.unsaved.clear()
+            listing.gone = set()
+            if not refs and not gone:
+                return True
+            self._written_at = anyio.current_time()
+            if self._quiet:
+                self._note_heads(refs)
+            is_saved = False
+            try:
+                known = [(ref, listing.remembered(ref)) for ref in refs]
+                lines = await carried_out(self._runtime.offload, self._made, known)
+                await self._write(lines, gone)
+                is_saved = True
+            except OSError as error:
+                logger().debug("index_not_written", **failure_of(error))
+            finally:  # whatever it was, a cancellation too
+                if not is_saved:
+                    listing.unsaved |= dict.fromkeys(refs)
+                    listing.gone |= gone
+            if is_saved:
+                for line in lines:
+                    listing.saved(line)
+            return is_saved
+
+    def _note_heads(self, refs: Sequence[Ref]) -> None:
+        for ref in refs:
+            actor = self._registry.look_at(ref)
+            self._heads[ref] = 0 if actor is None else actor.log.index.head
+
+    def _made(self, known: Sequence[tuple[Ref, Remembered | None]]) -> list[IndexLine]:
+        """Make the lines of the sessions whose files can be read and are not being written just now."""
+        made: list[IndexLine] = []
+        for ref, remembered in known:
+            try:
+                found = self._store.look_at(ref)
+            except OSError:  # a listing says what is the matter with it
+                continue
+            if found is None or not found.size:
+                continue
+            held = self._listing.held.get(ref)
+            line = held if held is not None and held.holds(found) else self._listing.read(ref, found, remembered).line
+            if line is not None:
+                made.append(line)
+        return made
+
+    async def _write(self, lines: Sequence[IndexLine], gone: set[Ref]) -> None:
+        """Add lines to the index, or write it anew where that is due.
+
+        Raises:
+            OSError: The disk refuses.
+        """
+        offload = self._runtime.offload
+        if not gone and await carried_out(offload, self._index.append, lines):
+            return
+        before = await self._listing.known()
+        whole = {ref: line for ref, line in before.items() if ref not in gone}
+        whole |= {line.ref: line for line in lines}
+        # Who only lists what others wrote leaves no folder of its own among it.
+        wrote = self._runtime.counters.activated > 0
+        await carried_out(offload, partial(self._index.replace, whole, make_folder=wrote))

@@ -1,0 +1,124 @@
+"""How a row is made: of a session that is live from memory, of another one from its file.
+
+Small files are read at once and whole, larger ones page by page from the snapshot on; either way what an entry says is
+let go as soon as it was counted. A file that cannot be read has a row too, which says why.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+
+from msgspec.structs import replace
+
+from ...events.dialects.detect import detect, header_size
+from ...events.disk import FileStat
+from ...events.entries import EPOCH, Entry
+from ...events.errors import SessionNotFound, TreeringError
+from ...events.index import LogIndex
+from ...events.projects import project_hash
+from ...events.stores.base import Ref
+from ...events.stores.files import FileStore
+from ...events.stores.files.beside import INDEX_SUFFIX
+from ...projections.summary import SessionSummary, corrupted, summarize
+from ..actor import SessionActor
+from ..open_log import OpenLog
+from ..runtime import Runtime
+
+_SMALL_BYTES = 64 * 1024
+"""Up to this size, reading a file is as quick as reading its snapshot."""
+_WHOLE_MAX = 4 * 1024 * 1024
+"""How many bytes of a file are read at once, where it has no snapshot."""
+
+_HASHES_MAX = 4096
+
+
+class Rows:
+    """Makes the rows of a file store's sessions.
+
+    Args:
+        runtime: The host's seams.
+        store: Where the sessions are; the runtime's store.
+    """
+
+    def __init__(self, runtime: Runtime, store: FileStore) -> None:
+        self._runtime = runtime
+        self._store = store
+        self._hashes: dict[str, str] = {}
+
+    def of_live(self, actor: SessionActor) -> SessionSummary:
+        """Make the row of a live session from memory; the hash of a project that was not met before is left out."""
+        log = actor.log
+        row = summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._store.path_of(log.ref))
+        known = self._hashes.get(row.project) if row.project is not None else None
+        return row if known is None else replace(row, project_hash=known)
+
+    def hashed(self, row: SessionSummary) -> SessionSummary:
+        """Return a row with the hash of its project, which may wait for the disk."""
+        if row.project is None or row.project_hash is not None:
+            return row
+        return replace(row, project_hash=self._hash(row.project))
+
+    def read(self, ref: Ref, found: FileStat) -> SessionSummary | None:
+        """Make the row of a session from its file, which may wait for the disk; None where the file is gone meanwhile.
+
+        Args:
+            ref: The session.
+            found: How its file looked just now.
+        """
+        path = self._store.path_of(ref)
+        try:
+            try:
+                at_once = found.size <= _SMALL_BYTES or (found.size <= _WHOLE_MAX and not self._has_snapshot(path))
+                index, dialect = self._whole(path) if at_once else self._page_by_page(ref)
+            except FileNotFoundError:  # it is packed, or gone meanwhile
+                index, dialect = self._page_by_page(ref)
+        except (SessionNotFound, FileNotFoundError):
+            return None
+        except (TreeringError, OSError) as error:
+            modified = EPOCH + timedelta(microseconds=found.modified_ns // 1000)
+            return corrupted(ref, path, modified, str(error))
+        return self.hashed(summarize(index, ref=ref, dialect=dialect, path=path))
+
+    def _has_snapshot(self, path: str) -> bool:
+        try:
+            self._store.disk.stat(path + INDEX_SUFFIX)
+        except OSError:
+            return False
+        return True
+
+    def _page_by_page(self, ref: Ref) -> tuple[LogIndex, str]:
+        """Fold a file of any size, or what is packed."""
+        log = OpenLog.look(self._runtime, ref)
+        return log.index, log.dialect.name
+
+    def _whole(self, path: str) -> tuple[LogIndex, str]:
+        """Fold a small file."""
+        disk = self._store.disk
+        fd = disk.open(path, os.O_RDONLY)
+        try:
+            data = disk.pread(fd, disk.fstat(fd).size, 0)
+        finally:
+            disk.close(fd)
+        if not data:
+            raise SessionNotFound(f"there is no session at {path}: the file is empty")
+        detected = detect(data[: header_size(data, at_end=True)], path)
+        dialect = detected.dialect
+        index = LogIndex(detected.header, model_changes_win=dialect.model_changes_win)
+        *lines, tail = data[detected.size :].split(b"\n")
+        entries: list[Entry | None] = []
+        for line in lines:
+            if line and not line.isspace():
+                entries.append(dialect.decode(line.removesuffix(b"\r"), len(entries) + 1))
+        if tail and not tail.isspace() and (last := dialect.decode(tail, len(entries) + 1)) is not None:
+            entries.append(last)
+        index.fold_all(entries)
+        return index, dialect.name
+
+    def _hash(self, project: str) -> str:
+        known = self._hashes.get(project)
+        if known is None:
+            if len(self._hashes) >= _HASHES_MAX:
+                self._hashes.clear()
+            known = self._hashes[project] = project_hash(project)
+        return known

@@ -1,0 +1,151 @@
+"""The part of a session's handle that is about the session as a whole: its metadata, its figures, its project.
+
+What changes here is an appended session_info entry: a crash at any point leaves the old value or the new one, and the log
+keeps both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from ..events.content import JSON, raw_json
+from ..events.entries import Provider, SessionInfo, ToolExecutionEntry
+from ..events.errors import InvalidInput, LeafMoved
+from ..projections.building.budget import ContextBudget, calculate_budget
+from ..projections.metadata import SessionMetadata, metadata_of
+from ..projections.stats import SessionStats, StatsProjection
+from ..projections.tokens import ByteEstimator, Tokenizer
+from .appending import Appending
+from .reading import Reading
+
+_TRIES_MAX = 100
+
+
+class Describing(Appending, Reading):
+    """What is said of a session as a whole."""
+
+    __slots__ = ()
+
+    @property
+    def metadata(self) -> SessionMetadata:
+        """What is known of the session as a whole; changing what it returns changes nothing that is stored."""
+        return metadata_of(self._index())
+
+    async def update_metadata(
+        self,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        provider: Provider | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> str:
+        """Change what is said of the session, by one appended entry; what is not given stays as it is.
+
+        Args:
+            name: The title, which no automatic one replaces from here on; "" takes it away.
+            description: What the session is about; "" takes it away.
+            provider: Who answers.
+            extra: Keys of the free JSON object that programs keep with the session; None takes a key away.
+
+        Returns:
+            The id of the entry.
+
+        Raises:
+            InvalidInput: Nothing is given, or a value is no JSON.
+            Conflict: The session changes faster than its free JSON object can be changed.
+        """
+        if name is None and description is None and provider is None and extra is None:
+            raise InvalidInput("there is nothing to change: give a name, a description, a provider or `extra`")
+        if extra is None:
+            return await self.append(SessionInfo(name, description=description, provider=provider))
+        for attempt in range(1, _TRIES_MAX + 1):
+            await self._take_up()
+            index = self._index()
+            raw = raw_json(_merged(index.info.metadata, extra))
+            info = SessionInfo(name, description=description, provider=provider, raw_metadata=raw)
+            try:
+                return await self.append(info, expected_seq=index.seen)
+            except LeafMoved:  # something was appended between the look and the entry
+                if attempt == _TRIES_MAX:
+                    raise
+        raise AssertionError("unreachable")
+
+    async def _take_up(self) -> None:
+        """Take the session up, so that its index is the one that the next append is held against."""
+        await self.log()
+
+    async def rebind(self, project: str | os.PathLike[str]) -> str:
+        """Bind the session to another project, or to the same one after its folder was moved, by one appended entry.
+
+        Args:
+            project: The project's folder.
+
+        Returns:
+            The id of the entry.
+        """
+        from ..events.projects import real_path  # not needed to import the package
+
+        path = await self._core.runtime.offload(real_path, os.fspath(project))
+        return await self.append(SessionInfo(project=path))
+
+    async def stats(self, *, tokenizer: Tokenizer | None = None) -> SessionStats:
+        """Return the figures of the session: messages, runs of tools, tokens.
+
+        Args:
+            tokenizer: What counts tokens. Without one they are estimated by bytes, and what was counted is kept beside
+                the log, so that the next call counts what came since.
+        """
+        if tokenizer is None:
+            return await self.view(StatsProjection())
+        projection = StatsProjection(tokenizer)
+        stats = projection.initial(self.header)
+        async for entry in self.iter_entries():
+            stats, _ = projection.apply(stats, entry)
+        return stats
+
+    async def total_tokens(self, *, tokenizer: Tokenizer | None = None) -> int:
+        """Return what all messages of the session take, in tokens; see `stats`."""
+        return (await self.stats(tokenizer=tokenizer)).total_tokens
+
+    async def tool_executions(self) -> list[ToolExecutionEntry]:
+        """Return the records of all runs of tools, in the order of the file."""
+        return [entry async for entry in self.iter_entries() if isinstance(entry, ToolExecutionEntry)]
+
+    def budget(
+        self,
+        system_prompt: str = "",
+        tool_definitions: str = "",
+        *,
+        tokenizer: Tokenizer | None = None,
+        reserve_for_response: int | None = None,
+    ) -> ContextBudget:
+        """Work out the budget of the session's own model, from the window that its metadata names.
+
+        Args:
+            system_prompt: What the system says that is no part of the session.
+            tool_definitions: The definitions of the tools, as they are sent.
+            tokenizer: What counts the two; an estimate by bytes where none is given.
+            reserve_for_response: What to keep free for the answer; a quarter of the window where it is not given.
+
+        Raises:
+            InvalidInput: The metadata names no window.
+        """
+        provider = self._index().info.provider
+        if provider is None or not provider.context_window:
+            raise InvalidInput(
+                f"session {self.id!r} names no context window: give it one by `update_metadata(provider=...)`, or use "
+                "`calculate_budget`"
+            )
+        return calculate_budget(
+            provider.context_window,
+            system_prompt,
+            tool_definitions,
+            tokenizer or ByteEstimator(),
+            reserve_for_response=reserve_for_response,
+        )
+
+
+def _merged(old: Mapping[str, JSON], new: Mapping[str, object]) -> dict[str, object]:
+    merged = {**old, **new}
+    return {key: value for key, value in merged.items() if value is not None or key not in new}

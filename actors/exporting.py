@@ -1,0 +1,97 @@
+"""The part of a session's handle that gives the session away: exports to files, to other programs, to readers.
+
+The handle says what there is; how it is done is in `actors.exports`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
+
+from ..events.errors import InvalidInput
+from .handle import Handle
+
+if TYPE_CHECKING:
+    from ..events.redaction import Redaction
+
+ExportFormat: TypeAlias = Literal["native", "pi", "omp", "json", "markdown", "html", "nanocoder", "picoclaw", "dive"]
+"""What a session can be exported as; see docs/exporting.md."""
+
+REDACTABLE = ("json", "markdown", "html")
+"""The formats out of which secrets can be taken: those that nobody goes on with."""
+
+
+class Exporting(Handle):
+    """What gives a session away."""
+
+    __slots__ = ()
+
+    @overload
+    async def export(
+        self,
+        format: ExportFormat,
+        destination: None = None,
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> bytes: ...
+    @overload
+    async def export(
+        self,
+        format: ExportFormat,
+        destination: str | os.PathLike[str],
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> Path: ...
+
+    async def export(
+        self,
+        format: ExportFormat,
+        destination: str | os.PathLike[str] | None = None,
+        *,
+        leaf_id: str | None = None,
+        redact: Redaction | None = None,
+        overwrite: bool = False,
+    ) -> bytes | Path:
+        """Write the session for others; the session itself does not change.
+
+        "native", "pi" and "omp" are session files: byte for byte in the session's own dialect, written anew in another.
+        "json" is one document that `SessionHost.import_sessions` reads back. "html" is one page that stands alone. These
+        hold all branches. "markdown" and the files of other programs ("nanocoder", "picoclaw", "dive") hold one path.
+
+        Args:
+            format: What to write.
+            destination: The file to write, which is there whole or not at all; for "nanocoder" the folder of all its
+                sessions. Without one, the bytes are returned.
+            leaf_id: Write the path from the root to this entry alone, as a session of its own; without one, all that the
+                format can hold, or the path to the leaf.
+            redact: Takes secrets out; for "json", "markdown" and "html". What it made cannot be imported.
+            overwrite: Replace what is at the destination.
+
+        Returns:
+            The bytes, or the path of what was written.
+
+        Raises:
+            InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination has no
+                folder, or is the session's own file.
+            ExportExists: Something is at the destination.
+            EntryNotFound: The session has no such entry.
+            CorruptTree: The path runs into a cycle.
+            DialectCannot: The format has no way to say something of the session.
+            OSError: The destination cannot be written; nothing is left of it.
+        """
+        if format not in get_args(ExportFormat):
+            raise InvalidInput(f"there is no format {format!r} to export: choose {', '.join(get_args(ExportFormat))}")
+        if redact is not None and format not in REDACTABLE:
+            raise InvalidInput(
+                f"an export as {format!r} is to be gone on with, and a conversation with holes in it cannot be: redact "
+                f"one of {', '.join(REDACTABLE)}"
+            )
+        from .exports.writing import exported
+
+        path = None if destination is None else Path(destination)
+        return await exported(self._core, self, format, path, leaf_id, redact, overwrite=overwrite)

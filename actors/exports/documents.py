@@ -1,0 +1,123 @@
+"""Exports that are documents: JSON to be imported again, Markdown and HTML to be read, files of other programs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ...events.dialects.base import Dialect
+from ...events.dialects.native import NativeDialect
+from ...events.entries import Entry, Header
+from ...events.foreign.treering_json import document_entry, document_head, document_tail
+from ...events.redaction import Redaction
+from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
+from ...projections.exporting.view import About, View
+from .selection import LINES_AT_ONCE, Numbered, Selection, about, alive, decoded, header_of, numbered
+
+if TYPE_CHECKING:
+    from ..core import HostCore
+    from ..handle import Handle
+
+ForeignWriter: TypeAlias = Callable[[Header, Sequence[Entry]], bytes]
+"""Writes the path of a session as another program's file."""
+
+
+async def json_document(
+    core: HostCore, handle: Handle, selection: Selection, redact: Redaction | None
+) -> AsyncGenerator[bytes]:
+    """Yield the JSON document of a session piece by piece."""
+    log = selection.log
+    header, leaf_id = header_of(core, handle, selection, NativeDialect()), selection.leaf_id
+    if redact is not None:
+        header, leaf_id = redact.header(header), None if leaf_id is None else redact.text(leaf_id)
+    yield document_head(header, leaf_id, redacted=redact is not None)
+    separator = b""
+    async for lines in numbered(log, alive(selection)):
+        entries = await core.runtime.offload(_json_entries, log.dialect, lines, redact)
+        if entries:
+            yield separator + b",\n".join(entries)
+            separator = b",\n"
+    yield document_tail()
+
+
+def _json_entries(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction | None) -> list[bytes]:
+    if redact is None and dialect.name == "native":
+        # The line itself, with fields that are not known here.
+        return [each.line.strip() for each in lines if decoded(dialect, [each], None)]
+    return [document_entry(entry) for entry in decoded(dialect, lines, redact)]
+
+
+def view_named(name: Literal["markdown", "html"]) -> View:
+    """Return a document to be written; what it needs is loaded with the first."""
+    if name == "markdown":
+        from ...projections.exporting.markdown import MarkdownText
+
+        return MarkdownText()
+    from ...projections.exporting.html import HtmlPage
+
+    return HtmlPage()
+
+
+async def view_document(
+    core: HostCore, selection: Selection, view: View, redact: Redaction | None
+) -> AsyncGenerator[bytes]:
+    """Yield a document for people piece by piece, the branches of a whole session where they begin."""
+    log, offload = selection.log, core.runtime.offload
+    yield await offload(_head, view, about(selection, redact))
+    if selection.whole:
+        end = selection.through + 1
+        parents, kinds = log.index.parents[:end], log.index.kinds[:end]
+        steps: Iterator[Step] = iter(await offload(reading_order, parents, kinds, selection.leaf))
+    else:
+        steps = map(Show, alive(selection))
+    while part := list(islice(steps, LINES_AT_ONCE)):
+        lines = [line async for page in numbered(log, _wanted(part)) for line in page]
+        yield await offload(_shown, view, log.dialect, part, lines, redact)
+    yield _bytes(view.tail())
+
+
+def _head(view: View, about: About) -> bytes:
+    return _bytes(view.head(about))
+
+
+def _wanted(steps: Sequence[Step]) -> list[int]:
+    return list(dict.fromkeys(each.seq for each in steps if not isinstance(each, BranchEnds)))
+
+
+def _shown(
+    view: View, dialect: Dialect, steps: Sequence[Step], lines: Sequence[Numbered], redact: Redaction | None
+) -> bytes:
+    entries = {entry.seq: entry for entry in decoded(dialect, lines, redact)}
+    return _bytes("".join(_told(view, steps, entries)))
+
+
+def _told(view: View, steps: Sequence[Step], entries: dict[int, Entry]) -> Iterator[str]:
+    for step in steps:
+        match step:
+            case Show(seq):
+                if seq in entries:
+                    yield view.entry(entries[seq])
+            case BranchBegins(seq, count):
+                yield view.branch_begins(entries[seq], count)
+            case BranchEnds():
+                yield view.branch_ends()
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+async def path_entries(core: HostCore, selection: Selection) -> list[Entry]:
+    """Return the entries of a path."""
+    found: list[Entry] = []
+    async for lines in numbered(selection.log, alive(selection)):
+        found += await core.runtime.offload(decoded, selection.log.dialect, lines, None)
+    return found
+
+
+async def foreign_document(core: HostCore, selection: Selection, writer: ForeignWriter) -> AsyncGenerator[bytes]:
+    """Yield another program's file of a path, which is made in one piece."""
+    entries = await path_entries(core, selection)
+    yield await core.runtime.offload(partial(writer, selection.log.index.header, entries))

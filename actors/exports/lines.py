@@ -1,0 +1,89 @@
+"""Exports that are session files: in the session's own dialect its bytes, in another its entries written anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from typing import TYPE_CHECKING
+
+from ...events.dialects.base import Dialect
+from ...events.disk import Disk
+from ...events.foreign.restated import Restated
+from ...events.kinds import Kind
+from ...events.stores.files import FileStore
+from ...events.stores.files.head import read_head
+from ..naming import current
+from .selection import Numbered, Selection, alive, decoded, header_of, numbered
+
+if TYPE_CHECKING:
+    from ..core import HostCore
+    from ..handle import Handle
+
+
+async def session_file(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:
+    """Yield a session file piece by piece.
+
+    Raises:
+        DialectCannot: The dialect has no way to say something of it.
+    """
+    log = selection.log
+    if log.dialect.name != dialect.name:
+        async for piece in _written_anew(core, handle, selection, dialect):
+            yield piece
+        return
+    yield await _header_block(core, handle, selection)
+    # All lines of a whole session, damaged ones and torn batches included: under its own header they stay what they are.
+    seqs = selection.seqs if selection.whole else alive(selection)
+    async for lines in numbered(log, seqs):
+        yield _as_they_are(log.dialect, lines)
+
+
+def _as_they_are(dialect: Dialect, lines: Sequence[Numbered]) -> bytes:
+    if dialect.old:
+        return b"".join(dialect.migrated(each.line, each.seq) for each in lines)
+    return b"".join(each.line + b"\n" for each in lines)
+
+
+async def _header_block(core: HostCore, handle: Handle, selection: Selection) -> bytes:
+    """Return the header of a copy, byte for byte where all of a file is copied: it may say more than we know of."""
+    log, store = selection.log, core.runtime.store
+    if selection.whole and isinstance(store, FileStore) and await store.exists(handle.ref):
+        block = await core.runtime.offload(_block, store.disk, store.path_of(handle.ref))
+        if not block.endswith(b"\n"):
+            block += b"\n"
+        return log.dialect.migrated_header(block) if log.dialect.old else block
+    dialect = current(log.dialect)
+    return dialect.encode_header(header_of(core, handle, selection, dialect))
+
+
+def _block(disk: Disk, path: str) -> bytes:
+    fd = disk.open(path, os.O_RDONLY)
+    try:
+        return read_head(disk, fd, path, disk.fstat(fd).size)[1]
+    finally:
+        disk.close(fd)
+
+
+async def _written_anew(
+    core: HostCore, handle: Handle, selection: Selection, dialect: Dialect
+) -> AsyncGenerator[bytes]:
+    log = selection.log
+    yield dialect.encode_header(header_of(core, handle, selection, dialect))
+    restated = Restated(dialect, log.index.header.id, whole=selection.whole)
+    async for lines in numbered(log, _leaf_last(selection)):
+        yield await core.runtime.offload(_restated, restated, log.dialect, lines)
+
+
+def _restated(restated: Restated, source: Dialect, lines: Sequence[Numbered]) -> bytes:
+    return restated.lines(decoded(source, lines, None))
+
+
+def _leaf_last(selection: Selection) -> list[int]:
+    """Put the leaf last where nothing is below it: most programs take the last entry of a file for the leaf."""
+    seqs, index = list(alive(selection)), selection.log.index
+    leaf = selection.leaf
+    if not leaf or not seqs or seqs[-1] == leaf or index.kinds[leaf] == Kind.ABORTED:
+        return seqs
+    if leaf in index.parents[leaf + 1 : selection.through + 1]:
+        return seqs
+    return [*(seq for seq in seqs if seq != leaf), leaf]

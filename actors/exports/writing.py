@@ -1,0 +1,97 @@
+"""One export from its beginning to its end: what goes into it, as what, to where."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...events.entries import Entry, Header
+from ...events.errors import ExportExists, InvalidInput
+from ...events.offload import carried_out
+from ...events.redaction import Redaction
+from ..naming import dialect_named
+from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document, view_named
+from .lines import session_file
+from .selection import Selection, selected
+from .target import in_file, in_memory
+
+if TYPE_CHECKING:
+    from ..core import HostCore
+    from ..exporting import ExportFormat
+    from ..handle import Handle
+
+_LINEAR = frozenset({"markdown", "nanocoder", "picoclaw", "dive"})
+
+
+async def exported(
+    core: HostCore,
+    handle: Handle,
+    format: ExportFormat,
+    path: Path | None,
+    leaf_id: str | None,
+    redact: Redaction | None,
+    *,
+    overwrite: bool,
+) -> bytes | Path:
+    """Export a session; see `Session.export`."""
+    if path is not None:
+        path = await core.runtime.offload(_checked, path, core.path_of(handle.ref))
+    selection = selected(await handle.log(), leaf_id, linear=format in _LINEAR)
+    if format == "nanocoder":
+        return await _nanocoder(core, selection, path, overwrite=overwrite)
+    async with aclosing(_pieces(core, handle, format, selection, redact)) as pieces:
+        if path is None:
+            return await in_memory(pieces)
+        return await in_file(core.runtime.offload, path, pieces, overwrite=overwrite)
+
+
+def _checked(path: Path, own: str | None) -> Path:
+    """Return the path to write to, which is not the session's own file."""
+    path = path.expanduser()
+    if own is not None and os.path.realpath(path) == os.path.realpath(own):
+        raise InvalidInput(f"{path} is the session's own file: export elsewhere")
+    return path
+
+
+def _pieces(
+    core: HostCore, handle: Handle, format: ExportFormat, selection: Selection, redact: Redaction | None
+) -> AsyncGenerator[bytes]:
+    if format in ("native", "pi", "omp"):
+        return session_file(core, handle, selection, dialect_named(format))
+    if format == "json":
+        return json_document(core, handle, selection, redact)
+    if format == "markdown" or format == "html":
+        return view_document(core, selection, view_named(format), redact)
+    return foreign_document(core, selection, _foreign_writer(format))
+
+
+def _foreign_writer(format: ExportFormat) -> ForeignWriter:
+    if format == "picoclaw":
+        from ...events.foreign.picoclaw import picoclaw_document
+
+        return picoclaw_document
+    from ...events.foreign.dive_writing import dive_document
+
+    return dive_document
+
+
+async def _nanocoder(core: HostCore, selection: Selection, folder: Path | None, *, overwrite: bool) -> Path:
+    """Write nanocoder's folder; its files are replaced one by one, in an order in which a crash does no harm."""
+    if folder is None:
+        raise InvalidInput("nanocoder keeps a session in several files: give the folder of its sessions as destination")
+    header, entries = selection.log.index.header, await path_entries(core, selection)
+    return await carried_out(core.runtime.offload, _write_folder, header, entries, folder, overwrite)
+
+
+def _write_folder(header: Header, entries: list[Entry], folder: Path, overwrite: bool) -> Path:
+    from ...events.foreign.nanocoder_folder import PREFIX
+    from ...events.foreign.nanocoder_writing import PROJECTS, write_nanocoder
+
+    projects = folder / PROJECTS
+    there = [each / f"{PREFIX}{header.id}" for each in projects.iterdir()] if projects.is_dir() else []
+    if not overwrite and (found := next(filter(os.path.lexists, there), None)) is not None:
+        raise ExportExists(f"{found} is there already: give another folder, or overwrite=True")
+    return write_nanocoder(header, entries, folder)

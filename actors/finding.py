@@ -1,0 +1,267 @@
+"""The part of a host that finds sessions: by id, name, path or project, and in the listing.
+
+What is known of all sessions together is the catalog's; the host passes on, and opens what was found.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ..events.entries import SessionInfo
+from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionLocked, SessionNotFound
+from ..events.stores.base import Ref, Store
+from ..events.stores.files import FileStore
+from ..projections.summary import ACTIVE, CORRUPTED, SessionSummary
+from .commands import Append
+from .core import HostCore
+from .follower import Follower
+from .listing import SessionsSubscription
+from .naming import SUFFIX, checked_id
+from .session import Session
+
+if TYPE_CHECKING:
+    from .catalog.catalog import Catalog
+    from .searching import Searching
+
+
+class Finding:
+    """What a host does to find sessions; the base of `SessionHost`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._core: HostCore | None = None
+        self._catalog: Catalog | None = None
+        self._searching: Searching | None = None
+        self._recovered = False
+
+    @property
+    def core(self) -> HostCore:
+        """What the host does for its handles; not for programs.
+
+        Raises:
+            HostClosed: The host was not entered.
+        """
+        if self._core is None:
+            raise HostClosed("the host is not open: use it as `async with SessionHost(...) as host`")
+        return self._core
+
+    @property
+    def _sessions(self) -> Catalog:
+        """What the host knows of all its sessions.
+
+        Raises:
+            HostClosed: The host was not entered, or is closed.
+        """
+        self.core.check()
+        assert self._catalog is not None
+        return self._catalog
+
+    # -- opening what was found
+
+    async def load(self, session: str | os.PathLike[str], *, read_only: bool = False) -> Session:
+        """Open a session that is there; an archived one is brought back, unless it is opened read-only.
+
+        Args:
+            session: Its id, the unique beginning of one, its name, "last", or the path of its file; see `resolve`.
+            read_only: Take no lock and change no byte, and follow what another process writes.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            AmbiguousSession: There are several.
+            SessionLocked: Another process or host owns it; it can be loaded read-only.
+            NotASession: The file does not begin with a header; it was left as it is.
+            UnsupportedVersion: A newer program wrote the file; it was left as it is.
+        """
+        core = self.core
+        core.check()
+        if not read_only:
+            await self._recover()
+        ref = await self._find(session)
+        if read_only:
+            follower = await Follower.open(core.runtime, ref)
+            return Session(core, ref, follower.log.index.header.id, follower=follower)
+        actor = await core.registry.actor(ref)
+        if actor.archived:
+            await actor.perform(Append((SessionInfo(status=ACTIVE),)))
+        self._sessions.accessed(ref)
+        return Session(core, ref, actor.log.index.header.id)
+
+    async def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session | None:
+        """Open the session that was used last, or return None where there is none.
+
+        Args:
+            cwd: Only sessions of this project; the one that was set as its current session goes before all others.
+        """
+        await self._recover()
+        if cwd is not None:
+            current = await self._sessions.current(cwd)
+            if current is not None and current.status != CORRUPTED:
+                return await self.load(current.path or current.ref)
+        for row in await self._sessions.rows(project=cwd):
+            if row.status != CORRUPTED:
+                return await self.load(row.path or row.ref)
+        return None
+
+    # -- the listing
+
+    async def list_sessions(
+        self,
+        *,
+        project: str | os.PathLike[str] | None = None,
+        status: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+    ) -> list[SessionSummary]:
+        """Return a row for each session, the most recently used first; unreadable files have the status "corrupted".
+
+        Only files that changed since their row was made are read.
+
+        Args:
+            project: Only sessions that belong to this folder, however its path is written.
+            status: Only sessions of this status; "any" for all. Without it, those that are not archived.
+            limit: At most so many rows.
+            offset: Leave out so many of the first.
+
+        Raises:
+            InvalidInput: `limit` or `offset` is negative.
+        """
+        if offset < 0 or (limit is not None and limit < 0):
+            raise InvalidInput(f"limit {limit} and offset {offset}: neither may be negative")
+        return await self._sessions.rows(project=project, status=status, limit=limit, offset=offset)
+
+    def subscribe_sessions(self) -> SessionsSubscription:
+        """Follow the listing: first all rows, then each row that changes through this host."""
+        return SessionsSubscription(self._sessions.listing, self.core.runtime.touched)
+
+    async def resolve(self, text: str | os.PathLike[str]) -> SessionSummary:
+        """Return the row of the session that a text means, from whatever directory it is asked.
+
+        It may be, in this order: the path of a file, an id, a name that a person gave, "last" (the session that was used
+        last), the unique beginning of an id.
+
+        Raises:
+            SessionNotFound: It means none.
+            AmbiguousSession: It means several; the error names them.
+            InvalidSessionId: It can be no id, and is no name.
+        """
+        row = await self._sessions.listing.row(await self._find(text))
+        if row is None:
+            raise SessionNotFound(f"there is no session {os.fspath(text)!r}: list the sessions and give one of those")
+        return row
+
+    async def get_session(self, session: str | os.PathLike[str]) -> SessionSummary | None:
+        """Return a session's row, or None where there is no such session; its file is read only where it changed.
+
+        Raises:
+            AmbiguousSession: The text means several sessions.
+        """
+        try:
+            return await self.resolve(session)
+        except (SessionNotFound, InvalidSessionId):
+            return None
+
+    # -- the current session of a project
+
+    async def current_session(self, project: str | os.PathLike[str]) -> SessionSummary | None:
+        """Return the row of a project's current session; None where none is set, or the one that was is gone."""
+        return await self._sessions.current(project)
+
+    async def set_current_session(self, project: str | os.PathLike[str], session: Session | str | None) -> None:
+        """Let a session be the current one of a project: the one that `find_recent` and `continue_recent` open there.
+
+        Args:
+            project: The project's folder.
+            session: The session, or a text that means one; None takes the pointer away.
+
+        Raises:
+            SessionNotFound: There is no such session.
+            AmbiguousSession: The text means several.
+            OSError: The pointer cannot be written.
+        """
+        ref = session.ref if isinstance(session, Session) else None
+        if isinstance(session, str):
+            ref = (await self.resolve(session)).ref
+        await self._sessions.set_current(project, ref)
+
+    # -- the end of a session
+
+    async def delete(self, session: Session | str) -> None:
+        """Delete a session's file and what is kept beside it, for good; one that is not there is no error.
+
+        Its line in the index and the pointers to it go with it.
+
+        Raises:
+            AmbiguousSession: The text means several sessions; none was deleted.
+            SessionLocked: Another process or host owns it.
+        """
+        core = self.core
+        core.check()
+        await self._recover()
+        try:
+            ref = session.ref if isinstance(session, Session) else await self._find(session)
+        except SessionNotFound:
+            return
+        actor = core.registry.live(ref)
+        if actor is not None:
+            await actor.quiet()
+            await core.registry.passivate(ref)
+        (lease,) = await self._store.acquire([ref], core.runtime.owner)
+        if isinstance(lease, SessionLocked):
+            raise lease
+        await self._store.remove(lease)
+        core.runtime.touched.add(ref)
+        await self._sessions.removed(ref)
+        await self._searching_of().forget(ref)
+
+    # -- how sessions are found
+
+    def _searching_of(self) -> Searching:
+        """Return what searches, loading it when it is needed first."""
+        if self._searching is None:
+            from .searching import Searching
+
+            self._searching = Searching(self.core.runtime, self._sessions.listing.rows)
+        return self._searching
+
+    async def _recover(self) -> None:
+        """Have the store bring back what only a journal holds, before the first session is looked for to be written."""
+        if not self._recovered and isinstance(self._store, FileStore):
+            await self._store.recover()
+        self._recovered = True
+
+    async def _exists(self, ref: Ref) -> bool:
+        return self.core.registry.look_at(ref) is not None or await self._store.exists(ref)
+
+    async def _exact(self, session_id: str) -> Ref | None:
+        """Return the name of the log of the session with exactly this id, or None where there is none."""
+        if await self._exists(session_id + SUFFIX):
+            return session_id + SUFFIX
+        return next((row.ref for row in await self._sessions.listing.rows() if row.id == session_id), None)
+
+    async def _find(self, session: str | os.PathLike[str]) -> Ref:
+        """Return the name of a session's log; see `resolve`."""
+        if not isinstance(session, str):
+            return self._ref_of_path(session)
+        is_path = os.sep in session or session.endswith(SUFFIX)
+        if is_path and await self._exists(self._ref_of_path(session)):
+            return self._ref_of_path(session)
+        invalid: InvalidSessionId | None = None
+        try:
+            if not is_path and await self._exists(checked_id(session) + SUFFIX):
+                return session + SUFFIX
+        except InvalidSessionId as error:
+            invalid = error  # and yet it may be a name
+        try:
+            return (await self._sessions.meant(session)).ref
+        except (SessionNotFound, AmbiguousSession) as error:
+            if is_path and isinstance(error, SessionNotFound):
+                return self._ref_of_path(session)  # whoever opens it says that it is not there
+            if invalid is not None:
+                raise invalid from None
+            raise
+
+    def _ref_of_path(self, path: str | os.PathLike[str]) -> Ref:
+        if isinstance(self._store, FileStore):
+            return self._store.ref_of(path)
+        return os.fspath(path)

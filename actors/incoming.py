@@ -1,0 +1,266 @@
+"""Sessions on their way in: what they hold, as the lines that the log here does not have yet.
+
+Both kinds go through their source once, entry by entry, and count on the way. What the log has is left out by its id, so
+that an import can be repeated, and two copies of one session that both went on can be brought together. Nothing here
+opens a log: it is told what is `There`, and may run on any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..events.dialects.base import Dialect
+from ..events.dialects.native import NativeDialect, in_utc
+from ..events.entries import NATIVE_VERSION, Header, KnownEntry, MessageEntry
+from ..events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
+from ..events.findings import Finding, Severity, counted
+from ..events.foreign.base import ForeignSession
+from ..events.foreign.chain import derived_id
+from ..events.foreign.kept import KeptSession
+from .keys import id_of_key
+from .naming import checked_id
+
+
+class There(Struct, frozen=True):
+    """What the log has before anything comes in.
+
+    Attributes:
+        head: The ordinal of its last line.
+        has: Tells whether it has an entry of this id.
+        nameless: Its lines that carry no id.
+        parts: How many parts its latest answers have, by their ids: an answer may have been taken in half said.
+    """
+
+    head: int
+    has: Callable[[str], bool]
+    nameless: frozenset[bytes]
+    parts: Mapping[str, int]
+
+
+_encode = msgspec.json.Encoder().encode
+
+NOTHING = There(0, lambda _: False, frozenset(), {})
+"""What is there before a session is."""
+
+
+class Incoming(Protocol):
+    """A session on its way in. What it counts is complete when its lines were made.
+
+    Attributes:
+        header: What it is called and where it belongs.
+        dialect: What its lines are written in.
+        block: The header block with which its log begins.
+        entries: How many entries the source holds.
+        messages: How many of them are messages.
+        added: How many of them were not there.
+        matched: How many of them were there.
+        leaf: The entry at which the source stands; None where it holds none.
+        last: The last entry that was not there and becomes the leaf; None where there is none.
+        findings: What was damaged, or could not be taken over.
+    """
+
+    header: Header
+    dialect: Dialect
+    block: bytes
+    entries: int
+    messages: int
+    added: int
+    matched: int
+    leaf: str | None
+    last: str | None
+    findings: list[Finding]
+
+    def lines(self, there: There) -> Iterator[bytes]:
+        """Make the lines that are not there, each with its newline."""
+        ...
+
+
+class Copied:
+    """A session that keeps its dialect: its lines come in as they are."""
+
+    def __init__(self, session: KeptSession, path: str) -> None:
+        self.header = session.header
+        self.dialect = session.dialect
+        self.block = session.block
+        self.findings = session.findings
+        self.entries = self.messages = self.added = self.matched = 0
+        self.leaf: str | None = None
+        self.last: str | None = None
+        self._lines = session.lines
+        self._stands = session.leaf_id
+        self._path = path
+        try:
+            checked_id(session.header.id)
+        except InvalidSessionId as error:
+            raise ForeignFormatError(f"the session cannot be kept: {error}", where=Where(path)) from error
+
+    def lines(self, there: There) -> Iterator[bytes]:
+        """Make the lines that are not there; see `Incoming.lines`."""
+        decode = self.dialect.decode
+        # A log that is there was migrated when it was taken up; one that is made is migrated when it will be.
+        migrated = self.dialect.migrated if self.dialect.old and there is not NOTHING else None
+        damaged, found = 0, False
+        for seq, line in enumerate(self._lines, 1):
+            bare = line[:-1]
+            entry = decode(bare, seq)
+            entry_id = None if entry is None else entry.id
+            known, damaged = entry_id is not None, damaged + (entry is None)
+            self.entries += known
+            self.messages += isinstance(entry, MessageEntry)
+            found = found or (known and entry_id == self._stands)
+            moves = entry is not None and known and not entry.aside
+            if moves:
+                self.leaf = entry_id
+            if (entry_id is not None and there.has(entry_id)) or bare in there.nameless:
+                self.matched += known
+                continue
+            self.added += known
+            if moves:
+                self.last = entry_id
+            yield line if migrated is None else migrated(bare, seq)
+        if found:
+            self.leaf = self._stands
+        if damaged:
+            what = f"{counted(damaged, 'damaged line')} copied as found: `treering doctor` shows where"
+            self.findings.append(Finding(self._path, None, None, "damaged", "warning", what))
+
+
+class Converted:
+    """A session of another program: it becomes a native one."""
+
+    def __init__(self, session: ForeignSession, path: str) -> None:
+        self.header = _header(session.header)
+        self.dialect: Dialect = NativeDialect()
+        self.block = self.dialect.encode_header(self.header)
+        self.findings = session.findings
+        self.entries = self.messages = self.added = self.matched = 0
+        self.leaf: str | None = None
+        self.last: str | None = None
+        self._source = session
+        self._path = path
+        self._taken: dict[str, int] = {}
+        self._now: dict[str, str | None] = {}
+        self._tail: str | None = None
+        self._seq = 0
+
+    def lines(self, there: There) -> Iterator[bytes]:
+        """Make the lines that are not there; see `Incoming.lines`."""
+        self._seq = there.head
+        rests: list[MessageEntry] = []
+        for given in self._source.entries:
+            entry = self._placed(given, there)
+            self.entries += 1
+            if type(entry) is MessageEntry:
+                self.messages += 1
+            if there.has(entry.id):
+                self.matched += 1
+                if not entry.aside:
+                    self._tail = entry.id
+                if entry.id in there.parts and isinstance(entry, MessageEntry):
+                    rests += self._rest(entry, there)
+                continue
+            if rests:
+                yield from self._continued(rests)
+                rests = []
+                entry = self._moved(entry)
+            yield from self._written(entry)
+        yield from self._continued(rests)
+        stands = self._source.leaf_id
+        if stands is not None:
+            stands = self._now.get(stands, stands)
+        self.leaf = stands if stands in self._taken else self._tail
+
+    def _placed(self, entry: KnownEntry, there: There) -> KnownEntry:
+        """See that an entry's id is its own, and that its parent is there."""
+        entry = self._moved(entry)
+        times = self._taken.get(entry.id, 0)
+        parent = entry.parent_id
+        if parent is not None and parent not in self._taken and not there.has(parent):
+            what = f"entry {entry.id!r} follows {parent!r}, which is not in the source: it becomes a root"
+            self._find("parent_missing", "warning", what, entry.id)
+            entry = replace(entry, parent_id=None)
+        self._taken[entry.id] = times + 1
+        if times:
+            own = derived_id(self.header.id, entry.id, str(times))
+            what = f"the id {entry.id!r} was used before: the entry is called {own} here"
+            self._find("duplicate_id", "warning", what, own)
+            self._now[entry.id] = own
+            self._taken[own] = 1
+            entry = replace(entry, id=own)
+        return entry
+
+    def _moved(self, entry: KnownEntry) -> KnownEntry:
+        parent = entry.parent_id
+        if parent is None or parent not in self._now:
+            return entry
+        return replace(entry, parent_id=self._now[parent])
+
+    def _written(self, entry: KnownEntry) -> Iterator[bytes]:
+        try:
+            line = self._line(replace(entry, seq=self._seq + 1))
+        except InvalidEntry as error:
+            self._find("not_taken", "error", f"an entry cannot be written here: {error}", entry.id)
+            self._now[entry.id] = entry.parent_id
+            self.entries -= 1
+            self.messages -= type(entry) is MessageEntry
+            return
+        self._seq += 1
+        self.added += 1
+        if not entry.aside:
+            self._tail = self.last = entry.id
+        yield line
+
+    def _line(self, entry: KnownEntry) -> bytes:
+        """Return an entry's line. A message was made of decoded values: its line needs no second look, which takes long."""
+        if type(entry) is MessageEntry and entry.id and entry.message.role and entry.timestamp.tzinfo is UTC:
+            with suppress(ValueError):  # the second look says what is the matter
+                line = _encode(entry)
+                if b"\n" not in line:
+                    return line + b"\n"
+        return self.dialect.write(entry)[0]
+
+    def _rest(self, entry: MessageEntry, there: There) -> Iterator[MessageEntry]:
+        """Yield what an answer says beyond what was taken in of it, as an entry to follow; nothing where that is all."""
+        latest, said = entry.id, there.parts[entry.id]
+        while said < len(entry.message.content):
+            latest = derived_id(self.header.id, entry.id, f"from {said}")
+            if latest not in there.parts:
+                message = replace(entry.message, content=entry.message.content[said:])
+                yield replace(entry, id=latest, message=message)
+                return
+            self.matched += 1
+            said += max(there.parts[latest], 1)
+        if latest != entry.id:
+            self._now[entry.id] = latest
+
+    def _continued(self, rests: list[MessageEntry]) -> Iterator[bytes]:
+        """Put the rests of answers below all that was there, and what is new below them."""
+        for rest in rests:
+            before, self._taken[rest.id] = self._tail, 1
+            self.entries += 1  # unless it cannot be written
+            self.messages += 1
+            yield from self._written(replace(rest, parent_id=before))
+            if before is not None:
+                self._now[before] = rest.id
+
+    def _find(self, code: str, severity: Severity, message: str, entry_id: str) -> None:
+        self.findings.append(Finding(self._path, None, None, code, severity, message, entry_id))
+
+
+def _header(header: Header) -> Header:
+    """Make the header of a native session, with an id that can name a file."""
+    if header.key is not None:
+        own = id_of_key(header.key)
+    else:
+        try:
+            own = checked_id(header.id)
+        except InvalidSessionId:
+            own = derived_id(header.id)
+    return replace(header, id=own, version=NATIVE_VERSION, timestamp=in_utc(header.timestamp))

@@ -1,0 +1,190 @@
+"""Calls that wait for a result: found at the end of a path, and closed where nothing will ever answer them.
+
+A crash between a call and its result leaves the call open. Providers refuse such a history, so it is closed by an error
+result that is appended: the words are those that a context makes up for an open call, and what is sent stays the same.
+
+Calls of the last turn of the assistant only are looked at. Further up, where something was answered after them, a result
+could not be told to a provider any more, and contexts leave them closed.
+
+A turn that waits on purpose says so by a custom entry behind its calls, which no model is shown and every dialect can say::
+
+    {"calls":[{"id":"call_1","name":"deploy","input":{"to":"live"},"reason":"needs a person's word"}]}
+
+Those calls are not open by accident, and stay as they are until they are answered, or given up on purpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw, Struct
+
+from ..events.content import JSON, MaybeRaw, ToolResultPart, ToolUsePart, json_object, json_value, raw_json, tool_result
+from ..events.entries import Custom, CustomEntry, Message
+from ..events.errors import LeafMoved
+from ..events.kinds import Kind
+from ..events.providers.rendering import rendered
+from ..events.stores.base import TornTail
+from ..projections.building.pairing import NO_RESULT
+from ..projections.context import ContextMessage
+
+if TYPE_CHECKING:
+    from .fitting import Fitting
+    from .open_log import OpenLog
+
+SUSPENDED_TYPE = "treering.suspended"
+"""The custom type of the entries that say which calls wait for something outside."""
+
+
+class OpenCall(Struct, frozen=True, omit_defaults=True):
+    """A call that has no result.
+
+    Attributes:
+        id: The call's id.
+        name: The tool.
+        raw_input: What it was called with, a JSON object.
+        reason: Why it waits, where it does so on purpose.
+        raw_data: What the tool left for whoever answers, as JSON.
+        suspended: It waits on purpose.
+        message_id: The entry of the assistant's message that holds the call; "" where there is none.
+    """
+
+    id: str
+    name: str
+    raw_input: Raw = msgspec.field(name="input", default=Raw(b"{}"))
+    reason: str = ""
+    raw_data: MaybeRaw = msgspec.field(name="data", default=None)
+    suspended: bool = False
+    message_id: str = ""
+
+    @property
+    def input(self) -> dict[str, JSON]:
+        """The call's arguments, decoded afresh for this caller."""
+        return json_object(self.raw_input)
+
+    @property
+    def data(self) -> JSON:
+        """What the tool left for whoever answers, decoded afresh for this caller."""
+        return None if self.raw_data is None else json_value(self.raw_data)
+
+
+class Recovery(Struct, frozen=True):
+    """What a crash had left at the end of a session, and what became of it.
+
+    Attributes:
+        torn_tail: What stood after the last newline when the session was taken up; None where nothing did, and where it
+            was told before.
+        closed_calls: The calls that were closed now, because nothing will answer them.
+        result_ids: The entries of the results that closed them, in the same order.
+    """
+
+    torn_tail: TornTail | None
+    closed_calls: tuple[OpenCall, ...]
+    result_ids: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        """Tell whether there was anything to repair."""
+        return self.torn_tail is not None or bool(self.closed_calls)
+
+
+class _Suspension(Struct, frozen=True):
+    """What an entry of a suspended turn says."""
+
+    calls: tuple[OpenCall, ...]
+
+
+def suspension(calls: Iterable[OpenCall]) -> Custom:
+    """Return the payload that says which calls wait."""
+    told = [
+        {"id": each.id, "name": each.name, "input": each.raw_input, "reason": each.reason}
+        | ({} if each.raw_data is None else {"data": each.raw_data})
+        for each in calls
+    ]
+    return Custom(SUSPENDED_TYPE, Raw(msgspec.json.encode({"calls": told})))
+
+
+def unanswered(messages: Iterable[ContextMessage]) -> list[OpenCall]:
+    """Return the calls of the last turn of the assistant that have no result among these messages."""
+    waiting: dict[str, OpenCall] = {}
+    previous = ""
+    for each in messages:
+        if rendered(each.message) is None:
+            continue
+        if each.role == "assistant" and previous != "assistant":
+            waiting = {}
+        for part in each.content:
+            if isinstance(part, ToolUsePart) and each.role == "assistant":
+                call = part.tool_use
+                waiting.setdefault(call.id, OpenCall(call.id, call.name, call.raw_input, message_id=each.entry_id))
+            elif isinstance(part, ToolResultPart) and each.role != "assistant":
+                waiting.pop(part.tool_result.tool_use_id, None)
+        previous = each.role
+    return list(waiting.values())
+
+
+def closing(call: OpenCall) -> Message:
+    """Return the result that closes a call which nothing will answer."""
+    return Message("tool", (tool_result(call.id, NO_RESULT, is_error=True),), tool_name=call.name or None)
+
+
+async def found_open_calls(session: Fitting) -> list[OpenCall]:
+    """Find the calls that wait at the end of the path; see `Session.open_calls`."""
+    return await _open(await session.log())
+
+
+async def closed_open_calls(session: Fitting, *, suspended: bool) -> tuple[list[OpenCall], list[str]]:
+    """Close the calls that wait, and return them with the entries of their results; see `Session.close_open_calls`."""
+    while True:
+        log = await session.log()
+        leaf_id = log.index.leaf_id
+        calls = [each for each in await _open(log) if suspended or not each.suspended]
+        if not calls:
+            return [], []
+        try:
+            return calls, await session.append_many([closing(each) for each in calls], expected_leaf=leaf_id)
+        except LeafMoved:
+            continue  # somebody appended meanwhile, perhaps the very results: look again
+
+
+async def recovered(session: Fitting, torn_tail: TornTail | None) -> Recovery:
+    """Close the calls that a crash left open, and tell what else was repaired; see `Session.recover`."""
+    calls, ids = await closed_open_calls(session, suspended=False)
+    return Recovery(torn_tail, tuple(calls), tuple(ids))
+
+
+async def _open(log: OpenLog) -> list[OpenCall]:
+    index = log.index
+    leaf = index.leaf
+    calls = unanswered((await log.context(leaf)).messages)
+    if not calls:
+        return []
+    began = min(index.find(each.message_id) for each in calls)
+    seqs: list[int] = []
+    for seq in index.upward(leaf):
+        if seq <= began:
+            break
+        if index.kinds[seq] == Kind.CUSTOM:
+            seqs.append(seq)
+    waiting: dict[str, OpenCall] = {}
+    if seqs:
+        found = await log.entries_at(seqs[::-1])
+        for seq in seqs[::-1]:
+            entry = found[seq]
+            if isinstance(entry, CustomEntry) and entry.custom.custom_type == SUSPENDED_TYPE:
+                waiting.update((each.id, each) for each in _read(entry.custom))
+    return [
+        msgspec.structs.replace(each, suspended=True, reason=waits.reason, raw_data=waits.raw_data)
+        if (waits := waiting.get(each.id)) is not None
+        else each
+        for each in calls
+    ]
+
+
+def _read(custom: Custom) -> tuple[OpenCall, ...]:
+    """Read which calls wait; what another program wrote under this name is none of ours."""
+    try:
+        return msgspec.json.decode(custom.raw_data or raw_json({}), type=_Suspension).calls
+    except msgspec.ValidationError:
+        return ()

@@ -1,0 +1,101 @@
+"""The blocking twin of `KeyedSessions`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Unpack
+
+from ...events.content import ContentLike
+from ...events.entries import Message
+from ..commands import AppendOptions
+from ..keyed import SAVE_EVERY_S
+from .host import SyncHost
+from .session import SyncSession
+
+
+class SyncKeyedSessions:
+    """The sessions of a `SyncHost` by their keys; every method may be called from any thread.
+
+    Args:
+        host: The host, which has to be open when a call is made.
+    """
+
+    __slots__ = ("host",)
+
+    def __init__(self, host: SyncHost) -> None:
+        self.host = host
+
+    def get_or_create(self, key: str) -> SyncSession:
+        """See `KeyedSessions.get_or_create`."""
+        return self.host.get_or_create(key)
+
+    def keys(self) -> list[str]:
+        """See `KeyedSessions.keys`."""
+        return [row.key for row in self.host.list_sessions() if row.key is not None]
+
+    # -- adding
+
+    def add_message(self, key: str, role: str, content: ContentLike, **options: Unpack[AppendOptions]) -> str:
+        """See `KeyedSessions.add_message`."""
+        return self.host.get_or_create(key).append_message(role, content, **options)
+
+    def add_full_message(self, key: str, message: Message, **options: Unpack[AppendOptions]) -> str:
+        """See `KeyedSessions.add_full_message`."""
+        return self.host.get_or_create(key).append(message, **options)
+
+    # -- the history
+
+    def history(self, key: str) -> list[Message]:
+        """See `KeyedSessions.history`."""
+        session = self.host.find_by_key(key)
+        return [] if session is None else session.history()
+
+    def set_history(self, key: str, messages: Sequence[Message], **options: Unpack[AppendOptions]) -> list[str]:
+        """See `KeyedSessions.set_history`."""
+        return self.host.get_or_create(key).set_history(messages, **options)
+
+    def truncate_history(
+        self, key: str, keep_last: int, *, summary: str | None = None, **options: Unpack[AppendOptions]
+    ) -> str | None:
+        """See `KeyedSessions.truncate_history`."""
+        return self.host.get_or_create(key).truncate_history(keep_last, summary=summary, **options)
+
+    # -- the summary
+
+    def summary(self, key: str) -> str:
+        """See `KeyedSessions.summary`."""
+        session = self.host.find_by_key(key)
+        return "" if session is None else session.summary
+
+    def set_summary(self, key: str, summary: str, **options: Unpack[AppendOptions]) -> str:
+        """See `KeyedSessions.set_summary`."""
+        return self.host.get_or_create(key).set_summary(summary, **options)
+
+    # -- saving and deleting
+
+    def save(self, key: str) -> None:
+        """See `KeyedSessions.save`."""
+        session = self.host.find_by_key(key)
+        if session is not None:
+            session.flush()
+
+    def save_all(self) -> None:
+        """See `KeyedSessions.save_all`."""
+        self.host.flush()
+
+    def save_every(self, interval_s: float = SAVE_EVERY_S, *, until: threading.Event) -> None:
+        """Save every conversation again and again, until the event is set; for a thread of its own.
+
+        Args:
+            interval_s: How long to wait between two rounds, in seconds.
+            until: Ends it.
+        """
+        while not until.wait(interval_s):
+            self.save_all()
+
+    def delete(self, key: str) -> None:
+        """See `KeyedSessions.delete`."""
+        session = self.host.find_by_key(key)
+        if session is not None:
+            self.host.delete(session)

@@ -1,0 +1,176 @@
+"""Claude Code's transcripts, as Claude Code 1.x and 2.x write them: `~/.claude/projects/<folder>/<session>.jsonl`.
+
+A line each for a prompt, for each part of an answer, for the results of a call, and for much else::
+
+    {"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s","message":{"role":"user","content":"Hello"},...}
+    {"type":"assistant","uuid":"a1","parentUuid":"u1","message":{"id":"m","content":[{"type":"thinking",...}]},...}
+    {"type":"assistant","uuid":"a2","parentUuid":"a1","message":{"id":"m","content":[{"type":"tool_use",...}]},...}
+    {"type":"progress","uuid":"p1","parentUuid":"a2","data":{...},...}
+    {"type":"user","uuid":"u2","parentUuid":"a2","message":{"content":[{"type":"tool_result",...}]},"toolUseResult":...}
+
+The file is looked through once for what hangs from what (`claude_scan`, `claude_tree`), and once more, line by line, for
+what is said (`claude_entries`): a transcript of any size is read in little memory. Sub-agents become sessions of their own
+(`claude_agents`), and so do the lines of another session that got into the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from ..entries import EPOCH, NATIVE_VERSION, Header
+from ..errors import ForeignFormatError, Where
+from ..findings import Finding, counted
+from .base import ForeignSession
+from .claude_agents import PREFIX, Callers, agent_files, meta_of
+from .claude_entries import Entries, time_of
+from .claude_lines import Outline, outline_of
+from .claude_scan import Scan
+from .claude_tree import Conversation, Tree
+
+_LOOKED_AT = 50
+_HEAD_BYTES = 256 * 1024
+_BOOKKEEPING = frozenset({"summary", "file-history-snapshot"})
+
+
+class ClaudeCodeFormat:
+    """Transcripts of Claude Code, one by one or a folder of them."""
+
+    name = "claude-code"
+    title = "Claude Code"
+
+    def recognizes(self, path: Path, head: bytes) -> bool:
+        """Tell whether one of the first lines is a message of Claude Code's; see `Format.recognizes`."""
+        if path.is_dir():
+            first = next(iter(_transcripts(path)), None)
+            return first is not None and self.recognizes(first, _head(first))
+        return any(_is_ours(outline) for line in head.splitlines()[:_LOOKED_AT] if (outline := outline_of(line)))
+
+    def read(self, path: Path) -> Iterator[ForeignSession]:
+        """Read a transcript with those of its sub-agents, or all of a folder; see `Format.read`."""
+        if not path.is_dir():
+            yield from _Transcript(path).sessions()
+            return
+        held: ForeignSession | None = None
+        failed: list[Finding] = []
+        taken: set[Path] = set()
+        for each in _transcripts(path):
+            if each in taken:
+                continue
+            try:
+                transcript = _Transcript(each)
+            except ForeignFormatError as error:
+                (failed if held is None else held.findings).append(_unreadable(error, each))
+                continue
+            taken.update(transcript.files)
+            for session in transcript.sessions():
+                session.findings.extend(failed)
+                failed.clear()
+                if held is not None:
+                    yield held
+                held = session
+        if held is None:
+            raise ForeignFormatError("no transcript in it can be read", where=Where(str(path)))
+        yield held
+
+
+class _Transcript:
+    """One file, with the files of its sub-agents.
+
+    Attributes:
+        files: All of them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._scan, self._talks = _looked_through(path)
+        self._own = [talk for talk in self._talks if not talk.agent]
+        self._callers = Callers(self._scan, self._own)
+        self._agents: list[tuple[Scan, list[Conversation]]] = []
+        self.files = [path]
+        for each in agent_files(self._scan, {talk.session for talk in self._own}) if self._own else ():
+            self.files.append(each)
+            try:
+                self._agents.append(_looked_through(each))
+            except (ForeignFormatError, OSError) as error:
+                self._scan.findings.append(_unreadable(error, each))
+
+    def sessions(self) -> Iterator[ForeignSession]:
+        """Yield its sessions, those of sub-agents last."""
+        findings = self._scan.findings
+        for talk in self._own:
+            yield _session(self._scan, talk, Header(id=talk.session, version=NATIVE_VERSION, timestamp=EPOCH), findings)
+            findings = []
+        for scan, talks in [(self._scan, self._talks), *self._agents]:
+            findings = findings if scan is self._scan else scan.findings
+            for talk in talks:
+                if talk.agent:
+                    yield _session(scan, talk, self._agent_header(scan, talk), findings)
+                    findings = []
+
+    def _agent_header(self, scan: Scan, talk: Conversation) -> Header:
+        """Say whose a sub-agent is. Its lines name the session that started it, or itself."""
+        meta = meta_of(scan.path)
+        caller = self._callers.of(talk, meta)
+        itself = talk.session == PREFIX + talk.agent
+        parent = caller[0].session if caller is not None else self._own[0].session if self._own else None
+        return Header(
+            id=talk.session if itself else f"{talk.session}.{PREFIX}{talk.agent}",
+            version=NATIVE_VERSION,
+            timestamp=EPOCH,
+            parent_session=parent if itself else parent or talk.session,
+            parent_entry=caller[1].id if caller is not None else None,
+            title=meta.description or meta.agent_type,
+        )
+
+
+def _session(scan: Scan, talk: Conversation, header: Header, findings: list[Finding]) -> ForeignSession:
+    """Make a session of a conversation; `header` says what it is called and where it belongs."""
+    steps = list(talk.in_order())
+    times = (time_of(step.boundary or step.nodes[0]) for step in steps)
+    started = time_of(talk.first) or next((time for time in times if time is not None), EPOCH)
+    lines = {node.uuid for step in steps for node in step.nodes}
+    made = [scan.automatic[key] for key in (talk.session, *(lines & scan.automatic.keys())) if key in scan.automatic]
+    header = replace(header, timestamp=started, cwd=talk.first.cwd, title=header.title or (made[0] if made else None))
+    titles = [title for session, title in scan.titles if (session or scan.session) == talk.session and not talk.agent]
+    return ForeignSession(
+        header=header,
+        entries=iter(Entries(scan, talk, header.id, started, titles, findings)),
+        findings=findings,
+    )
+
+
+def _looked_through(path: Path) -> tuple[Scan, list[Conversation]]:
+    scan = Scan(path)
+    scan.run()
+    tree = Tree(scan)
+    for code, nodes, what in (
+        ("parent_missing", tree.lost, "whose parent is not in the file: each follows the message before it"),
+        ("cycle", tree.cyclic, "of its own ancestors: it begins anew"),
+    ):
+        if nodes:
+            message = f"{counted(len(nodes), 'line')} {what}"
+            scan.findings.append(Finding(str(path), nodes[0].number, nodes[0].byte, code, "warning", message))
+    return scan, tree.conversations
+
+
+def _unreadable(error: ForeignFormatError | OSError, path: Path) -> Finding:
+    message = error.message if isinstance(error, ForeignFormatError) else str(error)
+    return Finding(str(path), None, None, "unreadable", "error", message)
+
+
+def _transcripts(folder: Path) -> list[Path]:
+    """Return the transcripts of a folder, those of sub-agents last."""
+    return sorted(folder.glob("*.jsonl"), key=lambda path: (path.name.startswith(PREFIX), path.name))
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_HEAD_BYTES)
+
+
+def _is_ours(outline: Outline) -> bool:
+    if outline.type in ("user", "assistant"):
+        return outline.message is not None
+    return outline.type in _BOOKKEEPING and (outline.leaf is not None or outline.type != "summary")

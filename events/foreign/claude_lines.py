@@ -1,0 +1,250 @@
+"""The lines of Claude Code's transcripts, as Claude Code 1.x and 2.x write them.
+
+A line is read twice. Its `Outline` says what it is and where it hangs, which is enough to lay out the conversation; of
+long texts nothing is kept. Its `Line` says everything that is taken over, and is read when its entry is made. What a
+result looked like on the screen (`toolUseResult`) is never read: it repeats what the model was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from ..content import raw_json
+from .json_lines import decoded
+from .lenient import salvaged
+
+S = TypeVar("S", bound=Struct)
+
+_STARTS = (b'{"parentUuid"', b'{"type"', b'{"isSidechain"')
+_TRIES_MAX = 64  # what stands last is the whole line, and a line may hold thousands of objects
+NO_RAW = Raw(b"")
+
+
+class PartOutline(Struct, gc=False):
+    """What a part of a message is."""
+
+    type: str = ""
+    id: str | None = None
+    name: str | None = None
+    tool_use_id: str | None = None
+
+
+class MessageOutline(Struct, gc=False):
+    """Which message it is, and what it consists of."""
+
+    id: str | None = None
+    content: str | list[PartOutline] | None = None
+
+
+class Segment(Struct, gc=False):
+    """The messages that a compaction kept: the first of them."""
+
+    head: str | None = field(name="headUuid", default=None)
+
+
+class CompactionFacts(Struct, gc=False):
+    """What a boundary says of its compaction."""
+
+    trigger: str | None = None
+    tokens_before: int | None = field(name="preTokens", default=None)
+    kept: Segment | None = field(name="preservedSegment", default=None)
+
+
+class AttachmentOutline(Struct, gc=False):
+    """What sort of thing was attached."""
+
+    type: str = ""
+
+
+class Progress(Struct, gc=False):
+    """Which sub-agent got on."""
+
+    agent: str | None = field(name="agentId", default=None)
+
+
+class Outline(Struct, gc=False):
+    """What a line is, and where it hangs."""
+
+    type: str = ""
+    uuid: str | None = None
+    parent: str | None = field(name="parentUuid", default=None)
+    logical: str | None = field(name="logicalParentUuid", default=None)
+    session: str | None = field(name="sessionId", default=None)
+    sidechain: bool = field(name="isSidechain", default=False)
+    agent: str | None = field(name="agentId", default=None)
+    subtype: str | None = None
+    is_summary: bool = field(name="isCompactSummary", default=False)
+    timestamp: str | None = None
+    cwd: str | None = None
+    message: MessageOutline | None = None
+    facts: CompactionFacts | None = field(name="compactMetadata", default=None)
+    attachment: AttachmentOutline | None = None
+    data: Progress | None = None
+    parent_call: str | None = field(name="parentToolUseID", default=None)
+    custom_title: str | None = field(name="customTitle", default=None)
+    ai_title: str | None = field(name="aiTitle", default=None)
+    summary: str | None = None
+    leaf: str | None = field(name="leafUuid", default=None)
+
+
+class ImageSource(Struct, gc=False):
+    """Where an image is."""
+
+    type: str = ""
+    media_type: str = ""
+    data: str = ""
+    url: str = ""
+
+
+class Part(Struct, gc=False):
+    """A part of a message: the fields of all kinds."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    signature: str | None = None
+    data: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Raw = NO_RAW
+    tool_use_id: str | None = None
+    content: str | list[Part] | None = None
+    is_error: bool | None = None
+    source: ImageSource | None = None
+
+
+class Tokens(Struct, gc=False):
+    """What the provider counted."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+
+class Said(Struct, gc=False):
+    """A message as the provider's API has it."""
+
+    role: str | None = None
+    id: str | None = None
+    model: str | None = None
+    content: str | list[Part] | None = None
+    stop_reason: str | None = None
+    usage: Tokens | None = None
+
+
+class Queued(Struct, gc=False):
+    """What a person said while the model was at work."""
+
+    prompt: str | list[Part] | None = None
+
+
+class Line(Struct, gc=False):
+    """What is taken over of a line."""
+
+    message: Said | None = None
+    attachment: Queued | None = None
+    is_meta: bool | None = field(name="isMeta", default=None)
+    is_error: bool | None = field(name="isApiErrorMessage", default=None)
+    request: str | None = field(name="requestId", default=None)
+    cwd: str | None = None
+    branch: str | None = field(name="gitBranch", default=None)
+    version: str | None = None
+
+
+class _Result(Struct, gc=False):
+    agent: str | None = field(name="agentId", default=None)
+
+
+class _WithResult(Struct, gc=False):
+    result: _Result | None = field(name="toolUseResult", default=None)
+
+
+class _CallInput(Struct, gc=False):
+    prompt: str | None = None
+
+
+class _Call(Struct, gc=False):
+    id: str | None = None
+    input: _CallInput | None = None
+
+
+class _Calls(Struct, gc=False):
+    content: list[_Call] = []
+
+
+class _WithCalls(Struct, gc=False):
+    message: _Calls | None = None
+
+
+_outline = msgspec.json.Decoder(Outline).decode
+_line = msgspec.json.Decoder(Line).decode
+_with_result = msgspec.json.Decoder(_WithResult).decode
+_calls = msgspec.json.Decoder(_WithCalls).decode
+
+
+def outline_of(data: bytes) -> Outline | None:
+    """Read what a line is; None where it is no JSON object."""
+    try:
+        return _outline(data)
+    except (ValueError, RecursionError):
+        return _loosely(data, Outline, _outline)
+
+
+def line_of(data: bytes) -> Line:
+    """Read what is taken over of a line; a field of another type than Claude Code writes is read as absent."""
+    try:
+        return _line(data)
+    except (ValueError, RecursionError):
+        return _loosely(data, Line, _line) or Line()
+
+
+def behind(data: bytes) -> bytes | None:
+    """Return the whole line that stands behind a torn one, where another write ran into it; None where there is none."""
+    for start in _STARTS:
+        position = len(data)
+        for _ in range(_TRIES_MAX):
+            position = data.rfind(start, 0, position)
+            if position <= 0:
+                break
+            with suppress(ValueError, RecursionError):
+                found = _outline(memoryview(data)[position:])
+                if found.uuid or found.session:
+                    return data[position:]
+    return None
+
+
+def agent_of_result(data: bytes) -> str | None:
+    """Return the sub-agent whose result a line is, where it says so."""
+    if b'"agentId"' not in data:
+        return None
+    try:
+        result = _with_result(data).result
+    except (ValueError, RecursionError):
+        return None
+    return None if result is None else result.agent
+
+
+def prompts_of(data: bytes) -> dict[str, str]:
+    """Return what the calls of a line ask of a sub-agent, by the calls' ids."""
+    try:
+        message = _calls(data).message
+    except (ValueError, RecursionError):
+        return {}
+    parts = message.content if message is not None else []
+    return {part.id: part.input.prompt for part in parts if part.id and part.input and part.input.prompt}
+
+
+def _loosely(data: bytes, kind: type[S], read: Callable[[bytes], S]) -> S | None:
+    fields = decoded(data)
+    if fields is None:
+        return None
+    try:
+        return read(bytes(raw_json(salvaged(fields, kind))))
+    except (ValueError, RecursionError):  # numbers that no JSON has, or nested beyond all measure
+        return None

@@ -1,0 +1,115 @@
+"""Codex: what one item of a conversation says, as the parts of a message.
+
+{"type":"message","role":"user","content":[{"type":"input_text","text":"List the files"}]}
+{"type":"reasoning","summary":[{"type":"summary_text","text":"..."}],"encrypted_content":"..."}
+{"type":"function_call","call_id":"call_1","name":"shell","arguments":"{\\"command\\":[\\"ls\\"]}"}
+{"type":"function_call_output","call_id":"call_1","output":"a.txt\\n"}
+"""
+
+from __future__ import annotations
+
+from ..content import (
+    JSON,
+    ImagePart,
+    TextPart,
+    Thinking,
+    ThinkingPart,
+    ToolResultPart,
+    ToolUse,
+    ToolUsePart,
+    text,
+    tool_result,
+)
+from ..entries import Usage
+from ..providers.reading import image_at
+from .values import Object, as_arguments, as_count, as_json_text, as_object, as_objects, as_text
+
+ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
+"""The roles of messages; a developer's is a system's by another name."""
+
+_CALLS = {
+    "function_call": ("arguments", ""),
+    "custom_tool_call": ("input", ""),
+    "local_shell_call": ("action", "local_shell"),
+    "tool_search_call": ("arguments", "tool_search"),
+}
+_OUTPUTS = {
+    "function_call_output": "output",
+    "custom_tool_call_output": "output",
+    "local_shell_call_output": "output",
+    "tool_search_output": "tools",
+}
+
+
+def read_content(value: JSON) -> list[TextPart | ImagePart]:
+    """Read the content of a message or an output: a text, a part, or parts; empty images are left out."""
+    if isinstance(value, str):
+        return [text(value)]
+    parts: list[TextPart | ImagePart] = []
+    for part in [value] if isinstance(value, dict) else as_objects(value):
+        said, address = part.get("text"), part.get("image_url")
+        if isinstance(said, str):
+            parts.append(text(said))
+        elif address is not None and (url := as_text(address) or as_text(as_object(address).get("url"))):
+            parts.append(image_at(url))
+    return parts
+
+
+def read_reasoning(item: Object) -> ThinkingPart:
+    """Read what the model thought: its summary, or else the whole of it, and what the provider wants back."""
+    told = as_objects(item.get("summary")) or as_objects(item.get("content"))
+    thought = "\n\n".join(filter(None, (as_text(part.get("text")) for part in told)))
+    sealed = as_text(item.get("encrypted_content")) or None
+    return ThinkingPart(Thinking(thought, sealed, redacted=not thought and sealed is not None))
+
+
+def read_call(item: Object) -> ToolUsePart | None:
+    """Read a call of a tool; None where it is no call that an output answers."""
+    found = _CALLS.get(as_text(item.get("type")))
+    if found is None:
+        return None
+    member, fallback = found
+    name = as_text(item.get("name")) or fallback
+    if not name:
+        return None
+    return ToolUsePart(ToolUse(call_id(item), name, as_arguments(item.get(member))))
+
+
+def call_id(item: Object) -> str:
+    """Return the id by which a call and its output find each other."""
+    return as_text(item.get("call_id")) or as_text(item.get("id"))
+
+
+def read_output(item: Object) -> ToolResultPart | None:
+    """Read what a tool answered; None where it is no output."""
+    member = _OUTPUTS.get(as_text(item.get("type")))
+    if member is None:
+        return None
+    output = item.get(member)
+    told = as_object(output)
+    failed = told.get("success") is False
+    if "content" in told or "content_items" in told:
+        output = told.get("content_items") or told.get("content")
+    if member == "tools" or (told and "text" not in told and output is told):
+        return tool_result(call_id(item), as_json_text(output), is_error=failed)
+    shown = read_content(output)
+    body = shown[0].text.content if len(shown) == 1 and isinstance(shown[0], TextPart) else shown
+    return tool_result(call_id(item), body or "", is_error=failed)
+
+
+def read_usage(info: Object) -> tuple[Usage, int | None]:
+    """Return what a request used, and the running total that tells the same report from a new one."""
+    last = as_object(info.get("last_token_usage")) or info
+    cached = as_count(last.get("cached_input_tokens"))
+    written = as_count(last.get("cache_write_input_tokens"))
+    given = as_count(last.get("input_tokens", last.get("prompt")))
+    answered = as_count(last.get("output_tokens", last.get("completion")))
+    usage = Usage(
+        input_tokens=max(0, given - cached - written),
+        output_tokens=answered,
+        cache_read_tokens=cached,
+        cache_write_tokens=written,
+        total_tokens=as_count(last.get("total_tokens")) or given + answered,
+    )
+    total = as_object(info.get("total_token_usage")).get("total_tokens")
+    return usage, None if total is None else as_count(total)

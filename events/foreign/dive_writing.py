@@ -1,0 +1,158 @@
+"""dive: writing. What a path says becomes a header line and a line an event, which dive's own store reads.
+
+A turn is what its record says; messages without a record are a turn from one user's message to the next. A compaction
+event says what the history is from there on, so it repeats the messages that the compaction kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import msgspec
+from msgspec import Struct
+
+from ..content import text
+from ..entries import CompactionEntry, Entry, Header, Message, SessionInfoEntry, Usage, UsageEntry
+from .block_messages import write_message
+from .chain import derived_id
+from .dive import COMPACTION, TURN
+from .spoken import message_of
+from .values import Object, iso
+
+
+class _Turn(Struct):
+    """Messages that are saved together; `record` is what the session says of them."""
+
+    messages: list[tuple[Entry, Message]]
+    record: UsageEntry | None = None
+
+
+def dive_document(header: Header, entries: Sequence[Entry]) -> bytes:
+    """Write a session as a file of dive.
+
+    Args:
+        header: The session's header.
+        entries: The path to write, from its root on.
+
+    Returns:
+        The lines, each with its newline.
+    """
+    title, metadata = header.title, Object()
+    for entry in entries:
+        if isinstance(entry, SessionInfoEntry):
+            info = entry.session_info
+            title = title if info.name is None else info.name
+            metadata.update(info.metadata)
+    told: Object = {
+        "id": header.id,
+        "title": title or "",
+        "created_at": iso(header.timestamp),
+        "updated_at": iso(max(header.timestamp, entries[-1].timestamp) if entries else header.timestamp),
+    }
+    if header.parent_session is not None:
+        told["forked_from"] = header.parent_session
+    if metadata:
+        told["metadata"] = metadata
+    lines = [_line("header", told), *(_line("event", event) for event in _events(entries))]
+    return b"".join(lines)
+
+
+def _line(kind: str, data: Object) -> bytes:
+    return msgspec.json.encode({"line_type": kind, "data": data}) + b"\n"
+
+
+def _events(entries: Sequence[Entry]) -> Iterator[Object]:
+    history: list[tuple[Entry, Message]] = []
+    for events, each in enumerate(_turns(entries)):
+        if isinstance(each, CompactionEntry):
+            ids = [entry.id for entry, _ in history]
+            first = _position(entries, each.compaction.first_kept_entry_id, ids)
+            details: Object = {"original_event_count": events, "original_message_count": len(history)}
+            summary = each.compaction.summary
+            told = [Message("user", (text(summary),))] if summary else []
+            history = history[first:]
+            told += [message for _, message in history]
+            yield _event(each.id, COMPACTION, each.timestamp, told, details)
+        else:
+            history += each.messages
+            yield _turn_event(each)
+
+
+def _position(entries: Sequence[Entry], first_kept: str | None, ids: list[str | None]) -> int:
+    """Return where in the history the kept part begins: at the first message from an entry on."""
+    if first_kept is None:
+        return len(ids)
+    after = {entry.id for entry in entries[_index(entries, first_kept) :]}
+    return next((place for place, entry_id in enumerate(ids) if entry_id in after), len(ids))
+
+
+def _index(entries: Sequence[Entry], entry_id: str) -> int:
+    return next((place for place, entry in enumerate(entries) if entry.id == entry_id), len(entries))
+
+
+def _turns(entries: Sequence[Entry]) -> Iterator[_Turn | CompactionEntry]:
+    """Yield the turns and compactions of a path, in order."""
+    waiting: list[tuple[Entry, Message]] = []
+    for entry in entries:
+        message = message_of(entry)
+        if message is not None:
+            waiting.append((entry, message))
+        elif isinstance(entry, CompactionEntry):
+            yield from _untold(waiting)
+            waiting = []
+            yield entry
+        elif isinstance(entry, UsageEntry) and entry.usage.kind == TURN and entry.usage.messages is not None:
+            size = min(entry.usage.messages, len(waiting))
+            yield from _untold(waiting[: len(waiting) - size])
+            yield _Turn(waiting[len(waiting) - size :], entry)
+            waiting = []
+    yield from _untold(waiting)
+
+
+def _untold(messages: Sequence[tuple[Entry, Message]]) -> Iterator[_Turn]:
+    """Yield the turns of messages that no record is of."""
+    turn = _Turn([])
+    for entry, message in messages:
+        if message.role == "user" and turn.messages:
+            yield turn
+            turn = _Turn([])
+        turn.messages.append((entry, message))
+    if turn.messages:
+        yield turn
+
+
+def _turn_event(turn: _Turn) -> Object:
+    messages = [message for _, message in turn.messages]
+    if turn.record is not None:
+        record = turn.record.usage
+        event = _event(turn.record.id, TURN, turn.record.timestamp, messages, record.metadata)
+        used = record.usage
+    else:
+        last = turn.messages[-1][0]
+        event = _event(derived_id("dive", last.id or ""), TURN, last.timestamp, messages, {})
+        used = sum((message.usage for message in messages if message.usage is not None), Usage())
+    if used != Usage():
+        event["usage"] = _usage(used)
+    return event
+
+
+def _event(event_id: str, kind: str, time: datetime, messages: Sequence[Message], metadata: Object) -> Object:
+    event: Object = {
+        "id": event_id,
+        "type": kind,
+        "timestamp": iso(time),
+        "messages": [write_message(message) for message in messages],
+    }
+    if metadata:
+        event["metadata"] = metadata
+    return event
+
+
+def _usage(usage: Usage) -> Object:
+    told: Object = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    if usage.cache_write_tokens:
+        told["cache_creation_input_tokens"] = usage.cache_write_tokens
+    if usage.cache_read_tokens:
+        told["cache_read_input_tokens"] = usage.cache_read_tokens
+    return told

@@ -1,0 +1,153 @@
+"""Reading files of JSON lines, and saying what was damaged in them.
+
+Lines are read one at a time. A line that is no JSON costs itself and no other: it is left out, with its place. Where two
+lines run together because a write was torn and another program appended, the second is whole and is read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ..content import JSON
+from ..errors import ForeignFormatError, Where
+from ..findings import Finding, Severity, counted
+from .values import Object
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Line(NamedTuple):
+    """A line: its number from 1, the offset at which it begins, its bytes without their newline, what it holds."""
+
+    number: int
+    byte: int
+    data: bytes
+    value: Object
+
+
+class Notes:
+    """What was noticed while a file was read.
+
+    Args:
+        path: The file.
+        findings: Where to put it.
+    """
+
+    def __init__(self, path: Path, findings: list[Finding]) -> None:
+        self._path = str(path)
+        self._findings = findings
+        self._skipped: Counter[str] = Counter()
+
+    def add(
+        self,
+        code: str,
+        severity: Severity,
+        message: str,
+        *,
+        line: int | None = None,
+        byte: int | None = None,
+        entry_id: str | None = None,
+    ) -> None:
+        """Say something of one place, or of the file."""
+        self._findings.append(Finding(self._path, line, byte, code, severity, message, entry_id))
+
+    def at(self, line: Line, code: str, severity: Severity, message: str) -> None:
+        """Say something of a line."""
+        self.add(code, severity, message, line=line.number, byte=line.byte)
+
+    def skip(self, kind: str) -> None:
+        """Count something harmless that is left out."""
+        self._skipped[kind] += 1
+
+    def close(self) -> None:
+        """Say what was counted, one finding a kind."""
+        for kind, count in sorted(self._skipped.items()):
+            self.add("skipped", "note", f"{counted(count, 'record')} of kind {kind} left out: bookkeeping")
+        self._skipped.clear()
+
+
+def objects(path: Path, notes: Notes, start: bytes) -> Iterator[Line]:
+    """Yield the lines that hold JSON objects, and note those that do not.
+
+    Args:
+        path: The file.
+        notes: Where damage is noted.
+        start: How every line of this format begins, such as `{"role"`; a whole line behind a torn one is found by it.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as file:
+        yield from objects_of(file, notes, start)
+
+
+def objects_of(file: Iterator[bytes], notes: Notes, start: bytes) -> Iterator[Line]:
+    """Yield the lines of an open file that hold JSON objects; see `objects`."""
+    byte = 0
+    for number, line in enumerate(file, 1):
+        data = line.removeprefix(_BOM) if number == 1 else line
+        data = data.rstrip(b"\r\n")
+        if data.strip():
+            value = decoded(data)
+            if value is None:
+                value = _behind(data, start) if line.endswith(b"\n") else None
+                reason = "no JSON object" if line.endswith(b"\n") else "cut off"
+                rest = "what stands before a whole line in it is" if value is not None else "it is"
+                notes.add("damaged", "error", f"the line is {reason}; {rest} left out", line=number, byte=byte)
+            if value is not None:
+                yield Line(number, byte, data, value)
+        byte += len(line)
+
+
+def beginning(head: bytes) -> bytes:
+    """Return the first bytes of a file without a mark of their encoding and without blanks."""
+    return head.removeprefix(_BOM).lstrip()
+
+
+def decoded(data: bytes) -> Object | None:
+    """Read a JSON object; None where it is none. Text that is no Unicode is read with U+FFFD in its place."""
+    value = _any(data)
+    return value if isinstance(value, dict) else None
+
+
+def document(path: Path) -> JSON:
+    """Read a file that is one JSON value.
+
+    Raises:
+        ForeignFormatError: It is no JSON.
+        OSError: The file cannot be read.
+    """
+    data = path.read_bytes().removeprefix(_BOM)
+    value = _any(data)
+    if value is None:
+        raise ForeignFormatError("this is no whole JSON document", where=Where(str(path)))
+    return value
+
+
+def _any(data: bytes) -> JSON:
+    try:
+        value: JSON = msgspec.json.decode(data)
+    except (ValueError, RecursionError):
+        try:  # halves of surrogate pairs, bytes that are no UTF-8, numbers beyond every float
+            text = json.dumps(json.loads(data.decode(errors="replace")), ensure_ascii=False)
+            value = msgspec.json.decode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
+        except (ValueError, RecursionError):
+            return None
+    return value
+
+
+def _behind(data: bytes, start: bytes) -> Object | None:
+    """Return the whole line that stands behind a torn one, if there is any."""
+    position = data.rfind(start)
+    while position > 0:
+        value = decoded(data[position:])
+        if value is not None:
+            return value
+        position = data.rfind(start, 0, position)
+    return None

@@ -1,0 +1,118 @@
+"""nanocoder: the file a session that it ships, and the folder a session that its design describes.
+
+A file holds the whole session::
+
+    {"id":"da85...","title":"Look at main","createdAt":"...","lastAccessedAt":"...","messageCount":4,"provider":"ollama",
+     "model":"qwen3:8b","workingDirectory":"/work/project","messages":[{"role":"user","content":"Read main.go"},...]}
+
+A folder `session-<id>` holds metadata.json, messages.jsonl, tools.jsonl and summaries/. A path may also be that of a
+folder that holds sessions of either sort, at any depth. The index files beside them say nothing that the sessions do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..entries import EPOCH, NATIVE_VERSION, Header, KnownEntry, ModelChange, Provider, SessionInfo
+from ..errors import ForeignFormatError, Where
+from ..findings import Finding
+from .base import ForeignSession
+from .chain import Chain, derived_id
+from .chat_messages import read_message
+from .json_lines import Notes, beginning, document
+from .nanocoder_folder import MESSAGES, METADATA, NAME, read_folder
+from .several import each
+from .values import Object, as_list, as_object, as_text, as_time
+
+INDEX = "sessions.json"
+"""The file beside the sessions that lists them."""
+
+
+class NanocoderFormat:
+    """Sessions of nanocoder."""
+
+    name = NAME
+    title = "nanocoder"
+
+    def recognizes(self, path: Path, head: bytes) -> bool:
+        """Tell whether this is a session of nanocoder, or a folder of such sessions."""
+        if path.is_dir():
+            return any(True for _ in _below(path))
+        return _is_session(head) or _is_message(head)
+
+    def read(self, path: Path) -> Iterator[ForeignSession]:
+        """Read a file, a session's folder, or all sessions below a folder; see `Format.read`."""
+        if path.is_dir():
+            return each(_below(path), _read, "there is no session of nanocoder in this folder")
+        return iter((_read(path),))
+
+
+def _is_session(head: bytes) -> bool:
+    return beginning(head).startswith(b"{") and all(
+        f'"{key}"'.encode() in head for key in ("id", "createdAt", "lastAccessedAt", "workingDirectory")
+    )
+
+
+def _is_message(head: bytes) -> bool:
+    line = head.partition(b"\n")[0]
+    own = any(name in line for name in (b'"seq"', b'"tokens"', b'"tokenCount"'))
+    return own and b'"parentId"' in line and b'"role"' in line
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Yield what may be a session: its folder, or its file."""
+    names = sorted(folder.iterdir())
+    if any(each.name in (MESSAGES, METADATA) for each in names):
+        yield folder
+        return
+    for path in names:
+        if path.is_dir():
+            if not path.is_symlink():  # a link may lead back up
+                yield from _below(path)
+        elif path.suffix == ".json" and path.name != INDEX:
+            with path.open("rb") as file:
+                if _is_session(file.read(4096)):
+                    yield path
+
+
+def _read(path: Path) -> ForeignSession:
+    if path.is_dir():
+        return read_folder(path)
+    if path.name in (MESSAGES, METADATA):
+        return read_folder(path.parent)
+    value = document(path)
+    if isinstance(value, list):
+        raise ForeignFormatError(
+            "this lists sessions and holds none: import the files beside it", where=Where(str(path))
+        )
+    given = as_object(value)
+    if not isinstance(given.get("messages"), list):
+        raise ForeignFormatError("this is no session of nanocoder: it has no messages", where=Where(str(path)))
+    session = as_text(given.get("id")) or derived_id(NAME, path.stem)
+    created = as_time(given.get("createdAt")) or as_time(given.get("lastAccessedAt")) or EPOCH
+    header = Header(
+        id=session,
+        version=NATIVE_VERSION,
+        timestamp=created,
+        cwd=as_text(given.get("workingDirectory")) or None,
+        title=as_text(given.get("title")) or None,
+    )
+    findings: list[Finding] = []
+    return ForeignSession(header=header, entries=_entries(given, header, Notes(path, findings)), findings=findings)
+
+
+def _entries(given: Object, header: Header, notes: Notes) -> Iterator[KnownEntry]:
+    chain = Chain(NAME, header.id, header.timestamp)
+    provider, model = as_text(given.get("provider")), as_text(given.get("model"))
+    if provider and model:
+        yield chain.add(ModelChange(provider, model))
+    name = header.title if given.get("titleManuallySet") is True else None
+    if name or provider:
+        yield chain.add(SessionInfo(name=name, provider=Provider(provider, model) if provider else None))
+    for position, each_message in enumerate(as_list(given.get("messages"))):
+        message = read_message(as_object(each_message))
+        if message is None:
+            notes.add("damaged", "error", f"messages[{position}] has no role, or answers no call: it is left out")
+            continue
+        yield chain.add(message)

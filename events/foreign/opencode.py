@@ -1,0 +1,140 @@
+"""opencode: sessions of messages that are made of parts, in a tree of files, a database or an exported file.
+
+A path may be that of the storage tree, of the folder that it is in, of one session's file, of the database, or of a file
+that `opencode export` wrote. A message that summarizes what came before it becomes a compaction. Where messages were
+reverted, the conversation stands before them, and they stay on their branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..entries import NATIVE_VERSION, Compaction, Header, KnownEntry, ModelChange
+from ..errors import ForeignFormatError, Where
+from ..findings import Finding
+from .base import ForeignSession
+from .chain import Chain
+from .json_lines import Notes, beginning, document
+from .opencode_messages import Said, created, model_of, read_answer, read_summary, read_user
+from .opencode_storage import DATABASE_HEAD, InFile, InTree, Record, Stored, in_database, is_database
+from .several import each
+from .values import as_object, as_text
+
+NAME = "opencode"
+DATABASE = "opencode.db"
+
+
+class OpencodeFormat:
+    """Sessions of opencode."""
+
+    name = NAME
+    title = "opencode"
+
+    def recognizes(self, path: Path, head: bytes) -> bool:
+        """Tell whether this is a session of opencode, its storage, or its database."""
+        if path.is_dir():
+            return _root(path) is not None or (path / DATABASE).is_file()
+        if head.startswith(DATABASE_HEAD):
+            return is_database(path)
+        return _is_session(head) or _is_export(head)
+
+    def read(self, path: Path) -> Iterator[ForeignSession]:
+        """Read a session, or all sessions of a storage; see `Format.read`."""
+        none = "there is no session of opencode here"
+        if path.is_dir() and (path / DATABASE).is_file():  # older trees beside it were moved into it
+            path /= DATABASE
+        if path.is_dir():
+            root = _root(path) or path
+            return each(sorted(root.glob("session/*/*.json")), lambda file: _read(InTree(file)), none)
+        with path.open("rb") as file:
+            head = file.read(len(DATABASE_HEAD))
+        if head == DATABASE_HEAD:
+            return (_read(stored) for stored in in_database(path))
+        given = as_object(document(path))
+        return iter((_read(InFile(path, given) if "messages" in given else InTree(path)),))
+
+
+def _root(path: Path) -> Path | None:
+    """Return the storage tree of a folder, which may be that folder itself."""
+    for root in (path, path / "storage"):
+        if (root / "session").is_dir() and (root / "message").is_dir():
+            return root
+    return None
+
+
+def _is_session(head: bytes) -> bool:
+    start = beginning(head)
+    return start.startswith(b"{") and all(name in head for name in (b'"id"', b'"projectID"', b'"directory"', b'"time"'))
+
+
+def _is_export(head: bytes) -> bool:
+    return beginning(head).startswith(b"{") and b'"info"' in head[:1024] and b'"directory"' in head
+
+
+def _read(stored: Stored) -> ForeignSession:
+    info = stored.info()
+    session, where = as_text(info.get("id")), Where(str(stored.path))
+    if not session:
+        raise ForeignFormatError("this is no session of opencode: it has no id", where=where)
+    findings: list[Finding] = []
+    notes = Notes(stored.path, findings)
+    records = list(stored.records(notes))
+    times = (created(info), *(created(record.info) for record in records))
+    modified = datetime.fromtimestamp(int(stored.path.stat().st_mtime), UTC)
+    header = Header(
+        id=session,
+        version=NATIVE_VERSION,
+        timestamp=next(filter(None, times), modified),
+        cwd=as_text(info.get("directory")) or None,
+        parent_session=as_text(info.get("parentID")) or None,
+        title=as_text(info.get("title")) or None,
+    )
+    reading = _Reading(header, notes)
+    entries = [entry for record in records for entry in reading.entries(record)]
+    notes.close()
+    reverted = as_text(as_object(info.get("revert")).get("messageID"))
+    return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=reading.before.get(reverted))
+
+
+class _Reading:
+    """Goes through the messages of a session.
+
+    Attributes:
+        before: Of each message, the entry that it follows.
+    """
+
+    def __init__(self, header: Header, notes: Notes) -> None:
+        self.before: dict[str, str | None] = {}
+        self._chain = Chain(NAME, header.id, header.timestamp)
+        self._notes = notes
+        self._model = ("", "")
+        self._first_kept: str | None = None
+
+    def entries(self, record: Record) -> Iterator[KnownEntry]:
+        """Yield what a message says."""
+        info, time = record.info, created(record.info)
+        message, role = as_text(info.get("id")), as_text(info.get("role"))
+        self.before[message] = self._chain.leaf
+        for part in record.parts:
+            if part.get("type") == "compaction":
+                self._first_kept = as_text(part.get("tail_start_id")) or None
+        if role not in ("user", "assistant"):
+            self._notes.add("damaged", "error", f"the message {message!r} has no role: it is left out")
+            return
+        model = model_of(info)
+        if all(model) and model != self._model:
+            self._model = model
+            yield self._chain.add(ModelChange(*model), time=time)
+        if role == "assistant" and info.get("summary") is True:
+            kept = self._first_kept if self._first_kept and self._first_kept in self._chain else None
+            self._first_kept = None
+            yield self._chain.add(Compaction(read_summary(record), kept, 0), id=message, time=time)
+            return
+        said = read_user(record, self._notes) if role == "user" else read_answer(record, self._notes)
+        for position, each_said in enumerate(said):
+            yield self._add(each_said, message if position == 0 else "")
+
+    def _add(self, said: Said, message: str) -> KnownEntry:
+        return self._chain.add(said.payload, id=message, time=said.time)

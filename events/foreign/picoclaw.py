@@ -1,0 +1,250 @@
+"""picoclaw: one JSON document a session, or its successor: lines of messages, and a sidecar that says what counts.
+
+    {"key":"telegram:123456","messages":[{"role":"user","content":"Hello!"}],"summary":"","created":"...","updated":"..."}
+
+    telegram_123456.jsonl       {"role":"user","content":"Hello!","created_at":"..."}
+    telegram_123456.meta.json   {"key":"telegram:123456","summary":"...","skip":2,"count":4,"created_at":"...","updated_at":"..."}
+
+`skip` messages at the beginning no longer count; they are kept, and a compaction without a summary leaves them out of
+contexts. Where that would part a tool's result from its call, the cut moves back to before the call. The summary is what
+is said of the session beside its messages, as `Session.set_summary` says it.
+
+A document is written whole: `picoclaw_document` tells of what a context shows, since that is all such a document holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from ..content import JSON, ToolResultPart, ToolUsePart
+from ..entries import (
+    NATIVE_VERSION,
+    Compaction,
+    CompactionEntry,
+    Entry,
+    Header,
+    KnownEntry,
+    MessageEntry,
+    SessionInfo,
+    SessionInfoEntry,
+)
+from ..errors import ForeignFormatError, Where
+from ..findings import Finding
+from ..providers.reading import url_of
+from .base import ForeignSession
+from .chain import Chain, Names, derived_id
+from .chat_messages import read_message
+from .json_lines import Line, Notes, beginning, document, objects
+from .several import each
+from .spoken import Said, spoken
+from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
+
+NAME = "picoclaw"
+META_SUFFIX = ".meta.json"
+
+_START = b'{"role"'
+
+
+class PicoclawFormat:
+    """Sessions of picoclaw."""
+
+    name = NAME
+    title = "picoclaw"
+
+    def recognizes(self, path: Path, head: bytes) -> bool:
+        """Tell whether this is a session of picoclaw, or a folder of such sessions."""
+        if path.is_dir():
+            return any(True for _ in _inside(path))
+        return _is_document(head) or _is_sidecar(head) or _is_line(head)
+
+    def read(self, path: Path) -> Iterator[ForeignSession]:
+        """Read a session, or all sessions in a folder; see `Format.read`."""
+        if path.is_dir():
+            return each(_inside(path), _read, "there is no session of picoclaw in this folder")
+        return iter((_read(path),))
+
+
+def _is_document(head: bytes) -> bool:
+    return beginning(head).startswith(b"{") and b'"key"' in head and b'"messages"' in head
+
+
+def _is_sidecar(head: bytes) -> bool:
+    return beginning(head).startswith(b"{") and b'"key"' in head and b'"skip"' in head
+
+
+def _is_line(head: bytes) -> bool:
+    return beginning(head).startswith(_START) and b'"content"' in head.partition(b"\n")[0]
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in (".json", ".jsonl") or path.name.endswith(META_SUFFIX) or not path.is_file():
+            continue
+        with path.open("rb") as file:
+            head = file.read(4096)
+        if _is_document(head) or (path.suffix == ".jsonl" and _is_line(head)):
+            yield path
+
+
+def _read(path: Path) -> ForeignSession:
+    if path.name.endswith(META_SUFFIX):
+        path = path.with_name(path.name.removesuffix(META_SUFFIX) + ".jsonl")
+        if not path.is_file():
+            raise ForeignFormatError("the messages that this sidecar is of are not here", where=Where(str(path)))
+    findings: list[Finding] = []
+    notes = Notes(path, findings)
+    if path.suffix == ".jsonl":
+        meta = _meta(path.with_name(path.stem + META_SUFFIX), findings)
+        created, updated = as_time(meta.get("created_at")), as_time(meta.get("updated_at"))
+        first = next((line for line in objects(path, Notes(path, []), _START) if read_message(line.value)), None)
+        if first is None:
+            raise ForeignFormatError("there is no message in this file", where=Where(str(path)))
+        created = created or as_time(first.value.get("created_at"))
+        lines: Iterable[Line] = objects(path, notes, _START)
+    else:
+        meta = as_object(document(path))
+        if not isinstance(meta.get("messages"), list):
+            raise ForeignFormatError("this is no session of picoclaw: it has no messages", where=Where(str(path)))
+        created, updated = as_time(meta.get("created")), as_time(meta.get("updated"))
+        lines = (Line(1, 0, b"", as_object(value)) for value in as_list(meta["messages"]))
+    key = as_text(meta.get("key")) or path.stem
+    header = Header(
+        id=derived_id(NAME, key),
+        version=NATIVE_VERSION,
+        timestamp=created or updated or datetime.fromtimestamp(int(path.stat().st_mtime), UTC),
+        key=key,
+    )
+    entries = _entries(header, lines, meta, updated, notes)
+    return ForeignSession(header=header, entries=entries, findings=findings)
+
+
+def _meta(path: Path, findings: list[Finding]) -> Object:
+    try:
+        return as_object(document(path))
+    except FileNotFoundError:
+        reason = "the sidecar is missing"
+    except ForeignFormatError as error:
+        reason = error.message
+    what = f"{reason}: the key is taken from the file's name, and all messages count"
+    findings.append(Finding(str(path), None, None, "sidecar", "warning", what))
+    return {}
+
+
+def _entries(
+    header: Header, lines: Iterable[Line], meta: Object, updated: datetime | None, notes: Notes
+) -> Iterator[KnownEntry]:
+    chain = Chain(NAME, header.id, header.timestamp)
+    skip = as_count(meta.get("skip"))
+    begins = _Begins(skip)
+    names = Names()
+    stored = 0
+    for line in lines:
+        stored += 1
+        message = read_message(line.value)
+        if message is None:
+            notes.at(line, "damaged", "error", f"message {stored} has no role, or answers no call: it is left out")
+            continue
+        entry = chain.add(names.named(message), time=as_time(line.value.get("created_at")))
+        begins.see(entry, stored)
+        yield entry
+    count = meta.get("count")
+    if count is not None and as_count(count) != stored:
+        notes.add("count", "warning", f"the sidecar tells of {as_count(count)} messages, and {stored} are here")
+    summary = as_text(meta.get("summary"))
+    if summary:
+        yield chain.add(SessionInfo(summary=summary), time=updated)
+    if skip:
+        if begins.moved:
+            what = f"skipping {skip} messages would part a tool's result from its call: the call is kept, too"
+            notes.add("unsafe_cut", "warning", what, entry_id=begins.first_kept)
+        yield chain.add(Compaction("", begins.first_kept, 0), time=updated)
+
+
+class _Begins:
+    """Finds the message with which the history begins that counts.
+
+    Attributes:
+        first_kept: Its entry; None where no message counts.
+        moved: It stands before the one that was asked for.
+    """
+
+    def __init__(self, skip: int) -> None:
+        self.first_kept: str | None = None
+        self.moved = False
+        self._skip = skip
+        self._callers: dict[str, int] = {}
+        self._skipped: list[str] = []
+        self._place = 0
+
+    def see(self, entry: KnownEntry, stored: int) -> None:
+        """Take notice of a message, and of how many messages were stored up to it."""
+        if not isinstance(entry, MessageEntry):
+            return
+        if stored <= self._skip:
+            for part in entry.message.content:
+                if isinstance(part, ToolUsePart):
+                    self._callers[part.tool_use.id] = len(self._skipped)
+            self._skipped.append(entry.id)
+            self._place = len(self._skipped)
+            return
+        if self.first_kept is None:
+            self.first_kept = entry.id
+        for part in entry.message.content:
+            if isinstance(part, ToolResultPart):
+                place = self._callers.get(part.tool_result.tool_use_id, self._place)
+                if place < self._place:
+                    self._place, self.first_kept, self.moved = place, self._skipped[place], True
+
+
+def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
+    """Write a session as picoclaw's JSON document.
+
+    Args:
+        header: The session's header; its key, or else its id, is the document's key.
+        entries: The path to write, from its root on. What the latest compaction on it left out is not written, since
+            the document has no place for what a context does not show.
+
+    Returns:
+        The document, newline included.
+    """
+    summary, first_kept = "", 0
+    places = {entry.id: place for place, entry in enumerate(entries)}
+    for place, entry in enumerate(entries):
+        if isinstance(entry, CompactionEntry):
+            first_kept = places.get(entry.compaction.first_kept_entry_id, place)
+            summary = entry.compaction.summary or summary
+        elif isinstance(entry, SessionInfoEntry) and entry.session_info.summary is not None:
+            summary = entry.session_info.summary
+    written: Object = {
+        "key": header.key or header.id,
+        "messages": [_message(said) for said in spoken(entries[first_kept:])],
+        "summary": summary,
+        "created": iso(header.timestamp),
+        "updated": iso(entries[-1].timestamp if entries else header.timestamp),
+    }
+    return msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"
+
+
+def _message(said: Said) -> Object:
+    message: Object = {"role": said.role, "content": said.words}
+    images: list[JSON] = [url_of(part) for part in said.images]
+    if images:
+        message["media"] = images
+    if said.thought:
+        message["reasoning_content"] = said.thought
+    if said.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": bytes(call.raw_input).decode()},
+            }
+            for call in said.calls
+        ]
+    if said.result is not None:
+        message["tool_call_id"] = said.result.tool_use_id
+    return message

@@ -1,0 +1,146 @@
+"""Entries restated so that a file of another dialect can hold them.
+
+What a file says of itself alone is left out (the marks of its batches), what no other file can hold is wrapped, and a
+message that answers several calls at once, as some programs write it, becomes one message a call where the dialect knows
+no other. Ids stay; the messages that come in front of such an answer have ids that follow from its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from ..content import ToolResultPart, ToolUsePart
+from ..dialects.base import Dialect
+from ..entries import (
+    ENTRY_TYPES,
+    Compaction,
+    CompactionEntry,
+    Custom,
+    CustomEntry,
+    Entry,
+    KnownEntry,
+    Message,
+    MessageEntry,
+    OpaqueEntry,
+)
+from ..kinds import RESET_TYPE
+from .chain import derived_id
+
+KEPT_AS = "treering.opaque"
+"""The custom type under which stands a line that another dialect would take for something else."""
+
+
+def own_line(dialect: Dialect, entry: OpaqueEntry) -> bytes | None:
+    """Return an opaque entry's line, without its newline, where a dialect reads it as the same entry; None elsewhere."""
+    line = bytes(entry.raw).strip()
+    if b"\n" in line or b"\r" in line:
+        return None
+    read = dialect.decode(line, entry.seq)
+    same = (entry.type, entry.id, entry.parent_id, None)
+    return line if isinstance(read, OpaqueEntry) and (read.type, read.id, read.parent_id, read.batch) == same else None
+
+
+def kept(entry: Entry) -> KnownEntry:
+    """Return an entry that any dialect can write: an opaque one as an extension's data, in the same place."""
+    if not isinstance(entry, OpaqueEntry):
+        return entry
+    own_id = entry.id or ""
+    if entry.type == RESET_TYPE:  # what hides all that came before it does so everywhere
+        return CompactionEntry(
+            id=own_id,
+            parent_id=entry.parent_id,
+            timestamp=entry.timestamp,
+            seq=entry.seq,
+            aside=entry.aside,
+            compaction=Compaction("", None, 0),
+        )
+    return CustomEntry(
+        id=own_id,
+        parent_id=entry.parent_id,
+        timestamp=entry.timestamp,
+        seq=entry.seq,
+        aside=entry.aside,
+        custom=Custom(KEPT_AS, entry.raw),
+    )
+
+
+class Restated:
+    """Restates the entries of one session, which are given in order, for a file of another dialect.
+
+    Args:
+        dialect: What the file is written in.
+        session_id: The session's id, from which the ids of new entries follow.
+        whole: The file gets all entries, so that a command is not found there in part.
+    """
+
+    def __init__(self, dialect: Dialect, session_id: str, *, whole: bool) -> None:
+        self._dialect = dialect
+        self._session_id = session_id
+        self._whole = whole
+        self._names: dict[str, str] = {}
+        self._first: dict[str, str] = {}
+
+    def lines(self, entries: list[Entry]) -> bytes:
+        """Return the lines of the next entries.
+
+        Raises:
+            DialectCannot: The dialect has no way to say something of it.
+        """
+        return b"".join(line for entry in entries for line in self._lines_of(entry))
+
+    def _lines_of(self, entry: Entry) -> Iterator[bytes]:
+        line = own_line(self._dialect, entry) if isinstance(entry, OpaqueEntry) and self._may_pass(entry) else None
+        if line is not None:
+            yield line + b"\n"
+            return
+        for each in self._restated(kept(entry)):
+            yield self._dialect.encode(each)
+
+    def _may_pass(self, entry: OpaqueEntry) -> bool:
+        """Tell whether the program whose dialect it is can be shown a line of this type: it may know the type."""
+        if self._dialect.name == "pi" and entry.type == RESET_TYPE:
+            return False
+        return self._dialect.name == "native" or entry.type not in ENTRY_TYPES
+
+    def _restated(self, entry: KnownEntry) -> Iterator[KnownEntry]:
+        aside = entry.aside and self._dialect.can_append_aside
+        entry = replace(entry, aside=aside, batch=None, command_id=entry.command_id if self._whole else None)
+        if self._dialect.name == "native":
+            yield entry
+        elif isinstance(entry, MessageEntry):
+            yield from self._messages(entry)
+        elif isinstance(entry, CompactionEntry):
+            first_kept = entry.compaction.first_kept_entry_id
+            first_kept = first_kept if first_kept is None else self._first.get(first_kept, first_kept)
+            yield replace(entry, compaction=replace(entry.compaction, first_kept_entry_id=first_kept))
+        else:
+            yield entry
+
+    def _messages(self, entry: MessageEntry) -> Iterator[MessageEntry]:
+        """Give each answer to a call a message of its own, the last message the entry's id."""
+        message = entry.message
+        self._names.update(
+            (part.tool_use.id, part.tool_use.name) for part in message.content if isinstance(part, ToolUsePart)
+        )
+        answers = [part for part in message.content if isinstance(part, ToolResultPart)]
+        rest = tuple(part for part in message.content if not isinstance(part, ToolResultPart))
+        alone = message.role == "tool" and len(answers) == len(message.content) == 1
+        if not answers or alone or message.role not in ("tool", "user"):
+            yield entry
+            return
+        said = [self._answer(message, part) for part in answers]
+        if rest:
+            said.append(replace(message, role="user", content=rest, tool_name=None))
+        parent_id = entry.parent_id
+        for number, each in enumerate(said, 1):
+            own = entry.id if number == len(said) else derived_id(self._session_id, entry.id, f"answer {number}")
+            self._first.setdefault(entry.id, own)
+            command_id = entry.command_id if own == entry.id else None
+            yield replace(entry, id=own, parent_id=parent_id, command_id=command_id, message=each)
+            parent_id = own
+
+    def _answer(self, message: Message, part: ToolResultPart) -> Message:
+        name = message.tool_name or self._names.get(part.tool_result.tool_use_id)
+        return Message("tool", (part,), tool_name=name)

@@ -1,0 +1,171 @@
+r"""The forms by which secrets are known: what a key of this or that service looks like in a text.
+
+One `SecretForm` a kind. A form is looked for only in texts that hold one of its marks, since looking for a few letters is
+many times faster than matching, and most texts hold none. What is taken out is the group `secret` (or `secret_2`, where
+a pattern has two ways to say it), or the whole match where there is none::
+
+    password=correct-horse-1      becomes   password=[redacted:password]
+    postgres://ann:s3cret@db/x    becomes   postgres://ann:[redacted:url_password]@db/x
+
+Forms are narrow on purpose: a text that is read for its words must come through as it is, and so must hashes, ids and
+base64. What has no form (a name, an address, a sentence that is confidential) is not found here.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from msgspec import Struct
+
+
+class SecretForm(Struct, frozen=True):
+    """What secrets of one kind look like.
+
+    Attributes:
+        kind: What stands in their place: `[redacted:<kind>]`.
+        pattern: What they look like.
+        marks: In lower case; a text without any of them holds no such secret. Empty where every text is to be searched.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+    marks: tuple[str, ...] = ()
+
+
+def _form(kind: str, pattern: str, *marks: str) -> SecretForm:
+    return SecretForm(kind, re.compile(pattern), marks)
+
+
+def _begin(start: str) -> str:
+    r"""Match how a key begins, where a key can begin.
+
+    That is at no place inside a word, but also after an escape in JSON (`\n`), in a URL (`%3D`) or of a terminal's colour.
+    The look back comes after the letters, so that they are searched for first, which is fast.
+    """
+    before = [r"(?<![A-Za-z0-9_-]%s)", r"(?<=\\[nrt]%s)", r"(?<=%%[0-9A-Fa-f]{2}%s)", r"(?<=[0-9;\[]m%s)"]
+    literal = re.escape(start)
+    return literal + "(?:" + "|".join(each % literal for each in before) + ")"
+
+
+_NO_WORD = r"(?!(?i:none|null|true|false|undefined|string|str|required|optional|password|token|secret)\b)"
+_BARE = r"[^\s\"'`\\,;&<>|(){}\[\]]"
+_QUOTED = r"[^\s\"'`\\]"
+_PLACEHOLDER = r"(?![$<%{*\[=])"
+_SEPARATOR = r"\\*[\"']?(?:\s*(?:=>|:=|[:=])\s*"
+
+PASSWORD_NAME = r"(?i:passw(?:or)?d|passphrase|db[_-]?pass|(?<=;)pwd)"
+"""How what holds a password is called; it may stand at the end of a longer name."""
+
+SECRET_NAME = (
+    r"(?i:api[_-]?key|(?:secret|access|private|signing|encryption|master|auth|account)[_-]?key|access[_-]?key[_-]?id"
+    r"|token|secret)"
+)
+"""How what holds another secret is called; it may stand at the end of a longer name."""
+
+_ENV_NAME = (
+    r"(?:API_?KEY|(?:SECRET|ACCESS|PRIVATE|SIGNING|ENCRYPTION|MASTER|AUTH|ACCOUNT)_?KEY|KEY_ID|TOKEN|SECRET"
+    r"|PASSW(?:OR)?D|PASSPHRASE|DB_PASS|PGPASS)"
+)
+_IS_RANDOM = rf"(?:(?={_QUOTED}{{0,200}}[0-9]){_QUOTED}{{8,}}|{_QUOTED}{{20,}})"
+_KEY_MARKS = ("_key", "-key", *(f"{which}key" for which in ("api", "access", "private", "signing", "encryption")))
+_NAME_MARKS = ("token", "secret", "authkey", "masterkey", "accountkey", *_KEY_MARKS)
+_PASSWORD_MARKS = ("passw", "passphrase", "db_pass", "db-pass", "dbpass", ";pwd")
+
+SECRET_VALUE = _PLACEHOLDER + _NO_WORD + _IS_RANDOM
+"""What a value looks like that is a secret if it stands under the name of one."""
+
+
+@cache
+def secret_forms() -> tuple[SecretForm, ...]:
+    """Return all forms, those of a service before those that go by the name that stands beside the secret."""
+    return (
+        _form(
+            "private_key",
+            r"(?s)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?"
+            r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+            "private key",
+        ),
+        _form("anthropic_key", r"sk-ant-[A-Za-z0-9_-]{12,}", "sk-ant-"),
+        _form(
+            "stripe_key",
+            r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{16,}",
+            "k_live_",
+            "k_test_",
+            "whsec_",
+        ),
+        _form("openai_key", _begin("sk-") + r"(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,}", "sk-"),
+        _form("github_token", r"gh[pousr]_[A-Za-z0-9]{30,}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+        _form("github_token", r"github_pat_[A-Za-z0-9_]{22,}", "github_pat_"),
+        _form("gitlab_token", r"gl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,}", "glpat-", "gldt-", "glrt-"),
+        _form(
+            "slack_token", r"xox[abeoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{10,}", "xox", "xapp-"
+        ),
+        _form("slack_webhook", r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,})", "hooks.slack.com"),
+        _form("aws_access_key", _begin("AKIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "akia"),
+        _form("aws_access_key", _begin("ASIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "asia"),
+        _form("google_key", _begin("AIza") + r"[A-Za-z0-9_-]{35}", "aiza"),
+        _form("google_token", _begin("ya29.") + r"[A-Za-z0-9_-]{20,}", "ya29."),
+        _form("huggingface_token", _begin("hf_") + r"[A-Za-z0-9]{30,}", "hf_"),
+        _form("npm_token", _begin("npm_") + r"[A-Za-z0-9]{36}", "npm_"),
+        _form("pypi_token", r"pypi-AgEI[A-Za-z0-9_-]{30,}", "pypi-agei"),
+        _form("sendgrid_key", _begin("SG.") + r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "sg."),
+        _form("telegram_token", r"(?<![A-Za-z0-9])(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", ":aa"),
+        _form("jwt", _begin("eyJ") + r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", "eyj"),
+        _form(
+            "authorization",
+            r"(?i:authorization)\\*[\"']?\s*[:=]\s*\\*[\"']?(?:(?i:bearer|basic|token|bot|digest|apikey|negotiate)\s+"
+            r"(?=[^\s\"']{0,200}[0-9A-Z=])|(?=[^\s\"']{0,200}[0-9]))(?P<secret>[A-Za-z0-9._~+/:-]{8,}=*)",
+            "authorization",
+        ),
+        _form(
+            "authorization",
+            r"(?i:bearer)\s+(?=[A-Za-z._~+/-]{0,200}[0-9])(?P<secret>[A-Za-z0-9._~+/-]{8,}=*)",
+            "bearer",
+        ),
+        _form("cookie", r"(?i:cookie)\\*[\"']?\s*:\s*\\*[\"']?(?P<secret>[^\s\"'\\=;\[]+=[^\r\n\"'\\]{8,})", "cookie"),
+        _form(
+            "url_password",
+            r"://[^\s/:@\"'<>]*:(?P<secret>(?!\[redacted)[^\s/@\"'<>]+)@",
+            "://",
+        ),
+        _form(
+            "url_password",
+            r"(?i:curl)\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<secret>[^\s\"'\[]+)",
+            "curl",
+        ),
+        # As in an environment: the name says that it is a secret, whatever the value looks like.
+        _form(
+            "assignment",
+            rf"{_ENV_NAME}=(?:{_PLACEHOLDER}{_NO_WORD}(?P<secret>{_QUOTED}{{4,}})|(?P<q>\\*[\"'])(?!\[redacted)"
+            r"(?P<secret_2>[^\n]{4,2000}?)(?:(?P=q)|$))",
+            "pass",
+            *_NAME_MARKS,
+        ),
+        _form(
+            "password",
+            PASSWORD_NAME
+            + _SEPARATOR
+            + rf"(?P<q>\\*[\"']){_PLACEHOLDER}{_NO_WORD}(?P<secret>[^\n]{{4,2000}}?)(?:(?P=q)|$)"
+            + rf"|(?:=|:[ \t]*){_PLACEHOLDER}{_NO_WORD}(?={_BARE}{{0,200}}[0-9])(?P<secret_2>{_BARE}{{6,}}))",
+            *_PASSWORD_MARKS,
+        ),
+        _form(
+            "password",
+            rf"--[a-z-]*(?:password|passphrase)[ =]{_PLACEHOLDER}(?!-){_NO_WORD}[\"']?(?P<secret>{_QUOTED}{{4,}})",
+            "--",
+        ),
+        _form(
+            "secret",
+            SECRET_NAME
+            + _SEPARATOR
+            + rf"(?P<q>\\*[\"']){_PLACEHOLDER}{_NO_WORD}(?P<secret>{_IS_RANDOM})(?:(?P=q)|$)"
+            + rf"|(?:=|:[ \t]*){_PLACEHOLDER}{_NO_WORD}(?={_BARE}{{0,200}}[0-9])(?P<secret_2>{_BARE}{{8,}}))",
+            *_NAME_MARKS,
+        ),
+        _form(
+            "secret",
+            rf"--[a-z-]*(?:token|secret|key)[ =]{_PLACEHOLDER}[\"']?(?P<secret>(?={_BARE}{{0,200}}[0-9]){_BARE}{{8,}})",
+            "--",
+        ),
+    )

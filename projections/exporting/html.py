@@ -1,0 +1,225 @@
+"""A session as one HTML page that stands alone: it loads nothing, and works without its script.
+
+Everything that a session says is escaped. A policy in the page's head forbids the browser all but the page's own style
+and script, which it knows by their hashes, and images that lie in the page. Tools and thinking are folded up; the script
+folds all of it up or open in one click and remembers which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ...events.content import (
+    Content,
+    ImagePart,
+    TextPart,
+    ThinkingPart,
+    ToolResult,
+    ToolResultPart,
+    ToolUsePart,
+    plain_text,
+)
+from ...events.entries import (
+    BashExecution,
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomMessageEntry,
+    Entry,
+    Message,
+    MessageEntry,
+)
+from .html_parts import (
+    MARK,
+    about_list,
+    anchor,
+    arguments,
+    clean,
+    contents_item,
+    escaped,
+    fold,
+    image_tag,
+    part,
+    policy,
+    summary_line,
+    time_tag,
+)
+from .rich_text import RichText
+from .telling import arguments_line, counted, entries_counted, event_told, json_text, one_line, speaker, usage_told
+from .view import About
+
+NESTED_MAX = 24
+"""How many branches lie inside one another on the page; deeper ones follow without being folded up."""
+
+_ENDED_WELL = frozenset({None, "stop", "end_turn", "tool_use", "toolUse"})
+_STYLED = frozenset({"user", "assistant", "system"})
+
+
+class HtmlPage:
+    """Writes the page; see `View`."""
+
+    def __init__(self) -> None:
+        self._rich = RichText()
+        self._labels: Mapping[str, str] = {}
+        self._calls: dict[str, str] = {}
+        self._contents: list[str] = []
+        self._branches: list[bool] = []
+
+    def head(self, about: About) -> str:
+        """Return the page's head and what is said of the session as a whole."""
+        self._labels = about.labels
+        title = escaped(about.title)
+        return (
+            '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="referrer" content="no-referrer">\n<meta name="generator" content="treering">\n'
+            f"<title>{title}</title>\n<style>{part('page.css')}</style>\n</head>\n<body>\n"
+            '<a class="skip" href="#conversation">To the conversation</a>\n'
+            '<a class="skip" href="#contents">To the contents</a>\n'
+            f'<header>{MARK}<p>{title}</p><button id="toggle" type="button" hidden>Expand all</button></header>\n'
+            f'<main id="conversation">\n<h1>{title}</h1>\n{about_list(about)}'
+        )
+
+    def entry(self, entry: Entry) -> str:
+        """Return an entry as the page shows it."""
+        match entry:
+            case MessageEntry(message=message):
+                return self._message(entry, message)
+            case CustomMessageEntry(custom_message=custom):
+                return self._article(entry, "other", custom.custom_type, self._parts(custom.content))
+            case CompactionEntry(compaction=compaction):
+                told = f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
+                return self._summary(entry, told, compaction.summary)
+            case BranchSummaryEntry(branch_summary=summary):
+                return self._summary(entry, "Summary of another branch", summary.summary)
+            case _:
+                return self._event(entry)
+
+    def branch_begins(self, entry: Entry, count: int) -> str:
+        """Return how a branch begins, folded up."""
+        size = entries_counted(count)
+        self._contents.append(contents_item("fork", len(self._branches), entry.seq, f"Another branch: {size}"))
+        folded = len(self._branches) < NESTED_MAX
+        self._branches.append(folded)
+        said = plain_text(entry.message.content) if isinstance(entry, MessageEntry) else event_told(entry)[0]
+        line = summary_line("Another branch", one_line(said), size)
+        if folded:
+            return f'<details class="branch"><summary>{line}</summary><div class="inside">\n'
+        return f'<p class="event">{line}</p>\n'
+
+    def branch_ends(self) -> str:
+        """Return how a branch ends."""
+        return "</div></details>\n" if self._branches.pop() else '<p class="event">The branch ends here.</p>\n'
+
+    def tail(self) -> str:
+        """Return the contents, which are known now, and the page's end."""
+        return (
+            '</main>\n<nav id="contents" aria-label="Contents">\n<h2>Contents</h2>\n<ol>\n'
+            + "".join(self._contents)
+            + "</ol>\n</nav>\n<footer>Exported by treering.</footer>\n"
+            f"<script>{part('page.js')}</script>\n</body>\n</html>\n"
+        )
+
+    # -- messages
+
+    def _message(self, entry: MessageEntry, message: Message) -> str:
+        if message.bash is not None:
+            return self._article(entry, "other", speaker(message), _command(message.bash))
+        results = [each for each in message.content if isinstance(each, ToolResultPart)]
+        if results and len(results) == len(message.content):
+            body = self._parts(message.content, message)
+            return f'<article class="results" id="e{entry.seq}" aria-label="Results of tools">\n{body}</article>\n'
+        if message.role == "user" or entry.id in self._labels:
+            self._list(entry, "turn", one_line(plain_text(message.content)) or speaker(message))
+        body = self._parts(message.content, message)
+        if message.role == "system":
+            body = fold("system", summary_line("Instructions", one_line(plain_text(message.content))), body)
+        if message.error is not None:
+            body += f'<p class="notice">{escaped(message.error)}</p>\n'
+        kind = message.role if message.role in _STYLED else "other"
+        return self._article(entry, kind, speaker(message), body, _notes(message))
+
+    def _parts(self, content: Sequence[Content], message: Message | None = None) -> str:
+        return "".join(self._part(each, message) for each in content)
+
+    def _part(self, content: Content, message: Message | None) -> str:
+        match content:
+            case TextPart(text=text):
+                return self._said(text.content, typed=message is not None and message.role == "user")
+            case ThinkingPart(thinking=thinking):
+                preview = "redacted by its provider" if thinking.redacted else one_line(thinking.content)
+                return fold("thinking", summary_line("Thinking", preview), self._said(thinking.content))
+            case ImagePart(image=image):
+                return image_tag(image.source)
+            case ToolUsePart(tool_use=call):
+                self._calls[call.id] = call.name
+                return fold("call", summary_line(call.name, arguments_line(call.raw_input)), arguments(call.raw_input))
+            case ToolResultPart(tool_result=result):
+                name = message.tool_name if message is not None else None
+                return _result(result, name or self._calls.get(result.tool_use_id, "tool"))
+
+    def _said(self, text: str, *, typed: bool = False) -> str:
+        if not text.strip():
+            return ""
+        return f'<div class="said" dir="auto">{self._rich.html(clean(text), typed=typed)}</div>\n'
+
+    # -- everything else
+
+    def _summary(self, entry: Entry, told: str, summary: str) -> str:
+        self._list(entry, "cut", told)
+        return self._article(entry, "summary", told, self._said(summary))
+
+    def _event(self, entry: Entry) -> str:
+        told, raw = event_told(entry)
+        if entry.id in self._labels:
+            self._list(entry, "cut", told)
+        where = f"{self._label(entry)}{anchor(entry)}"
+        if raw is None:
+            return f'<p class="event" id="e{entry.seq}"><span>{escaped(told)}</span>{where}</p>\n'
+        data = fold("data", f"<span>{escaped(told)}</span>", f"<pre>{escaped(json_text(raw))}</pre>")
+        return f'<div class="event" id="e{entry.seq}">{data}{where}</div>\n'
+
+    def _article(self, entry: Entry, kind: str, who: str, body: str, notes: Sequence[str] = ()) -> str:
+        name, told = escaped(who), "".join(f"<span>{escaped(note)}</span>" for note in notes)
+        return (
+            f'<article class="{kind}" id="e{entry.seq}" aria-label="{name}">\n<div class="who"><h3>{name}</h3>'
+            f"{time_tag(entry.timestamp)}{told}{self._label(entry)}{anchor(entry)}</div>\n{body}</article>\n"
+        )
+
+    def _label(self, entry: Entry) -> str:
+        label = self._labels.get(entry.id or "")
+        return f' <span class="label">{escaped(label)}</span>' if label else ""
+
+    def _list(self, entry: Entry, kind: str, told: str) -> None:
+        self._contents.append(contents_item(kind, len(self._branches), entry.seq, told, self._label(entry)))
+
+
+def _notes(message: Message) -> list[str]:
+    """Say which model answered, what it took, and why it stopped where that is not as usual."""
+    notes: list[str] = []
+    if message.model is not None:
+        notes.append(f"{message.provider}/{message.model}" if message.provider else message.model)
+    if message.usage is not None:
+        notes.append(usage_told(message.usage))
+    if message.stop_reason not in _ENDED_WELL:
+        notes.append(f"stopped: {message.stop_reason}")
+    return notes
+
+
+def _result(result: ToolResult, name: str) -> str:
+    text = clean(result.text)
+    size = "failed" if result.is_error else counted(text.count("\n") + 1, "line") if text else "empty"
+    body = f'<pre dir="auto">{escaped(text)}</pre>' if text else ""
+    if not isinstance(result.content, str):
+        body += "".join(image_tag(each.image.source) for each in result.content if isinstance(each, ImagePart))
+    return fold("result error" if result.is_error else "result", summary_line(name, one_line(text), size), body)
+
+
+def _command(bash: BashExecution) -> str:
+    notes = ["cancelled"] if bash.cancelled else []
+    notes += [f"exit code {bash.exit_code}"] if bash.exit_code else []
+    notes += ["not shown to the model"] if bash.exclude_from_context else []
+    lines = counted(bash.output.count("\n") + 1, "line") if bash.output else "no output"
+    line = summary_line(f"$ {one_line(bash.command)}", "", ", ".join(notes) or lines)
+    body = f'<pre dir="auto">$ {escaped(bash.command)}\n\n{escaped(bash.output)}</pre>'
+    return fold("result error" if bash.exit_code else "result", line, body)

@@ -1,0 +1,227 @@
+"""A session as one Markdown text: the path to one entry, told from its beginning.
+
+What a message says can break nothing of the document around it: a text that would (a heading, raw HTML, a block of code
+that is never closed) stands in a quotation, its raw HTML made harmless. Whether a text would is not guessed but parsed.
+Calls are shown with their arguments, results are folded up in `<details>`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from html import escape
+
+from markdown_it import MarkdownIt
+
+from ...events.content import (
+    Content,
+    ImagePart,
+    ImageSource,
+    TextPart,
+    ThinkingPart,
+    ToolResult,
+    ToolResultPart,
+    ToolUsePart,
+)
+from ...events.entries import (
+    BashExecution,
+    BranchSummaryEntry,
+    CompactionEntry,
+    CustomMessageEntry,
+    Entry,
+    Message,
+    MessageEntry,
+)
+from .telling import (
+    counted,
+    entries_counted,
+    event_told,
+    image_told,
+    is_plain,
+    json_text,
+    moment,
+    one_line,
+    speaker,
+    usage_told,
+)
+from .view import About
+
+PARSED_CHARS_MAX = 200_000
+"""Longer texts stand in a block of code without being looked at."""
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
+_BREAKS = re.compile(r"\r\n?")
+_TICKS = re.compile(r"`+")
+_UNSAFE = frozenset({"heading_open", "hr", "html_block", "html_inline"})
+_AFTER = "after-the-text"
+
+
+class MarkdownText:
+    """Writes the text; see `View`."""
+
+    def __init__(self) -> None:
+        self._labels: Mapping[str, str] = {}
+        self._calls: dict[str, str] = {}
+
+    def head(self, about: About) -> str:
+        """Return the title and what is said of the session as a whole."""
+        self._labels = about.labels
+        rows = {
+            "Session": code_span(about.session_id),
+            "Created": moment(about.created),
+            "Last entry": moment(about.modified),
+            "Directory": code_span(about.cwd) if about.cwd else "",
+            "Forked from": code_span(about.parent_session) if about.parent_session else "",
+            "Messages": f"{about.message_count:,}",
+            "Not shown": f"{entries_counted(about.left_out)} of other branches" if about.left_out else "",
+        }
+        told = "".join(f"- {name}: {value}\n" for name, value in rows.items() if value)
+        notice = "\n*Secrets were taken out of this export.*\n" if about.redacted else ""
+        return f"# {plain(about.title)}\n\n{told}{notice}\n"
+
+    def entry(self, entry: Entry) -> str:
+        """Return an entry as the text shows it."""
+        match entry:
+            case MessageEntry(message=message):
+                return self._message(entry, message)
+            case CustomMessageEntry(custom_message=custom):
+                return self._heading(entry, custom.custom_type) + self._parts(custom.content)
+            case CompactionEntry(compaction=compaction):
+                told = f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
+                return f"---\n\n{self._heading(entry, told)}{passage(compaction.summary)}"
+            case BranchSummaryEntry(branch_summary=summary):
+                return f"---\n\n{self._heading(entry, 'Summary of another branch')}{passage(summary.summary)}"
+            case _:
+                told, raw = event_told(entry)
+                line = f"*{plain(told)}*{self._label(entry)}\n\n"
+                return line if raw is None else line + folded("Data", fenced(json_text(raw), "json"))
+
+    def branch_begins(self, entry: Entry, count: int) -> str:
+        """Return the line that a branch begins with."""
+        return f"---\n\n*Another branch: {entries_counted(count)}.*\n\n"
+
+    def branch_ends(self) -> str:
+        """Return the line that a branch ends with."""
+        return "*The branch ends here.*\n\n---\n\n"
+
+    def tail(self) -> str:
+        """Return nothing: the text ends with its last entry."""
+        return ""
+
+    def _message(self, entry: MessageEntry, message: Message) -> str:
+        if message.bash is not None:
+            return self._heading(entry, speaker(message)) + _command(message.bash)
+        body = self._parts(message.content, message)
+        if message.content and all(isinstance(each, ToolResultPart) for each in message.content):
+            return body
+        notes = [f"{message.provider}/{message.model}" if message.provider else message.model] if message.model else []
+        notes += [usage_told(message.usage)] if message.usage is not None else []
+        failed = f"*Failed: {plain(one_line(message.error, 500))}*\n\n" if message.error is not None else ""
+        return self._heading(entry, speaker(message), notes) + body + failed
+
+    def _heading(self, entry: Entry, who: str, notes: Sequence[str] = ()) -> str:
+        told = " · ".join([moment(entry.timestamp), *map(plain, notes)])
+        return f"## {plain(who)}{self._label(entry)}\n\n<sub>{told}</sub>\n\n"
+
+    def _label(self, entry: Entry) -> str:
+        label = self._labels.get(entry.id or "")
+        return f" {code_span(label)}" if label else ""
+
+    def _parts(self, content: Sequence[Content], message: Message | None = None) -> str:
+        return "".join(self._part(each, message) for each in content)
+
+    def _part(self, content: Content, message: Message | None) -> str:
+        match content:
+            case TextPart(text=text):
+                return passage(text.content)
+            case ThinkingPart(thinking=thinking):
+                return folded("Thinking", passage(thinking.content)) if thinking.content.strip() else ""
+            case ImagePart(image=image):
+                return _image(image.source)
+            case ToolUsePart(tool_use=call):
+                self._calls[call.id] = call.name
+                return f"**Call of** {code_span(call.name)}\n\n{fenced(json_text(call.raw_input), 'json')}"
+            case ToolResultPart(tool_result=result):
+                name = message.tool_name if message is not None else None
+                return _result(result, name or self._calls.get(result.tool_use_id, "a tool"))
+
+
+def passage(text: str) -> str:
+    """Return what somebody said, so that what follows it is read as it is meant.
+
+    A text that leaves what follows alone stands as it is. Any other is quoted; where even that would let raw HTML out of
+    it, it stands in a block of code.
+    """
+    text = text.strip("\n")
+    if not text.strip():
+        return ""
+    text = _BREAKS.sub("\n", text)
+    if len(text) <= PARSED_CHARS_MAX:
+        if is_plain(text) or _leaves_alone(text, _UNSAFE):
+            return f"{text}\n\n"
+        for quoted in (text, text.replace("<", "&lt;")):
+            shown = "\n".join(f"> {line}" if line else ">" for line in quoted.split("\n"))
+            if _leaves_alone(shown, frozenset({"html_block", "html_inline"})):
+                return f"{shown}\n\n"
+    return fenced(text)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark").enable("table")
+
+
+def _leaves_alone(text: str, unsafe: frozenset[str]) -> bool:
+    """Tell whether a heading that follows a text is read as one, and the text has no part of an unsafe sort."""
+    references: dict[str, object] = {}
+    tokens = _parser().parse(f"{text}\n\n# {_AFTER}\n", references)
+    opening, inline, _ = tokens[-3:] if len(tokens) >= 3 else (None, None, None)
+    if opening is None or inline is None or opening.type != "heading_open" or opening.level or inline.content != _AFTER:
+        return False
+    found = {token.type for token in tokens[:-3]}
+    found.update(child.type for token in tokens for child in token.children or ())
+    return not references.get("references") and found.isdisjoint(unsafe)
+
+
+def plain(text: str) -> str:
+    """Return a text on one line in which nothing is Markdown."""
+    return _SPECIAL.sub(r"\\\1", one_line(text, 200))
+
+
+def code_span(text: str) -> str:
+    """Return a text as code within a line."""
+    flat = one_line(text, 200) or " "
+    ticks = "`" * (max(map(len, _TICKS.findall(flat)), default=0) + 1)
+    return f"{ticks} {flat} {ticks}" if "`" in flat else f"{ticks}{flat}{ticks}"
+
+
+def fenced(text: str, language: str = "") -> str:
+    """Return a block of code, whose fence is longer than any in it."""
+    text = _BREAKS.sub("\n", text)
+    fence = "`" * max(3, max(map(len, _TICKS.findall(text)), default=0) + 1)
+    return f"{fence}{language}\n{text}\n{fence}\n\n"
+
+
+def folded(summary: str, body: str) -> str:
+    """Return Markdown that is folded up where it is shown as HTML; `summary` is plain text."""
+    return f"<details><summary>{escape(one_line(summary, 200))}</summary>\n\n{body}</details>\n\n"
+
+
+def _image(source: ImageSource) -> str:
+    address = f": {code_span(source.data)}" if source.type == "url" else ""
+    return f"*{plain(image_told(source))}*{address}\n\n"
+
+
+def _result(result: ToolResult, name: str) -> str:
+    text = result.text
+    size = "failed" if result.is_error else counted(text.count("\n") + 1, "line") if text else "empty"
+    body = fenced(text) if text else ""
+    if not isinstance(result.content, str):
+        body += "".join(_image(each.image.source) for each in result.content if isinstance(each, ImagePart))
+    return folded(f"Result of {name} ({size})", body)
+
+
+def _command(bash: BashExecution) -> str:
+    ended = " (cancelled)" if bash.cancelled else f" (exit code {bash.exit_code})" if bash.exit_code else ""
+    return fenced(f"$ {bash.command}", "console") + folded(f"Output{ended}", fenced(bash.output))

@@ -1,0 +1,133 @@
+"""What of an entry is searched: what people, models and tools said, and what was said of the session.
+
+Not searched are images, the data of extensions, records of usage and of tools' runs (their arguments stand in the call,
+their answers in the result), and lines that nobody understands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+
+from ...events.content import JSON, Content, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
+from ...events.entries import (
+    BranchSummaryEntry,
+    CompactionEntry,
+    ContextEditEntry,
+    CustomMessageEntry,
+    Entry,
+    LabelEntry,
+    Message,
+    MessageEntry,
+    SessionInfoEntry,
+)
+
+
+class Said(Struct, frozen=True):
+    """What an entry says, as it is searched.
+
+    Attributes:
+        seq: Its ordinal in the log.
+        entry_id: Its id.
+        role: A message's role; of what is no message, its type.
+        tools: The tools that it calls, or that it comes from.
+        timestamp: When it was appended.
+        text: What it says.
+    """
+
+    seq: int
+    entry_id: str
+    role: str
+    tools: tuple[str, ...]
+    timestamp: datetime
+    text: str
+
+
+class Filters(Struct, frozen=True, kw_only=True):
+    """Which entries are asked for.
+
+    Attributes:
+        role: Only those of this role, or of this type.
+        tool: Only those that call this tool, or that come from it.
+        after: Only those that were appended then or later.
+        before: Only those that were appended earlier than that.
+    """
+
+    role: str | None = None
+    tool: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+    def accept(self, said: Said) -> bool:
+        """Tell whether an entry is asked for, whatever its text."""
+        return (
+            (self.role is None or said.role == self.role)
+            and (self.tool is None or self.tool in said.tools)
+            and (self.after is None or said.timestamp >= self.after)
+            and (self.before is None or said.timestamp < self.before)
+        )
+
+
+def said_by(entry: Entry) -> Said | None:
+    """Return what an entry says, or None where that is nothing to be searched."""
+    role, tools, parts = entry.type, tuple[str, ...](), list[str]()
+    if isinstance(entry, MessageEntry):
+        message = entry.message
+        role, tools, parts = message.role, _tools(message), [*_texts(message.content), *_beside(message)]
+    elif isinstance(entry, CompactionEntry):
+        parts = [entry.compaction.summary]
+    elif isinstance(entry, BranchSummaryEntry):
+        parts = [entry.branch_summary.summary]
+    elif isinstance(entry, CustomMessageEntry):
+        parts = list(_texts(entry.custom_message.content))
+    elif isinstance(entry, ContextEditEntry):
+        parts = list(_texts(entry.context_edit.replacement or ()))
+    elif isinstance(entry, LabelEntry):
+        parts = [entry.label.label or ""]
+    elif isinstance(entry, SessionInfoEntry):
+        info = entry.session_info
+        parts = [info.name or "", info.description or "", info.summary or ""]
+    text = "\n".join(part for part in parts if part)
+    if not text or not entry.id:
+        return None
+    return Said(entry.seq, entry.id, role, tools, entry.timestamp, text)
+
+
+def _tools(message: Message) -> tuple[str, ...]:
+    called = [part.tool_use.name for part in message.content if isinstance(part, ToolUsePart)]
+    return tuple(dict.fromkeys([*called, *([message.tool_name] if message.tool_name else [])]))
+
+
+def _texts(content: Sequence[Content]) -> Iterator[str]:
+    for part in content:
+        if isinstance(part, TextPart):
+            yield part.text.content
+        elif isinstance(part, ThinkingPart):
+            yield part.thinking.content
+        elif isinstance(part, ToolUsePart):
+            yield part.tool_use.name
+            yield from _strings(part.tool_use.input)
+        elif isinstance(part, ToolResultPart):
+            yield part.tool_result.text
+
+
+def _beside(message: Message) -> Iterator[str]:
+    """Yield what a message says beside its content."""
+    if message.bash is not None:
+        yield message.bash.command
+        yield message.bash.output
+    yield message.error or ""
+
+
+def _strings(value: JSON) -> Iterator[str]:
+    """Yield the strings in a JSON value, in their order; the keys of objects are not among them."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _strings(each)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from _strings(each)

@@ -1,0 +1,126 @@
+"""Where the sessions of this machine are, for the commands that go by ids and names and not by files.
+
+The root is the directory that holds the session files: `--root`, else what TREERING_ROOT says, else `sessions` in the
+directory that the platform gives to the data of applications (on Linux `~/.local/share/treering/sessions`, on macOS
+`~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in it holds the settings::
+
+    auto_archive_after_days = 90
+    max_sessions_per_project = 200
+
+An unknown key is an error; what can be set is in docs/catalog.md. The project is the directory in which the command runs.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+from msgspec import Struct
+
+from ..events.errors import InvalidInput
+from .logs import telling_logs
+
+if TYPE_CHECKING:
+    from ..actors.catalog.settings import Settings
+    from ..actors.host import SessionHost
+
+ROOT = "TREERING_ROOT"
+"""The environment's variable that says where the sessions are."""
+
+CONFIG_NAMES = ("config.toml", "config.json")
+"""What the file with the settings may be called, in the root."""
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class Home(Struct, frozen=True):
+    """Where sessions are, and for which project they are asked for.
+
+    Attributes:
+        root: The directory of the session files; it need not be there yet.
+        project: The directory that the command runs in.
+    """
+
+    root: str
+    project: str
+
+    @classmethod
+    def at(cls, root: str | None = None) -> Home:
+        """Return the home at a root, else at the environment's, else at the platform's own.
+
+        Args:
+            root: The directory; `~` is the user's.
+        """
+        given = root or os.environ.get(ROOT)
+        return cls(os.path.abspath(os.path.expanduser(given)) if given else _platform_root(), os.getcwd())
+
+    @property
+    def config(self) -> str | None:
+        """The file with the settings; None where there is none.
+
+        Raises:
+            InvalidInput: There are two.
+        """
+        found = [path for name in CONFIG_NAMES if os.path.lexists(path := os.path.join(self.root, name))]
+        if len(found) > 1:
+            raise InvalidInput(f"there are {' and '.join(found)}: take one of them away")
+        return found[0] if found else None
+
+    def settings(self) -> Settings:
+        """Read the settings; all of them have their defaults where there is no file.
+
+        Raises:
+            InvalidInput: A key is unknown, a value cannot be used, or the file is no TOML or JSON.
+            OSError: The file cannot be read.
+        """
+        from ..actors.catalog.settings import Settings
+
+        path = self.config
+        if path is None:
+            return Settings()
+        if path.endswith(".json"):
+            return Settings.load(path)
+        try:
+            return Settings.load(tomllib.loads(Path(path).read_text(encoding="utf-8")))
+        except (InvalidInput, ValueError) as error:  # no TOML, or no UTF-8, is a ValueError
+            raise InvalidInput(f"{path}: {error}") from error
+
+    @asynccontextmanager
+    async def opened(self, *, signals: bool = False) -> AsyncGenerator[SessionHost, None]:
+        """Open a host on the root; what it logs is told on stderr.
+
+        Args:
+            signals: Let it drain and exit on SIGTERM and SIGINT.
+
+        Raises:
+            InvalidInput: The settings cannot be used.
+            OSError: The settings cannot be read.
+        """
+        from ..actors.host import SessionHost
+
+        with telling_logs():
+            async with SessionHost(self.root, settings=self.settings(), signals=signals) as host:
+                yield host
+
+
+root_option = click.option(
+    "--root",
+    metavar="DIRECTORY",
+    type=click.Path(file_okay=False, readable=False),
+    help=f"Where the sessions are; else what {ROOT} says, else the platform's own place.",
+)
+"""Another root. Make of it what `Home.at` does."""
+
+session_argument = click.argument("session", metavar="SESSION")
+"""A session by its id, the beginning of one, its name, `last`, or the path of its file."""
+
+
+def _platform_root() -> str:
+    from platformdirs import user_data_dir
+
+    return os.path.join(user_data_dir("treering", appauthor=False), "sessions")

@@ -1,0 +1,163 @@
+"""Choosing one of many sessions: what is shown, what is selected, what a key does. No terminal is in here.
+
+    ▸ Implement auth system                   Today 2:30 PM    45 messages  shop
+      Fix CORS issues                         Today 10:15 AM   12 messages  shop
+
+Enter resumes, n begins a new one, q leaves; arrows or j and k go up and down, `/` filters, Tab shows the sessions of all
+projects or of this one alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from ..projections.summary import CORRUPTED, SessionSummary
+
+Action: TypeAlias = Literal["resume", "new", "quit", "interrupt"]
+"""What a person chose: to go on with a session, to begin one, to leave, or to stop the program."""
+
+
+class Picked(Struct, frozen=True):
+    """What was chosen.
+
+    Attributes:
+        action: What is to be done.
+        session: The session to resume; None for every other action.
+    """
+
+    action: Action
+    session: SessionSummary | None = None
+
+
+class Picking:
+    """The state of a choice.
+
+    Args:
+        rows: All sessions, in the order in which they are shown.
+        project_hash: The project whose sessions are shown first.
+        everywhere: Show the sessions of all projects from the start.
+        current: The name of the log of the session that is selected first.
+
+    Attributes:
+        everywhere: Whether the sessions of all projects are shown.
+        filter: The words that shown sessions hold.
+        filtering: Whether what is typed goes to the filter.
+        selected: The place of the selected one among those that are shown.
+        note: What is to be said about the last key; "" where there is nothing to say.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[SessionSummary],
+        project_hash: str,
+        *,
+        everywhere: bool = False,
+        current: str | None = None,
+    ) -> None:
+        self._rows = rows
+        self._project_hash = project_hash
+        self._shown: list[SessionSummary] = []
+        self.everywhere = everywhere
+        self.filter = ""
+        self.filtering = False
+        self.selected = 0
+        self.note = ""
+        self._choose(current)
+
+    @property
+    def shown(self) -> Sequence[SessionSummary]:
+        """The sessions that are shown."""
+        return self._shown
+
+    @property
+    def session(self) -> SessionSummary | None:
+        """The selected one; None where none is shown."""
+        return self._shown[self.selected] if self._shown else None
+
+    def press(self, key: str, page: int) -> Picked | None:
+        """Do what a key asks for, and return what was chosen by it, if anything was.
+
+        Args:
+            key: The key; see `Keys`.
+            page: How many sessions are seen at once.
+        """
+        self.note = ""
+        if key == "interrupt":
+            return Picked("interrupt")
+        if key == "enter":
+            return self._resumed()
+        if key == "tab":
+            self.everywhere = not self.everywhere
+            self._choose(None if self.session is None else self.session.ref)
+        elif key in _MOVES:
+            self._move(key, page)
+        elif self.filtering:
+            self._edit(key)
+        else:
+            return self._command(key, page)
+        return None
+
+    def _resumed(self) -> Picked | None:
+        session = self.session
+        if session is None:
+            self.note = "There is nothing to resume: press n for a new session."
+            return None
+        if session.status == CORRUPTED:
+            self.note = f"This one cannot be read: {session.problem}"
+            return None
+        return Picked("resume", session)
+
+    def _command(self, key: str, page: int) -> Picked | None:
+        if key == "n":
+            return Picked("new")
+        if key in ("q", "end-of-input"):
+            return Picked("quit")
+        if key == "escape":
+            if not self.filter:
+                return Picked("quit")
+            self.filter = ""
+            self._choose(None if self.session is None else self.session.ref)
+        elif key == "/":
+            self.filtering = True
+        elif key in _LETTER_MOVES:
+            self._move(_LETTER_MOVES[key], page)
+        return None
+
+    def _edit(self, key: str) -> None:
+        if key == "escape":
+            self.filtering, self.filter = False, ""
+        elif key == "erase":
+            self.filter = ""
+        elif key == "backspace":
+            self.filtering, self.filter = bool(self.filter), self.filter[:-1]
+        elif len(key) == 1:
+            self.filter += key
+        else:
+            return
+        self._choose(None if self.session is None else self.session.ref)
+
+    def _move(self, key: str, page: int) -> None:
+        count = len(self._shown)
+        steps = {"up": -1, "down": 1, "page-up": -page, "page-down": page, "home": -count, "end": count}
+        self.selected = max(0, min(self.selected + steps[key], count - 1))
+
+    def _choose(self, ref: str | None) -> None:
+        """Show what is to be shown, and select a session if it is among them, else the first."""
+        words = self.filter.casefold().split()
+        self._shown = [row for row in self._rows if self._belongs(row) and all(word in _told(row) for word in words)]
+        self.selected = next((at for at, row in enumerate(self._shown) if row.ref == ref), 0)
+
+    def _belongs(self, row: SessionSummary) -> bool:
+        return self.everywhere or row.project_hash == self._project_hash
+
+
+_MOVES = frozenset({"up", "down", "page-up", "page-down", "home", "end"})
+_LETTER_MOVES = {"k": "up", "j": "down", "g": "home", "G": "end"}
+
+
+def _told(row: SessionSummary) -> str:
+    """Return what a filter looks through."""
+    return "\n".join(filter(None, (row.title, row.first_message, row.id, row.project, row.key))).casefold()

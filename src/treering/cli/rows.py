@@ -1,0 +1,49 @@
+"""What of a session is told in one row: its name first, then when it was used, how much was said, where it belongs."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, tzinfo
+
+from ..events.findings import counted
+from ..projections.summary import ACTIVE, SessionSummary
+from .output import clean
+from .telling import short
+from .when import when
+
+NAMELESS = "(nothing said yet)"
+"""What stands for the name of a session that has none and in which no user has spoken."""
+
+
+def name_of(row: SessionSummary) -> str:
+    """Return the name of a session, or how its first message begins."""
+    return clean(row.title or NAMELESS)
+
+
+def used(row: SessionSummary, now: datetime, zone: tzinfo | None = None) -> str:
+    """Say when a session was used last."""
+    return when(row.last_accessed or row.last_entry, now, zone)
+
+
+def size_of(row: SessionSummary) -> str:
+    """Say how many messages a session has, or that it cannot be read."""
+    return counted(row.message_count, "message") if row.problem is None else "cannot be read"
+
+
+def place_of(row: SessionSummary) -> str:
+    """Return the folder that a session belongs to, the user's own written as `~`."""
+    if row.project is None:
+        return "-"
+    mine = os.path.expanduser("~")
+    inside = row.project == mine or row.project.startswith(mine.rstrip(os.sep) + os.sep)
+    return clean("~" + row.project[len(mine.rstrip(os.sep)) :] if inside else row.project)
+
+
+def id_of(row: SessionSummary) -> str:
+    """Return so much of a session's id as tells it apart mostly."""
+    return short(row.id)
+
+
+def status_of(row: SessionSummary) -> str:
+    """Return a session's status where it is not the usual one."""
+    return "" if row.status == ACTIVE else clean(row.status)

@@ -1,0 +1,25 @@
+"""Times as people say them: today's by the clock, yesterday's as such, older ones by their date."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def when(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
+    """Say when something was: "Today 2:30 PM", "Yesterday", "Dec 23", "Dec 23, 2024".
+
+    Args:
+        moment: The time that is told.
+        now: The present time.
+        zone: Whose days they are; the system's where it is None.
+    """
+    then, present = moment.astimezone(zone), now.astimezone(zone)
+    day, today = then.date(), present.date()
+    if day == today:
+        return f"Today {then.hour % 12 or 12}:{then.minute:02} {'AM' if then.hour < 12 else 'PM'}"
+    if day == today - timedelta(days=1):
+        return "Yesterday"
+    date = f"{_MONTHS[day.month - 1]} {day.day}"
+    return date if day.year == today.year else f"{date}, {day.year}"

@@ -1,0 +1,232 @@
+"""Models of Anthropic, or behind any address that speaks its messages interface.
+
+    async with AnthropicModel("claude-sonnet-4-5", context_window=200_000) as model:
+        async for event in model.generate(request):
+            ...
+
+A request whose answer was cut off, refused or never came raises an error of the tree; nothing is retried here, since
+the agent loop knows better what a retry costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, cast
+
+import msgspec
+
+from ..actors.agents.model import Completed, ModelEvent, ModelRequest
+from ..events.content import JSON, json_value
+from ..events.errors import AnswerCutOff, ModelError, ModelUnavailable, RequestRefused
+from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
+from ..events.providers.reading import Block
+from .anthropic_answer import AnthropicAnswer, decode_event
+from .connecting import CONNECT_TIMEOUT_S, NO_KEY, Clients, require
+from .event_stream import EventData
+from .failures import failed_connection, failed_request, transport_errors
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+    from anthropic.types import MessageParam
+
+MAX_TOKENS = 16_384
+"""How long an answer may be where nobody says: the interface wants a bound, and all models of today take this one."""
+
+THINKING_TOKENS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384}
+"""How many tokens a model may think at each level, where it takes a number; at most half of the answer's bound."""
+
+LEAST_THINKING_TOKENS = 1024
+"""The least that the interface takes; below it, a model does not think."""
+
+
+class AnthropicModel:
+    """A model that answers by Anthropic's messages; the extra `anthropic` brings what it needs.
+
+    Entered (`async with model:`) it keeps its connections between requests, for the event loop that it was entered in.
+    Otherwise each request has a connection of its own.
+
+    Args:
+        model_id: What the model is called there.
+        base_url: Where it is served; Anthropic, or what its library finds in the environment, where it is None.
+        api_key: The key. What the library finds in the environment is used where neither a key nor an address is given;
+            it is never sent to another address.
+        provider: Who serves it, as sessions note it.
+        context_window: How many tokens request and answer may take together, where that is known.
+        max_tokens: How long an answer may be, unless a request says otherwise; thoughts count.
+        timeout_s: How long to wait for the next piece of an answer, in seconds.
+        cache: How long the provider keeps the beginning of a request, so that the next one pays a tenth for it; None
+            for not at all. Keeping costs a quarter more once ("1h": twice as much), so it pays from the second request
+            on: right for a conversation, and wrong for a model that only makes summaries.
+        thinking: How the model is told to think: "budget" by a number of tokens, "adaptive" by its effort, as newer
+            models want it. A thinking level is ignored where it is None.
+        options: More fields of every request, such as `temperature`, as the interface names them.
+
+    Raises:
+        ExtraMissing: The package `anthropic` is not installed.
+    """
+
+    def __init__(
+        self,
+        model_id: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        provider: str = "anthropic",
+        context_window: int | None = None,
+        max_tokens: int = MAX_TOKENS,
+        timeout_s: float = 600.0,
+        cache: Literal["5m", "1h"] | None = "5m",
+        thinking: Literal["budget", "adaptive"] | None = None,
+        options: Mapping[str, JSON] | None = None,
+    ) -> None:
+        require("anthropic", "anthropic")
+        self._model_id = model_id
+        self._provider = provider
+        self._context_window = context_window
+        self._base_url = base_url
+        self._api_key = api_key if api_key is not None or base_url is None else NO_KEY
+        self._max_tokens = max_tokens
+        self._timeout_s = timeout_s
+        self._cache: Literal["5m", "1h"] | None = cache
+        self._thinking: Literal["budget", "adaptive"] | None = thinking
+        self._options = dict(options or {})
+        self._clients = Clients(self._client)
+
+    @property
+    def provider(self) -> str:
+        """Who serves it."""
+        return self._provider
+
+    @property
+    def model_id(self) -> str:
+        """What it is called there."""
+        return self._model_id
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens request and answer may take together; None where that was not said."""
+        return self._context_window
+
+    async def __aenter__(self) -> Self:
+        await self._clients.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._clients.leave()
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Answer a request, piece by piece; closing the iterator closes the connection.
+
+        Calls whose arguments are no JSON object are kept, marked: see `malformed_arguments`.
+
+        Raises:
+            RequestTooLong: The request is more than the model's window holds.
+            RequestRefused: The provider will never serve this request.
+            RateLimited: The provider asks to come again later.
+            ModelUnavailable: The provider cannot be reached, or failed.
+            AnswerCutOff: The connection ended in the middle of the answer.
+            InvalidEntry: The answer holds a block that a message cannot hold.
+        """
+        answer = AnthropicAnswer()
+        prompt = to_anthropic(request.messages)
+        bound = self._max_tokens if request.max_tokens is None else request.max_tokens
+        fields = self._fields(request, prompt, bound)
+        messages = cast("list[MessageParam]", prompt.messages)  # the same, as plain dicts
+        async with self._clients.one() as client:
+            try:
+                async with (
+                    client.messages.with_streaming_response.create(
+                        model=self._model_id, messages=messages, max_tokens=bound, stream=True, extra_body=fields
+                    ) as response,
+                    aclosing(EventData(response.http_response)) as events,
+                ):
+                    async for data in events:
+                        event = decode_event(data)
+                        if event.raw_error is not None and not answer.whole:
+                            raise failed_request(self._provider, None, {}, json_value(event.raw_error))
+                        for told in answer.take(event):
+                            yield told
+                        if event.type == "message_stop":
+                            await events.finish()
+                            break
+            except _errors() as error:
+                if not answer.whole:
+                    raise self._told(error, begun=answer.begun) from error
+            except TypeError as error:
+                if "authentication" not in str(error):
+                    raise
+                # The library's way to say that there is no key, neither given nor in the environment.
+                raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
+        if not answer.whole:
+            raise AnswerCutOff(f"the answer of {self._provider} ended before it said why it ends")
+        yield Completed(answer.message(self._provider, self._model_id))
+
+    def _client(self) -> AsyncAnthropic:
+        from anthropic import AnthropicError, AsyncAnthropic, Timeout
+
+        timeout = Timeout(self._timeout_s, connect=min(self._timeout_s, CONNECT_TIMEOUT_S))
+        try:
+            return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
+        except AnthropicError as error:
+            raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
+
+    def _fields(self, request: ModelRequest, prompt: AnthropicPrompt, bound: int) -> dict[str, object]:
+        """Return what a request says beside its messages, and mark what is to be kept of it."""
+        tools: list[Block] = [
+            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+            for tool in request.tools
+        ]
+        if self._cache is not None:
+            _mark(prompt, tools, self._cache)
+        fields: dict[str, object] = {}
+        if prompt.system:
+            fields["system"] = prompt.system
+        if tools:
+            fields["tools"] = tools
+        return {**fields, **self._thoughts(request.thinking_level, bound), **self._options}
+
+    def _thoughts(self, level: str | None, bound: int) -> dict[str, object]:
+        if self._thinking is None or level is None or level == "off":
+            return {}
+        if self._thinking == "adaptive":
+            effort = "low" if level == "minimal" else level
+            return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
+        tokens = min(THINKING_TOKENS.get(level, THINKING_TOKENS["high"]), bound // 2)
+        return {"thinking": {"type": "enabled", "budget_tokens": tokens}} if tokens >= LEAST_THINKING_TOKENS else {}
+
+    def _told(self, error: Exception, *, begun: bool) -> ModelError:
+        from anthropic import APIConnectionError, APIStatusError
+
+        if isinstance(error, APIStatusError):
+            return failed_request(self._provider, error.status_code, error.response.headers, error.body)
+        if isinstance(error, (APIConnectionError, *transport_errors())):
+            return failed_connection(self._provider, error, begun=begun)
+        return ModelUnavailable(f"{self._provider} answered what cannot be read: {error}")
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return what a request may fail with: the library's errors, those of its transport, and what cannot be read."""
+    from anthropic import AnthropicError
+
+    return (AnthropicError, msgspec.DecodeError, *transport_errors())
+
+
+def _mark(prompt: AnthropicPrompt, tools: list[Block], ttl: Literal["5m", "1h"]) -> None:
+    """Mark the ends of what stays the same from request to request.
+
+    Tools and system come first and never change; the user's last turn ends what the next request begins with, and the
+    one before it what the last request ended with, however many blocks lie between. The interface takes four marks.
+    """
+    mark: JSON = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
+    first = prompt.system or tools
+    if first:
+        first[-1]["cache_control"] = mark
+    turns = [message["content"] for message in prompt.messages if message["role"] == "user"]
+    for content in turns[-2:]:
+        last = content[-1] if isinstance(content, list) and content else None
+        if isinstance(last, dict):
+            last["cache_control"] = mark

@@ -1,0 +1,74 @@
+"""Server-sent events, read from a response and closed whole.
+
+    data: {"choices": [{"delta": {"content": "Hello"}}]}
+
+    data: [DONE]
+
+The providers' libraries decode such streams themselves, in generators that nobody can close from outside: trio, which
+looks, warns of each answer that was given up. Here the response is read by one iterator that is always led to its end.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Protocol, Self
+
+from anyio import CancelScope, move_on_after
+
+END_WAIT_S = 0.1
+"""How long to wait for the end of a response that has said all, in seconds: its connection can serve the next one."""
+
+
+class Response(Protocol):
+    """An HTTP response whose body has not been read."""
+
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+    async def aclose(self) -> None: ...
+
+
+class EventData:
+    """The data of one event after the other, as bytes.
+
+    What is closed in the middle leaves no connection and no generator behind.
+    """
+
+    def __init__(self, response: Response) -> None:
+        self._response = response
+        self._body = response.aiter_bytes()
+        self._rest = b""
+        self._lines: list[bytes] = []
+        self._ready: deque[bytes] = deque()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while not self._ready:
+            self._take(await anext(self._body))
+        return self._ready.popleft()
+
+    async def finish(self) -> None:
+        """Read what is left of a response that has said all, so that its connection can be used again."""
+        with move_on_after(END_WAIT_S):
+            async for _ in self._body:
+                pass
+
+    async def aclose(self) -> None:
+        """Close the response, wherever in it this is."""
+        with CancelScope(shield=True):
+            await self._response.aclose()
+            with suppress(Exception):  # what it says of having been closed; the generators below end by that
+                async for _ in self._body:
+                    pass
+
+    def _take(self, piece: bytes) -> None:
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        for line in lines:
+            line = line.removesuffix(b"\r")
+            if line.startswith(b"data:"):
+                self._lines.append(line.removeprefix(b"data:").removeprefix(b" "))
+            elif not line and self._lines:
+                self._ready.append(b"\n".join(self._lines))
+                self._lines.clear()

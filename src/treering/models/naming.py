@@ -1,0 +1,72 @@
+"""Models by name, as a command line takes them: who serves it, a colon, what it is called there.
+
+openai:gpt-5    anthropic:claude-sonnet-4-5    ollama:qwen3:8b    lmstudio:qwen/qwen3-8b    echo
+"""
+
+from __future__ import annotations
+
+from ..actors.agents.model import Model
+from ..events.errors import InvalidInput
+
+SERVERS = {
+    "openai": None,
+    "ollama": "http://localhost:11434/v1",
+    "llama.cpp": "http://localhost:8080/v1",
+    "lmstudio": "http://localhost:1234/v1",
+}
+"""Who serves models by OpenAI's interface, and where, unless somebody says otherwise; None where its library knows."""
+
+
+def model_named(
+    name: str,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    context_window: int | None = None,
+    max_tokens: int | None = None,
+    timeout_s: float = 600.0,
+) -> Model:
+    """Make the model of a name such as `ollama:qwen3:8b`; `echo` is one that needs neither network nor key.
+
+    Args:
+        name: Who serves it, and what it is called there: the first colon parts them.
+        base_url: Where it is served, if not where such models are served mostly.
+        api_key: The key; of OpenAI and Anthropic, the environment's where neither a key nor an address is given.
+        context_window: How many tokens request and answer may take together, where that is known.
+        max_tokens: How long an answer may be; the client's own bound where it is None.
+        timeout_s: How long to wait for the next piece of an answer, in seconds.
+
+    Raises:
+        InvalidInput: The name names no model.
+        ExtraMissing: What its client needs is not installed.
+    """
+    provider, _, model_id = name.partition(":")
+    if provider == "echo" and not model_id:
+        from .echo import WINDOW, EchoModel
+
+        return EchoModel(context_window or WINDOW)
+    if provider not in {*SERVERS, "anthropic"} or not model_id:
+        known = ", ".join(f"{each}:<model>" for each in ("anthropic", *SERVERS))
+        raise InvalidInput(f"{name!r} names no model: give echo, or one of {known}")
+    if provider == "anthropic":
+        from .anthropic import MAX_TOKENS, AnthropicModel
+
+        return AnthropicModel(
+            model_id,
+            base_url=base_url,
+            api_key=api_key,
+            context_window=context_window,
+            max_tokens=max_tokens or MAX_TOKENS,
+            timeout_s=timeout_s,
+        )
+    from .openai import OpenAIModel
+
+    return OpenAIModel(
+        model_id,
+        base_url=base_url or SERVERS[provider],
+        api_key=api_key,
+        provider=provider,
+        context_window=context_window,
+        max_tokens=max_tokens,
+        timeout_s=timeout_s,
+    )

@@ -1,0 +1,191 @@
+"""Models behind OpenAI's chat completions: OpenAI's own, and those of Ollama, llama.cpp, LM Studio, vLLM and others.
+
+    model = OpenAIModel("qwen3:8b", base_url="http://localhost:11434/v1", provider="ollama", context_window=32_768)
+    async with model:
+        async for event in model.generate(request):
+            ...
+
+A request whose answer was cut off, refused or never came raises an error of the tree; nothing is retried here, since
+the agent loop knows better what a retry costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, cast
+
+import msgspec
+
+from ..actors.agents.model import Completed, ModelEvent, ModelRequest, ToolSpec
+from ..events.content import JSON, json_value
+from ..events.errors import AnswerCutOff, ModelError, ModelUnavailable, RequestRefused
+from ..events.providers.openai import to_openai
+from .connecting import CONNECT_TIMEOUT_S, NO_KEY, Clients, require
+from .event_stream import EventData
+from .failures import failed_connection, failed_request, transport_errors
+from .openai_answer import OpenAIAnswer, decode_chunk
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+    from openai.types.chat import ChatCompletionMessageParam
+
+
+class OpenAIModel:
+    """A model that answers by OpenAI's chat completions; the extra `openai` brings what it needs.
+
+    Entered (`async with model:`) it keeps its connections between requests, for the event loop that it was entered in.
+    Otherwise each request has a connection of its own.
+
+    Args:
+        model_id: What the model is called there.
+        base_url: Where it is served, with the `/v1` at the end; OpenAI, or what its library finds in the environment,
+            where it is None.
+        api_key: The key. The environment's `OPENAI_API_KEY` is used where neither a key nor an address is given; it is
+            never sent to another address.
+        provider: Who serves it, as sessions note it.
+        context_window: How many tokens request and answer may take together, where that is known. Say it for servers on
+            your own machine: some of them cut a request that is too long, and say nothing.
+        max_tokens: How long an answer may be, unless a request says otherwise; the server's own bound where it is None.
+        timeout_s: How long to wait for the next piece of an answer, in seconds.
+        thinks: Whether the model takes a thinking level, as `reasoning_effort`; the level is ignored otherwise, since
+            models that do not think refuse it.
+        max_tokens_field: What the bound of an answer is called. OpenAI's newer models want "max_completion_tokens",
+            many other servers know "max_tokens" alone; that is also the rule where it is None.
+        options: More fields of every request, such as `temperature`, as the server names them.
+
+    Raises:
+        ExtraMissing: The package `openai` is not installed.
+    """
+
+    def __init__(
+        self,
+        model_id: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        provider: str = "openai",
+        context_window: int | None = None,
+        max_tokens: int | None = None,
+        timeout_s: float = 600.0,
+        thinks: bool = False,
+        max_tokens_field: Literal["max_tokens", "max_completion_tokens"] | None = None,
+        options: Mapping[str, JSON] | None = None,
+    ) -> None:
+        require("openai", "openai")
+        self._model_id = model_id
+        self._provider = provider
+        self._context_window = context_window
+        self._base_url = base_url
+        self._api_key = api_key if api_key is not None or base_url is None else NO_KEY
+        self._max_tokens = max_tokens
+        self._timeout_s = timeout_s
+        self._thinks = thinks
+        self._max_tokens_field = max_tokens_field or ("max_completion_tokens" if base_url is None else "max_tokens")
+        self._options = dict(options or {})
+        self._clients = Clients(self._client)
+
+    @property
+    def provider(self) -> str:
+        """Who serves it."""
+        return self._provider
+
+    @property
+    def model_id(self) -> str:
+        """What it is called there."""
+        return self._model_id
+
+    @property
+    def context_window(self) -> int | None:
+        """How many tokens request and answer may take together; None where that was not said."""
+        return self._context_window
+
+    async def __aenter__(self) -> Self:
+        await self._clients.enter()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._clients.leave()
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        """Answer a request, piece by piece; closing the iterator closes the connection.
+
+        Calls whose arguments are no JSON object are kept, marked: see `malformed_arguments`.
+
+        Raises:
+            RequestTooLong: The request is more than the model's window holds.
+            RequestRefused: The server will never serve this request.
+            RateLimited: The server asks to come again later.
+            ModelUnavailable: The server cannot be reached, or failed.
+            AnswerCutOff: The connection ended in the middle of the answer.
+        """
+        answer = OpenAIAnswer()
+        messages = cast("list[ChatCompletionMessageParam]", to_openai(request.messages))  # the same, as plain dicts
+        async with self._clients.one() as client:
+            try:
+                async with (
+                    client.chat.completions.with_streaming_response.create(
+                        model=self._model_id, messages=messages, stream=True, extra_body=self._fields(request)
+                    ) as response,
+                    aclosing(EventData(response.http_response)) as events,
+                ):
+                    async for data in events:
+                        if data == b"[DONE]":
+                            await events.finish()
+                            break
+                        chunk = decode_chunk(data)
+                        if chunk.error is not None and not answer.whole:
+                            raise failed_request(self._provider, None, {}, json_value(chunk.error))
+                        for event in answer.take(chunk):
+                            yield event
+            except _errors() as error:
+                if not answer.whole:
+                    raise self._told(error, begun=answer.begun) from error
+        if not answer.whole:
+            raise AnswerCutOff(f"the answer of {self._provider} ended before it said why it ends")
+        yield Completed(answer.message(self._provider, self._model_id))
+
+    def _client(self) -> AsyncOpenAI:
+        from openai import AsyncOpenAI, OpenAIError, Timeout
+
+        timeout = Timeout(self._timeout_s, connect=min(self._timeout_s, CONNECT_TIMEOUT_S))
+        try:
+            return AsyncOpenAI(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
+        except OpenAIError as error:  # no key, neither given nor in the environment
+            raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
+
+    def _fields(self, request: ModelRequest) -> dict[str, object]:
+        """Return what a request says beside its messages."""
+        fields: dict[str, object] = {"stream_options": {"include_usage": True}}
+        if request.tools:
+            fields["tools"] = [_to_tool(tool) for tool in request.tools]
+        bound = self._max_tokens if request.max_tokens is None else request.max_tokens
+        if bound is not None:
+            fields[self._max_tokens_field] = bound
+        if self._thinks and request.thinking_level not in {None, "off"}:
+            fields["reasoning_effort"] = request.thinking_level
+        return {**fields, **self._options}
+
+    def _told(self, error: Exception, *, begun: bool) -> ModelError:
+        from openai import APIConnectionError, APIStatusError
+
+        if isinstance(error, APIStatusError):
+            return failed_request(self._provider, error.status_code, error.response.headers, error.body)
+        if isinstance(error, (APIConnectionError, *transport_errors())):
+            return failed_connection(self._provider, error, begun=begun)
+        return ModelUnavailable(f"{self._provider} answered what cannot be read: {error}")
+
+
+def _errors() -> tuple[type[Exception], ...]:
+    """Return what a request may fail with: the library's errors, those of its transport, and what cannot be read."""
+    from openai import OpenAIError
+
+    return (OpenAIError, msgspec.DecodeError, *transport_errors())
+
+
+def _to_tool(tool: ToolSpec) -> dict[str, object]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}

@@ -1,0 +1,158 @@
+"""What a server for tests says, and how it is told in the two protocols that there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What the server says that it counted; `input` holds what was read from and written to the cache."""
+
+    input: int = 10
+    output: int = 5
+    cache_read: int = 0
+    cache_write: int = 0
+
+
+COUNTED = Counts()
+"""What was counted, where a test does not care."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a tool; `arguments` are text, in the pieces in which they are sent."""
+
+    id: str
+    name: str
+    arguments: Sequence[str] = ("{}",)
+
+
+@dataclass(frozen=True)
+class Speech:
+    """An answer.
+
+    Attributes:
+        text: The pieces of its text.
+        thought: The pieces of what was thought before.
+        calls: The tools that are called.
+        stop: Why it ends: "stop", "length", "tool_use" or "refusal"; None for an answer that does not say.
+        usage: What was counted.
+        cut_after: After how many events the connection is cut; a negative number counts from the end.
+        hold_after: After how many events the server stops until the client goes away.
+        signature: What Anthropic's protocol wants back with a thought.
+        extra: Events to send as they are, before the one that says why the answer ends.
+    """
+
+    text: Sequence[str] = ()
+    thought: Sequence[str] = ()
+    calls: Sequence[Call] = ()
+    stop: str | None = "stop"
+    usage: Counts | None = COUNTED
+    cut_after: int | None = None
+    hold_after: int | None = None
+    signature: str = "sig"
+    extra: Sequence[Mapping[str, Any]] = ()
+
+
+def _event(data: Mapping[str, Any] | str, name: str | None = None) -> bytes:
+    told = data if isinstance(data, str) else json.dumps(data)
+    return f"{f'event: {name}{chr(10)}' if name else ''}data: {told}\n\n".encode()
+
+
+_FINISH = {"tool_use": "tool_calls", "refusal": "content_filter"}
+
+
+def openai_events(speech: Speech) -> Iterator[bytes]:
+    """Tell it in the chunks of OpenAI's chat completions."""
+
+    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        return _event({"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "choices": [choice]})
+
+    yield chunk({"role": "assistant", "content": ""})
+    for piece in speech.thought:
+        yield chunk({"reasoning_content": piece})
+    for piece in speech.text:
+        yield chunk({"content": piece})
+    for index, call in enumerate(speech.calls):
+        function = {"name": call.name, "arguments": ""}
+        yield chunk({"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]})
+    for place in range(max((len(call.arguments) for call in speech.calls), default=0)):  # of parallel calls, in turn
+        for index, call in enumerate(speech.calls):
+            if place < len(call.arguments):
+                fragment = {"index": index, "function": {"arguments": call.arguments[place]}}
+                yield chunk({"tool_calls": [fragment]})
+    for each in speech.extra:
+        yield _event(each)
+    if speech.stop is not None:
+        yield chunk({}, _FINISH.get(speech.stop, speech.stop))
+    if speech.usage is not None:
+        counts = speech.usage
+        usage = {
+            "prompt_tokens": counts.input,
+            "completion_tokens": counts.output,
+            "total_tokens": counts.input + counts.output,
+            "prompt_tokens_details": {"cached_tokens": counts.cache_read, "cache_write_tokens": counts.cache_write},
+        }
+        yield _event(
+            {"id": "chatcmpl-1", "object": "chat.completion.chunk", "model": "m", "choices": [], "usage": usage}
+        )
+    yield _event("[DONE]")
+
+
+_STOPS = {"stop": "end_turn", "length": "max_tokens"}
+
+
+def anthropic_events(speech: Speech) -> Iterator[bytes]:
+    """Tell it in the events of Anthropic's messages."""
+
+    def event(name: str, **fields: object) -> bytes:
+        return _event({"type": name, **fields}, name)
+
+    def block(index: int, start: Mapping[str, Any], deltas: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+        yield event("content_block_start", index=index, content_block=start)
+        for delta in deltas:
+            yield event("content_block_delta", index=index, delta=delta)
+        yield event("content_block_stop", index=index)
+
+    counts = speech.usage or COUNTED
+    usage = {
+        "input_tokens": counts.input - counts.cache_read - counts.cache_write,
+        "output_tokens": 1,
+        "cache_read_input_tokens": counts.cache_read,
+        "cache_creation_input_tokens": counts.cache_write,
+    }
+    said: dict[str, Any] = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "usage": usage,
+    }
+    yield event("message_start", message={**said, "stop_reason": None, "stop_sequence": None})
+    yield event("ping")
+    index = 0
+    if speech.thought:
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in speech.thought]
+        deltas.append({"type": "signature_delta", "signature": speech.signature})
+        yield from block(index, {"type": "thinking", "thinking": "", "signature": ""}, deltas)
+        index += 1
+    if speech.text:
+        deltas = [{"type": "text_delta", "text": piece} for piece in speech.text]
+        yield from block(index, {"type": "text", "text": ""}, deltas)
+        index += 1
+    for call in speech.calls:
+        deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in call.arguments]
+        yield from block(index, {"type": "tool_use", "id": call.id, "name": call.name, "input": {}}, deltas)
+        index += 1
+    for each in speech.extra:
+        yield _event(each, str(each["type"]))
+    if speech.stop is not None:
+        stop = {"stop_reason": _STOPS.get(speech.stop, speech.stop), "stop_sequence": None}
+        yield event("message_delta", delta=stop, usage={"output_tokens": counts.output})
+        yield event("message_stop")

@@ -1,0 +1,89 @@
+"""Logs that are packed: the same logs in less room. For stores that are an `ArchivingStore`; others skip these tests."""
+
+from __future__ import annotations
+
+import pytest
+
+from ...events.errors import Conflict, SessionNotFound
+from ...events.stores.base import ArchivingStore, Committed, Cursor, Lease, Store
+from .case import StoreCase, Writer, bare, line, lines, read_all
+
+
+class Packing(StoreCase):
+    """The promises of `pack` and `unpack`."""
+
+    async def packed(self, store: Store, name: str = "a") -> ArchivingStore:
+        """Make a log of five lines and pack it."""
+        if not isinstance(store, ArchivingStore):
+            pytest.skip("the store does not pack logs")
+        writer = await self.writer(store, name)
+        await writer.append(*lines(1, 5))
+        await store.pack(writer.lease)
+        return store
+
+    async def owned(self, store: Store) -> Lease:
+        """Acquire the log, which has to succeed."""
+        return (await self.writer(store, "a")).lease
+
+    async def test_a_packed_log_is_listed_and_read_as_before(self, store: Store) -> None:
+        await self.packed(store)
+        ref = self.ref("a")
+        assert await store.exists(ref)
+        assert [info.ref for info in await store.page()] == [ref]
+        opening = await store.open(ref)
+        assert opening.head.seq == 5
+        assert await read_all(store, ref) == bare(lines(1, 5))
+        assert await store.bodies(ref, opening.head.generation, [4, 2]) == bare([line(4), line(2)])
+
+    async def test_packing_ends_the_lease(self, store: Store) -> None:
+        archiving = await self.packed(store)
+        lease = await self.owned(store)
+        assert lease.packed
+        await archiving.pack(lease)
+        with pytest.raises(Conflict):
+            await archiving.unpack(lease)
+
+    async def test_nothing_is_appended_to_a_packed_log(self, store: Store) -> None:
+        await self.packed(store)
+        lease = await self.owned(store)
+        [outcome] = await store.append([Writer(store, lease).request(line(6))])
+        assert not isinstance(outcome, Committed)
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 5))
+
+    async def test_an_unpacked_log_is_appended_to_as_before(self, store: Store) -> None:
+        archiving = await self.packed(store)
+        lease = await archiving.unpack(await self.owned(store))
+        assert not lease.packed
+        assert lease.head.seq == 5
+        writer = Writer(store, lease)
+        await writer.append(line(6))
+        assert await read_all(store, self.ref("a")) == bare(lines(1, 6))
+        assert await archiving.unpack(lease) == Lease(
+            lease.ref, lease.owner, lease.epoch, writer.head, lease.header, lease.dialect
+        )
+
+    async def test_where_the_leaf_was_moved_to_is_kept(self, store: Store) -> None:
+        if not isinstance(store, ArchivingStore):
+            pytest.skip("the store does not pack logs")
+        writer = await self.writer(store, "a")
+        head = await writer.append(*lines(1, 5))
+        await store.save(writer.lease, "leaf", head, b"where")
+        await store.pack(writer.lease)
+        for lease in (await self.owned(store), None):
+            kept = await store.load(self.ref("a"), "leaf")
+            assert kept is not None
+            assert (kept.head.seq, kept.data) == (5, b"where")
+            if lease is not None:
+                await store.unpack(lease)
+
+    async def test_a_packed_log_is_removed_and_replaced_like_any_other(self, store: Store) -> None:
+        await self.packed(store)
+        lease = await self.owned(store)
+        await store.remove(lease)
+        assert not await store.exists(self.ref("a"))
+        with pytest.raises(SessionNotFound):
+            await store.open(self.ref("a"))
+        writer = await self.writer(store, "a")
+        assert writer.head.seq == Cursor("", 0).seq
+        await writer.append(line(1))
+        assert await read_all(store, self.ref("a")) == bare([line(1)])

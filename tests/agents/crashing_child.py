@@ -1,0 +1,76 @@
+"""A program whose agent is killed in the middle of a turn: it forks a worker for each line that it reads.
+
+A line is a folder, a dialect and a point. The worker's agent works until that point, says so, and waits to be killed:
+
+    asking     the model is being asked, and has said something
+    answered   an answer with two calls has just ended
+    between    one of the two calls has its result, the other one runs
+    waiting    a call waits for something outside, and the turn is over
+    torn       like `between`, and half a line stands at the end of the file
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import anyio
+
+from treering import AgentSession, MessageEnd, SessionHost, Suspend, Tool, ToolExecutionEnd, tool_use
+from treering.testing.models import ScriptedModel, Stalled, answer
+
+
+def say(*words: str) -> None:
+    os.write(1, (" ".join(words) + "\n").encode())
+
+
+async def here(point: str) -> None:
+    say("at", point)
+    await anyio.sleep_forever()
+
+
+async def work(root: str, dialect: Any, point: str) -> None:  # noqa: ANN401 - a word of the line
+    async def run(arguments: dict[str, Any]) -> str:
+        if arguments["n"] == 2 and point == "waiting":
+            raise Suspend("needs a person's word", {"ask": "Ada"})
+        if arguments["n"] == 2:
+            await anyio.sleep_forever()
+        return "one"
+
+    calls = answer([tool_use("c1", "run", {"n": 1}), tool_use("c2", "run", {"n": 2})])
+    stalled = Stalled("I am about", anyio.Event())
+    model = ScriptedModel([stalled if point == "asking" else calls])
+    async with SessionHost(root, dialect=dialect) as host, anyio.create_task_group() as group:
+        session = await host.create("main")
+        agent = AgentSession(model, session=session, tools=[Tool("run", "Run.", {"type": "object"}, run)])
+        if point == "asking":
+            group.start_soon(agent.respond, "Hello")
+            await stalled.reached.wait()
+            await here(point)
+        async with agent.stream("Hello") as events:
+            async for event in events:
+                if isinstance(event, MessageEnd) and point == "answered":
+                    say("id", event.entry_id or "")
+                    await here(point)
+                if isinstance(event, ToolExecutionEnd) and point in ("between", "torn"):
+                    if point == "torn":
+                        with open(session.file_path or "", "ab") as file:  # noqa: ASYNC230 - as a write that a crash cut
+                            file.write(b'{"type":"message","id":"half of')
+                    await here(point)
+        await here(point)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        root, dialect, point = line.split()
+        pid = os.fork()
+        if not pid:
+            say("pid", str(os.getpid()))
+            anyio.run(work, root, dialect, point)
+        os.waitpid(pid, 0)
+        say("gone")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,218 @@
+"""A turn that is cancelled anywhere: what was acknowledged stays, nothing is half, and the session goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from treering import (
+    AgentEvent,
+    AgentOptions,
+    AgentSession,
+    AnswerCutOff,
+    Message,
+    MessageEntry,
+    ModelRequest,
+    Session,
+    SessionHost,
+    Tool,
+    TurnEnd,
+    tool,
+    tool_use,
+)
+from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
+
+Told = Callable[[Sequence[Message]], list[str]]
+Validator = Callable[[Sequence[Message]], bool]
+
+
+async def test_what_was_said_of_an_answer_stays_as_aborted(session: Session, told: Told) -> None:
+    stalled = Stalled("I was about to", anyio.Event())
+    model = ScriptedModel([stalled, "Yes."])
+    agent = AgentSession(model, session=session)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.respond, "Hello")
+            await stalled.reached.wait()
+            group.cancel_scope.cancel()
+    assert session.leaf_id is not None
+    entry = await session.entry(session.leaf_id)
+    assert isinstance(entry, MessageEntry)
+    assert entry.message.stop_reason == "aborted"
+    await agent.respond("Go on")
+    assert told(await session.messages()) == [
+        "user: Hello",
+        "assistant: I was about to",
+        "user: Go on",
+        "assistant: Yes.",
+    ]
+
+
+async def test_nothing_is_kept_of_an_answer_that_had_not_begun(session: Session, told: Told) -> None:
+    stalled = Stalled("", anyio.Event())
+    agent = AgentSession(ScriptedModel([stalled]), session=session)
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.respond, "Hello")
+            await stalled.reached.wait()
+            group.cancel_scope.cancel()
+    assert told(await session.messages()) == ["user: Hello"]
+
+
+async def test_results_that_had_come_are_kept_and_open_calls_closed_later(
+    session: Session, told: Told, strictly_paired: Validator
+) -> None:
+    both = anyio.Event()
+
+    @tool
+    async def quick() -> str:
+        """Answer at once."""
+        return "quick"
+
+    @tool
+    async def slow() -> str:
+        """Never answer."""
+        both.set()
+        await anyio.sleep_forever()
+        return "never"
+
+    model = ScriptedModel([answer([tool_use("1", "quick"), tool_use("2", "slow")]), "I see."])
+    agent = AgentSession(model, session=session, tools=[quick, slow])
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.respond, "Hello")
+            await both.wait()
+            while [each.id for each in await session.open_calls()] != ["2"]:
+                await checkpoint()
+            group.cancel_scope.cancel()
+    assert told(await session.messages())[2:] == ["tool: quick"]
+    await agent.respond("Go on")
+    assert strictly_paired(model.last_request.messages)
+    assert strictly_paired(await session.messages())
+
+
+async def test_a_wait_before_another_attempt_can_be_cancelled(session: Session, told: Told) -> None:
+    waiting = anyio.Event()
+
+    async def sleep(seconds: float) -> None:
+        waiting.set()
+        await anyio.sleep_forever()
+
+    script: list[Step] = [Broken("I", AnswerCutOff("cut")), "Hi!"]
+    agent = AgentSession(ScriptedModel(script), session=session, options=AgentOptions(sleep=sleep))
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.respond, "Hello")
+            await waiting.wait()
+            group.cancel_scope.cancel()
+    turn = await agent.respond()
+    assert turn.text == "Hi!"
+    assert told(await session.messages()) == ["user: Hello", "assistant: Hi!"]
+
+
+@pytest.mark.parametrize("steps", range(0, 60, 3))
+async def test_a_turn_can_be_cancelled_at_any_await(
+    steps: int, tmp_path: Path, add: Tool, told: Told, strictly_paired: Validator
+) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("main")
+        script: list[Step] = [
+            answer([tool_use("1", "add", {"a": 1}), tool_use("2", "add", {"a": 2})]),
+            "Two and three.",
+        ]
+        agent = AgentSession(ScriptedModel(script, piece_chars=4), session=session, tools=[add])
+        ended: list[str] = []
+
+        async def run() -> None:
+            turn = await agent.respond("Add")
+            ended.extend(turn.entry_ids)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            for _ in range(steps):
+                await checkpoint()
+            acknowledged = await session.entries()
+            group.cancel_scope.cancel()
+        if ended:
+            assert len(ended) == 5
+        live = await session.entries()
+        assert live[: len(acknowledged)] == acknowledged
+        again = AgentSession(ScriptedModel(["Yes."]), session=session, tools=[add])
+        await again.respond("Go on")
+        messages = await session.messages()
+        assert strictly_paired(messages)
+        assert told(messages)[-2:] == ["user: Go on", "assistant: Yes."]
+        await host.passivate_idle()
+        replayed = await host.load("main", read_only=True)
+        assert await replayed.entries() == await session.entries()
+
+
+# -- streams
+
+
+async def test_leaving_a_stream_early_cancels_its_turn(session: Session, told: Told) -> None:
+    agent = AgentSession(ScriptedModel(["A long answer that nobody hears to its end.", "Hi!"]), session=session)
+    with anyio.fail_after(10):
+        async with agent.stream("Hello") as events:
+            async for _ in events:
+                break
+        with pytest.raises(Exception, match="the turn is not over"):
+            _ = events.turn
+        turn = await agent.respond("Hello again")
+    assert turn.text == "Hi!"
+    assert told(await session.messages())[-2:] == ["user: Hello again", "assistant: Hi!"]
+
+
+async def test_a_slow_reader_makes_the_turn_wait(session: Session) -> None:
+    said = "word " * 200
+    agent = AgentSession(ScriptedModel([said]), session=session, options=AgentOptions(stream_events_max=2))
+    with anyio.fail_after(10):
+        async with agent.stream("Hello") as events:
+            for _ in range(50):
+                await checkpoint()
+            assert len(await session.messages()) == 1  # the answer is not over, as its pieces wait
+            seen: list[AgentEvent] = [event async for event in events]
+    assert isinstance(seen[-1], TurnEnd)
+    assert events.turn is seen[-1].turn
+
+
+@pytest.mark.parametrize("read", [True, False])
+async def test_an_error_of_the_turn_reaches_whoever_streams_it(session: Session, read: bool) -> None:
+    asked = anyio.Event()
+
+    def step(request: ModelRequest) -> Exception:
+        asked.set()
+        return ZeroDivisionError("a bug")
+
+    agent = AgentSession(ScriptedModel(step), session=session)
+
+    async def listen() -> None:
+        async with agent.stream("Hello") as events:
+            if read:
+                async for _ in events:
+                    pass
+            else:
+                await asked.wait()
+                for _ in range(10):
+                    await checkpoint()
+
+    with pytest.raises(ZeroDivisionError):
+        await listen()
+
+
+async def test_the_program_s_own_error_passes_as_it_is(session: Session) -> None:
+    agent = AgentSession(ScriptedModel(["A long answer."]), session=session)
+    with pytest.raises(KeyError, match="mine"):
+        async with agent.stream("Hello"):
+            raise KeyError("mine")
+
+
+async def test_a_stream_has_to_be_entered(session: Session) -> None:
+    agent = AgentSession(ScriptedModel([]), session=session)
+    stream = agent.stream("Hello")
+    with pytest.raises(Exception, match="not open"):
+        await anext(stream)

@@ -1,0 +1,232 @@
+"""An agent compacts by itself, exactly when the next request takes more than the window minus the reserve."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from treering import (
+    AgentOptions,
+    AgentSession,
+    Compacted,
+    CompactionEntry,
+    ContextOverflow,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    ModelUnavailable,
+    NotCompacted,
+    RequestTooLong,
+    Session,
+    SummaryRequest,
+    TextDelta,
+    Tool,
+    Usage,
+    UsageProjection,
+    message,
+    plain_text,
+    summarizer_of,
+    tool_result,
+    tool_use,
+)
+from treering.projections.tokens import count_messages
+from treering.testing.models import ScriptedModel, Step, answer
+
+Told = Callable[[Sequence[Message]], list[str]]
+WINDOW, RESERVE = 1000, 250
+
+
+def is_summary(request: ModelRequest) -> bool:
+    return "You write the summary" in plain_text(request.messages[0].content)
+
+
+async def compactions(session: Session) -> list[CompactionEntry]:
+    return [each for each in await session.entries() if isinstance(each, CompactionEntry)]
+
+
+@pytest.mark.feature("G-132")
+@pytest.mark.parametrize(("used", "compacts"), [(749, False), (750, False), (751, True), (999, True)])
+async def test_compacting_begins_where_the_reserve_does(session: Session, used: int, compacts: bool) -> None:
+    for number in range(4):
+        await session.append_message("user", f"question {number} " + "x" * 200)
+        await session.append_message("assistant", f"answer {number} " + "y" * 200)
+    await session.append_message("user", "And?")
+    said = count_messages([message("user", "Go on")])
+    counted = Usage(used - said - 10, 10, total_tokens=used - said)
+    await session.append(answer("Well.", usage=counted))
+    assert (await session.used_tokens()).total == used - said
+
+    model = ScriptedModel(lambda request: "In short." if is_summary(request) else "Yes.", context_window=WINDOW)
+    agent = AgentSession(model, session=session, options=AgentOptions(reserve=RESERVE))
+    await agent.respond("Go on")
+    assert [is_summary(request) for request in model.requests] == [True, False][not compacts :]
+    assert len(await compactions(session)) == compacts
+
+
+@pytest.mark.feature("G-132")
+async def test_a_long_conversation_never_passes_its_window(session: Session, told: Told) -> None:
+    def step(request: ModelRequest) -> Step:
+        if is_summary(request):
+            return answer("They talked of numbers.", usage=Usage(50, 5, total_tokens=55))
+        return "re: " + "y" * 300
+
+    model = ScriptedModel(step, context_window=WINDOW)
+    agent = AgentSession(model, session=session, system_prompt="Be brief.")
+    found: list[Compacted] = []
+    for number in range(30):
+        async with agent.stream(f"{number}: " + "x" * 300) as events:
+            found += [event async for event in events if isinstance(event, Compacted)]
+    stored = await compactions(session)
+    assert len(found) == len(stored) > 2
+    assert [each.report.entry_id for each in found] == [each.id for each in stored]
+    for request in model.requests:
+        if not is_summary(request):
+            assert count_messages(request.messages) <= WINDOW - RESERVE
+            assert plain_text(request.messages[-1].content).endswith("x" * 300)
+    assert len(await session.all_messages()) == 60  # the originals stay
+    spent = (await session.view(UsageProjection())).of("scripted")
+    whole = (await session.view(UsageProjection())).total
+    assert whole.total_tokens - spent.total_tokens == 55 * len(stored)  # what summaries took is counted too
+
+
+async def test_clearing_old_results_comes_before_a_summary(session: Session) -> None:
+    reading = Tool("read", "Read a file.", {"type": "object"}, _long_text)
+
+    def step(request: ModelRequest) -> Step:
+        assert not is_summary(request)
+        asked = sum(each.role == "assistant" for each in request.messages)
+        return answer(tool_use(str(asked), "read", {})) if asked < 12 else "Done."
+
+    model = ScriptedModel(step, context_window=WINDOW)
+    agent = AgentSession(model, session=session, tools=[reading])
+    turn = await agent.respond("Read them all")
+    assert turn.text == "Done."
+    assert turn.sent is not None
+    assert turn.sent.strategy == "masked-tools"
+    assert turn.sent.built.masked_message_count > 5
+    assert await compactions(session) == []
+    assert all(count_messages(request.messages) <= WINDOW for request in model.requests)
+
+
+async def _long_text(arguments: object) -> str:
+    return "z" * 500
+
+
+async def test_a_refusal_as_too_long_is_answered_by_a_smaller_context(session: Session, told: Told) -> None:
+    for number in range(6):
+        await session.append_message("user", f"question {number} " + "x" * 400)
+        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+    refused = False
+
+    def step(request: ModelRequest) -> Step:
+        nonlocal refused
+        if is_summary(request):
+            return "They talked."
+        if not refused:
+            refused = True
+            return RequestTooLong("too long by some")
+        return "Yes."
+
+    model = ScriptedModel(step)  # nobody says how large its window is
+    agent = AgentSession(model, session=session)
+    turn = await agent.respond("Go on")
+    assert turn.text == "Yes."
+    first, asked, second = model.requests
+    assert is_summary(asked)
+    assert count_messages(second.messages) <= count_messages(first.messages) // 2
+    assert plain_text(second.messages[-1].content) == "Go on"
+    assert len(await compactions(session)) == 1
+
+
+async def test_a_second_refusal_is_the_caller_s(session: Session) -> None:
+    await session.append_message("user", "x" * 4000)
+    await session.append_message("assistant", "y" * 4000)
+    model = ScriptedModel(lambda request: "short" if is_summary(request) else RequestTooLong("too long"))
+    with pytest.raises(RequestTooLong) as refused:
+        await AgentSession(model, session=session).respond("Go on")
+    assert isinstance(refused.value, ContextOverflow)
+    assert [is_summary(each) for each in model.requests] == [False, True, False]
+
+
+async def test_a_plain_history_is_made_smaller_too() -> None:
+    class Long:
+        id = "long"
+
+        async def messages(self) -> list[Message]:
+            results = [
+                each
+                for number in range(8)
+                for each in (
+                    message("assistant", tool_use(str(number), "read", {})),
+                    message("tool", tool_result(str(number), "x" * 400)),
+                )
+            ]
+            return [message("user", "Read"), *results]
+
+        async def save_turn(self, messages: Sequence[Message], usage: Usage | None) -> None: ...
+
+    model = ScriptedModel([RequestTooLong("too long"), "Yes."])
+    await AgentSession(model, session=Long()).respond("Go on")
+    first, second = model.requests
+    assert count_messages(second.messages) <= count_messages(first.messages) // 2
+
+
+@pytest.mark.parametrize("failure", [ModelUnavailable("down"), "   ", "z" * 20_000])
+async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, failure: Step, told: Told) -> None:
+    for number in range(8):
+        await session.append_message("user", f"question {number} " + "x" * 400)
+        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+    model = ScriptedModel(lambda request: failure if is_summary(request) else "Yes.", context_window=WINDOW)
+    agent = AgentSession(model, session=session)
+    found: list[NotCompacted] = []
+    with capture_logs() as logs:
+        async with agent.stream("Go on") as events:
+            found += [event async for event in events if isinstance(event, NotCompacted)]
+    assert len(found) == 1
+    assert [each["event"] for each in logs] == ["not_compacted"]
+    assert await compactions(session) == []
+    assert agent.last_request is not None
+    assert agent.last_request.strategy != "full-history"
+    assert told(await session.messages())[-1] == "assistant: Yes."
+
+
+async def test_an_agent_that_may_not_compact_does_not(session: Session) -> None:
+    for number in range(8):
+        await session.append_message("user", f"question {number} " + "x" * 400)
+        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+    model = ScriptedModel(["Yes."], context_window=WINDOW)
+    await AgentSession(model, session=session, options=AgentOptions(auto_compact=False)).respond("Go on")
+    assert await compactions(session) == []
+
+
+# -- any model as a summarizer
+
+
+async def test_a_model_makes_summaries_and_says_what_they_cost(session: Session) -> None:
+    for number in range(6):
+        await session.append_message("user", f"question {number} " + "x" * 400)
+        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+    used = Usage(400, 4, total_tokens=404)
+    model = ScriptedModel([RequestTooLong("too long"), answer("They talked.", usage=used)])
+    summarizer = summarizer_of(model)
+    assert summarizer.summarizer_id == "script/scripted"
+    report = await session.compact(summarizer, keep_tokens=100)
+    assert report.summary == "They talked."
+    (made,) = await compactions(session)
+    assert made.compaction.usage == used
+    first, second = model.requests
+    assert count_messages(second.messages) < count_messages(first.messages)  # asked again with less
+    assert second.max_tokens is not None
+
+
+async def test_a_model_that_does_not_complete_makes_no_summary() -> None:
+    class Silent(ScriptedModel):
+        async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            yield TextDelta("I ")
+
+    request = SummaryRequest((message("user", "sum it up"),), 10, 20, ())
+    with pytest.raises(Exception, match="without completing it"):
+        await summarizer_of(Silent([]))(request)
+    assert plain_text((await summarizer_of(ScriptedModel(["ok"]))(request)).content) == "ok"

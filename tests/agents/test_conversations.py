@@ -1,0 +1,395 @@
+"""Sessions are optional, and any object with three methods is one."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import anyio
+import pytest
+
+import treering
+from treering import (
+    AgentHooks,
+    AgentSession,
+    ConversationSession,
+    InvalidInput,
+    Message,
+    Session,
+    SessionHost,
+    Tool,
+    TurnInput,
+    TurnTooLong,
+    Usage,
+    message,
+    plain_text,
+    tool_use,
+)
+from treering.actors.agents.options import AgentOptions
+from treering.testing.models import ScriptedModel, Stalled, answer
+
+Told = Callable[[Sequence[Message]], list[str]]
+ROOT = Path(__file__).resolve().parents[2]
+
+_watched: list[str] | None = None
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    if _watched is not None and event.split(".")[0] in {"open", "os", "socket", "subprocess", "shutil", "tempfile"}:
+        _watched.append(f"{event} {arguments}")
+
+
+sys.addaudithook(_watch)
+
+
+# -- without a session
+
+
+@pytest.mark.feature("D-4", "D-5", "D-63")
+async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, told: Told) -> None:
+    global _watched
+    model = ScriptedModel(["warm", answer(tool_use("1", "add", {"a": 1})), "2", "again"])
+    agent = AgentSession(model, tools=[add])
+    await agent.respond("warm up")
+    _watched = []
+    try:
+        turn = await agent.respond("What is 1 + 1?")
+        await agent.respond("And now?")
+        watched, _watched = _watched, None
+    finally:
+        _watched = None
+    assert watched == []
+    assert turn.text == "2"
+    assert told(turn.messages) == ["user: What is 1 + 1?", "assistant: calls add 1", "tool: 2", "assistant: 2"]
+    assert told(model.last_request.messages) == ["user: And now?"]  # it remembers nothing
+
+
+async def test_nothing_said_is_nothing_to_answer() -> None:
+    agent = AgentSession(ScriptedModel([]))
+    empty: list[Message] = []
+    for nothing in (None, empty):
+        with pytest.raises(InvalidInput, match=r"say something|nothing is said"):
+            await agent.respond(nothing)
+    with pytest.raises(InvalidInput, match="mixes"):
+        await agent.respond([message("user", "a"), "b"])  # type: ignore[arg-type]  # that is what is refused
+
+
+async def test_content_and_whole_messages_can_be_said(told: Told) -> None:
+    model = ScriptedModel(["1", "2", "3"])
+    agent = AgentSession(model)
+    parts: list[treering.Content] = [treering.text("look"), treering.image("aGk=", "image/png")]
+    await agent.respond(parts)
+    assert [type(part).__name__ for part in model.last_request.messages[0].content] == ["TextPart", "ImagePart"]
+    await agent.respond(message("user", "one"))
+    assert told(model.last_request.messages) == ["user: one"]
+    await agent.respond([message("system", "be brief"), message("user", "two")])
+    assert told(model.last_request.messages) == ["system: be brief", "user: two"]
+
+
+# -- with three methods
+
+
+@pytest.mark.feature("D-9", "D-14", "D-15")
+async def test_a_session_of_three_methods_is_loaded_and_saved(kept: Callable[..., Any], told: Told, add: Tool) -> None:
+    session = kept(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+    model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "It is 2.", "Yes."])
+    agent = AgentSession(model, session=session, system_prompt="Be brief.", tools=[add])
+
+    turn = await agent.respond("What is 1 + 1?")
+
+    assert session.log == ["load", "save"]
+    ((saved, usage),) = session.turns
+    assert told(saved) == ["user: What is 1 + 1?", "assistant: calls add 1", "tool: 2", "assistant: It is 2."]
+    assert turn.messages == tuple(saved)
+    assert usage == turn.usage
+    assert usage is not None
+    assert usage.output_tokens > 0
+    assert told(model.requests[0].messages) == [
+        "system: Be brief.",
+        "user: Hello",
+        "assistant: Hi!",
+        "user: What is 1 + 1?",
+    ]
+    await agent.respond("Really?")
+    assert told(model.last_request.messages)[-2:] == ["assistant: It is 2.", "user: Really?"]
+    assert len(session.turns) == 2
+
+
+def protocol_of(session: ConversationSession) -> ConversationSession:
+    return session
+
+
+@pytest.mark.feature("D-11", "D-12")
+async def test_a_session_of_ours_has_the_three_methods(session: Session, told: Told) -> None:
+    conversation = protocol_of(session)
+    assert conversation.id == session.id == "main"
+    ids = await conversation.save_turn([message("user", "a"), message("assistant", "b")], Usage(1, 2))
+    assert isinstance(ids, list)
+    assert told(await conversation.messages()) == ["user: a", "assistant: b"]
+
+
+@pytest.mark.feature("D-16", "D-17", "D-19")
+async def test_the_order_of_a_turn(kept: Callable[..., Any], told: Told) -> None:
+    session = kept(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+
+    async def before(turn: TurnInput) -> TurnInput | None:
+        session.log.append("pre: " + ", ".join(told(turn.messages)))
+        return None
+
+    async def rename(said: Message) -> Message:
+        session.log.append("post")
+        return message("assistant", plain_text(said.content).replace("Ada", "[name]"))
+
+    class Model(ScriptedModel):
+        async def generate(self, request: treering.ModelRequest) -> Any:  # noqa: ANN401 - what the base gives
+            session.log.append("generate")
+            async with aclosing(super().generate(request)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    hooks = AgentHooks(pre_generation=(before,), post_generation=(rename,))
+    agent = AgentSession(Model(["I am Ada."]), session=session, hooks=hooks)
+    turn = await agent.respond("Who are you?")
+
+    assert session.log == ["load", "pre: user: Hello, assistant: Hi!, user: Who are you?", "generate", "post", "save"]
+    ((saved, _),) = session.turns
+    assert told(saved) == ["user: Who are you?", "assistant: I am [name]."]
+    assert turn.text == "I am [name]."
+
+
+@pytest.mark.feature("D-17")
+async def test_what_a_hook_makes_of_an_answer_is_what_a_log_holds(session: Session, told: Told) -> None:
+    async def rename(said: Message) -> Message:
+        return message("assistant", plain_text(said.content).replace("Ada", "[name]"))
+
+    agent = AgentSession(ScriptedModel(["I am Ada."]), session=session, hooks=AgentHooks(post_generation=(rename,)))
+    turn = await agent.respond("Who are you?")
+    assert turn.text == "I am [name]."
+    assert told(await session.messages()) == ["user: Who are you?", "assistant: I am [name]."]
+    assert session.file_path is not None
+    assert "Ada" not in await anyio.Path(session.file_path).read_text()
+
+
+async def test_hooks_before_generation_change_what_is_said(
+    kept: Callable[..., Any], told: Told, session: Session
+) -> None:
+    async def dated(turn: TurnInput) -> TurnInput:
+        said = message("user", "[Monday] " + plain_text(turn.input[0].content))
+        return TurnInput(turn.system_prompt + "Be brief.", turn.history, (said,))
+
+    model = ScriptedModel(["1", "2"])
+    agent = AgentSession(model, hooks=AgentHooks(pre_generation=(dated, dated)))
+    for each in (kept(), session):
+        await agent.respond("Hello", session=each)
+        assert told(model.last_request.messages) == ["system: Be brief.Be brief.", "user: [Monday] [Monday] Hello"]
+        assert told(await each.messages())[0] == "user: [Monday] [Monday] Hello"
+
+
+async def test_a_hook_may_cut_a_plain_history_and_not_that_of_a_log(
+    kept: Callable[..., Any], told: Told, session: Session
+) -> None:
+    async def forget(turn: TurnInput) -> TurnInput:
+        return TurnInput(turn.system_prompt, (), turn.input)
+
+    model = ScriptedModel(["1", "2"])
+    agent = AgentSession(model, hooks=AgentHooks(pre_generation=(forget,)))
+    plain = kept(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+    await agent.respond("Go on", session=plain)
+    assert told(model.last_request.messages) == ["user: Go on"]
+    assert len(await plain.messages()) == 4
+
+    await session.append_message("user", "Hello")
+    with pytest.raises(InvalidInput, match="append a context edit"):
+        await agent.respond("Go on", session=session)
+    assert len(await session.messages()) == 1
+
+
+async def test_a_hook_after_generation_may_not_take_calls_away(
+    kept: Callable[..., Any], session: Session, add: Tool
+) -> None:
+    async def silent(said: Message) -> Message:
+        return message("assistant", "nothing")
+
+    for each in (kept(), session):
+        model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "2"])
+        agent = AgentSession(model, tools=[add], hooks=AgentHooks(post_generation=(silent,)))
+        with pytest.raises(InvalidInput, match="changed which calls"):
+            await agent.respond("Hello", session=each)
+
+
+async def test_a_plain_session_gets_a_turn_whole_or_not_at_all(kept: Callable[..., Any], add: Tool) -> None:
+    session = kept()
+    model = ScriptedModel(lambda request: answer(tool_use("1", "add", {"a": 1})))
+    agent = AgentSession(model, session=session, tools=[add], options=AgentOptions(requests_max=3))
+    with pytest.raises(TurnTooLong, match="`requests_max`"):
+        await agent.respond("Hello")
+    assert len(model.requests) == 3
+    assert session.turns == []
+
+    stalled = Stalled("I am", anyio.Event())
+    agent = AgentSession(ScriptedModel([stalled]), session=session)
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.respond, "Hello")
+        await stalled.reached.wait()
+        group.cancel_scope.cancel()
+    assert session.turns == []
+
+
+async def test_a_long_plain_history_is_made_to_fit(kept: Callable[..., Any]) -> None:
+    results: list[Message] = []
+    for number in range(20):
+        results += [message("assistant", tool_use(str(number), "read", {}))]
+        results += [message("tool", treering.tool_result(str(number), "x" * 400))]
+    session = kept(messages=[message("user", "Read them all"), *results, message("assistant", "Done.")])
+    model = ScriptedModel(["Yes."], context_window=1000)
+    agent = AgentSession(model, session=session)
+    await agent.respond("All of them?")
+    assert agent.last_request is not None
+    assert agent.last_request.strategy == "masked-tools"
+    assert agent.last_request.built.tokens_used <= 750
+
+
+# -- one agent, many sessions
+
+
+@pytest.mark.feature("D-18", "D-57")
+async def test_the_session_of_a_call_wins_and_calls_at_once_do_not_mix(kept: Callable[..., Any], told: Told) -> None:
+    model = ScriptedModel(lambda request: "re: " + plain_text(request.messages[-1].content))
+    own = kept("own")
+    agent = AgentSession(model, session=own)
+    sessions = [kept(f"s{number}") for number in range(8)]
+
+    async def talk(session: Any) -> None:  # noqa: ANN401 - the fixture's own class
+        for turn in range(3):
+            await agent.respond(f"{session.id}.{turn}", session=session)
+
+    async with anyio.create_task_group() as group:
+        for session in sessions:
+            group.start_soon(talk, session)
+    assert own.turns == []
+    for session in sessions:
+        said = [f"{session.id}.{turn}" for turn in range(3)]
+        assert told(await session.messages()) == [
+            line for each in said for line in (f"user: {each}", f"assistant: re: {each}")
+        ]
+    for request in model.requests:
+        assert len({plain_text(each.content).removeprefix("re: ").split(".")[0] for each in request.messages}) == 1
+    assert set(inspect.signature(agent.respond).parameters) == {"said", "session"}  # no id in place of a session
+
+
+async def test_turns_of_one_session_run_one_after_the_other(session: Session, told: Told) -> None:
+    agent = AgentSession(ScriptedModel(["1", "2", "3"]), session=session)
+    async with anyio.create_task_group() as group:
+        for number in range(3):
+            group.start_soon(agent.respond, f"q{number}")
+    lines = told(await session.messages())
+    assert [line.split(":")[0] for line in lines] == ["user", "assistant"] * 3
+
+
+async def test_a_tool_cannot_wait_for_its_own_turn(session: Session) -> None:
+    async def ask(arguments: dict[str, Any]) -> str:
+        return (await agent.respond("me?")).text
+
+    nested = Tool("ask", "Ask yourself.", {"type": "object"}, ask)
+    model = ScriptedModel([answer(tool_use("1", "ask", {})), "I see."])
+    agent = AgentSession(model, session=session, tools=[nested])
+    with anyio.fail_after(10):
+        turn = await agent.respond("Hello")
+    assert "cannot take another of the same session" in str(turn.messages[2].content)
+
+
+def test_two_tools_of_one_name_are_refused(add: Tool) -> None:
+    with pytest.raises(InvalidInput, match="one name"):
+        AgentSession(ScriptedModel([]), tools=[add, add])
+
+
+# -- what is not there
+
+
+@pytest.mark.feature("D-56", "D-70")
+def test_one_way_of_integration_is_documented() -> None:
+    told = "\n".join(path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")))
+    examples = [path.read_text(encoding="utf-8") for path in ROOT.glob("examples/*.py")]
+    assert any("session=" in each for each in examples if "AgentSession(" in each)
+    for each in (told, *examples):
+        assert not re.search(r"session[_.]hooks|hooks\(store|session_loader|session_saver", each, re.IGNORECASE)
+    assert set(AgentHooks.__struct_fields__) == {"pre_generation", "post_generation", "leaving"}
+    assert set(TurnInput.__struct_fields__) == {"system_prompt", "history", "input"}  # no store to load from or save to
+
+
+@pytest.mark.feature("D-58", "D-61", "D-62")
+def test_the_agent_s_view_of_a_session_is_messages() -> None:
+    names = {name for name in vars(ConversationSession) if not name.startswith("_")}
+    assert names == {"id", "messages", "save_turn"}
+    hints = {
+        str(hint)
+        for name in ("messages", "save_turn")
+        for hint in get_type_hints(vars(ConversationSession)[name]).values()
+    }
+    assert not any("Entry" in hint or "Event" in hint for hint in hints)
+    assert not {name for name in treering.__all__ if re.search("loader|saver|session_?hooks", name, re.IGNORECASE)}
+    assert not hasattr(Session, "hooks")
+
+
+# -- turns as events
+
+
+@pytest.mark.feature("D-20", "D-28", "D-30", "D-31", "D-32", "D-33")
+async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: SessionHost, told: Told) -> None:
+    session = await host.create("turns")
+    before = session.created
+    for number in range(3):
+        said = [message("user", f"q{number}"), message("assistant", f"a{number}")]
+        await session.save_turn(said, Usage(number, 1), metadata={"n": number, "tags": ["a", {"b": None}]})
+    await host.passivate_idle()
+
+    entries = await session.entries()
+    turns = [each for each in entries if isinstance(each, treering.UsageEntry) and each.usage.kind == "turn"]
+    assert [each.usage.usage for each in turns] == [Usage(0, 1), Usage(1, 1), Usage(2, 1)]
+    assert [each.usage.metadata for each in turns] == [{"n": n, "tags": ["a", {"b": None}]} for n in range(3)]
+    assert [each.timestamp for each in turns] == sorted(each.timestamp for each in turns)
+    assert all(each.timestamp >= before and each.timestamp.tzinfo is not None for each in turns)
+    for number, turn in enumerate(turns):
+        place = entries.index(turn)
+        of_turn = entries[place - (turn.usage.messages or 0) : place]
+        messages = [each.message for each in of_turn if isinstance(each, treering.MessageEntry)]
+        assert told(messages) == [f"user: q{number}", f"assistant: a{number}"]
+        assert {each.batch.id for each in (*of_turn, turn) if each.batch} == {of_turn[0].id}
+
+    ids: list[str] = []
+
+    async def save(number: int) -> None:
+        ids.extend(await session.save_turn([message("user", f"at once {number}")], Usage(1)))
+
+    async with anyio.create_task_group() as group:
+        for number in range(50):
+            group.start_soon(save, number)
+    assert len(set(ids)) == len(ids) == 100
+
+
+@pytest.mark.feature("D-29")
+async def test_turns_and_compactions_come_back_as_what_they_were(host: SessionHost) -> None:
+    session = await host.create("types")
+    ids = await session.save_turn([message("user", "q"), message("assistant", "a")], Usage(1, 1))
+    await session.append_compaction("so far", ids[1], 10)
+    written = [(each.type, getattr(each, each.type)) for each in await session.entries()]
+    await host.passivate_idle()
+    loaded = await host.load("types", read_only=True)
+    read = [(each.type, getattr(each, each.type)) for each in await loaded.entries()]
+    assert read == written
+    assert [name for name, _ in read] == ["message", "message", "usage", "compaction"]
+    assert read[2][1].kind == "turn"
+
+
+@pytest.mark.feature("D-54")
+async def test_a_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with SessionHost("~/.myapp/sessions") as host:
+        agent = AgentSession(ScriptedModel(["Hi!"]), session=await host.open("my-session"))
+        await agent.respond("Hello")
+    assert (tmp_path / ".myapp" / "sessions" / "my-session.jsonl").is_file()

@@ -1,0 +1,361 @@
+"""A session is kept as things happen: before the model is asked, when an answer ends, when a result comes."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any, Literal
+
+import anyio
+import msgspec
+import pytest
+
+from treering import (
+    AgentOptions,
+    AgentSession,
+    AnswerCutOff,
+    Message,
+    MessageEnd,
+    ModelEvent,
+    ModelRequest,
+    Session,
+    SessionHost,
+    Suspend,
+    Tool,
+    ToolExecutionEnd,
+    ToolExecutionEntry,
+    Transient,
+    TurnEnd,
+    Usage,
+    UsageProjection,
+    message,
+    plain_text,
+    tool,
+    tool_use,
+)
+from treering.projections.building.budget import calculate_budget
+from treering.projections.tokens import ByteEstimator
+from treering.testing.models import Broken, ScriptedModel, Step, answer
+
+Told = Callable[[Sequence[Message]], list[str]]
+
+
+class Watching(ScriptedModel):
+    """Looks at the session whenever it is asked."""
+
+    def __init__(self, script: Sequence[Step], session: Session, **options: int) -> None:
+        super().__init__(script, **options)  # type: ignore[arg-type]  # tests give numbers only
+        self.session = session
+        self.files: list[bytes] = []
+        self.contexts: list[tuple[Message, ...]] = []
+
+    async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        assert self.session.file_path is not None
+        self.files.append(await anyio.Path(self.session.file_path).read_bytes())
+        budget = calculate_budget(self.context_window or 10**6, "", "", ByteEstimator())
+        self.contexts.append(tuple((await self.session.build_context(budget)).to_messages()))
+        async with aclosing(super().generate(request)) as pieces:
+            async for piece in pieces:
+                yield piece
+
+
+@pytest.mark.feature("N-131")
+async def test_everything_is_in_the_file_before_the_next_step(session: Session, add: Tool) -> None:
+    calls = answer([tool_use("1", "add", {"a": 1}), tool_use("2", "add", {"a": 5})])
+    model = Watching([calls, "2 and 6"], session)
+    agent = AgentSession(model, session=session, tools=[add])
+    assert session.file_path is not None
+    file = anyio.Path(session.file_path)
+    seen: dict[str, bytes] = {}
+    async with agent.stream("What is 1 + 1, and 5 + 1?") as events:
+        async for event in events:
+            match event:
+                case MessageEnd(entry_id=entry_id) | ToolExecutionEnd(entry_id=entry_id):
+                    assert entry_id is not None
+                    seen[entry_id] = await file.read_bytes()
+                case TurnEnd(turn=turn):
+                    content = await file.read_bytes()
+                    assert all(entry_id.encode() in content for entry_id in turn.entry_ids)
+                case _:
+                    pass
+    assert b"What is 1 + 1" in model.files[0]  # the user's message, before the model is asked
+    assert len(seen) == 4  # two answers and two results
+    assert all(entry_id.encode() in content for entry_id, content in seen.items())
+    assert model.files[1].count(b'"tool_execution"') >= 2  # each call's record, before the model is asked again
+    records = [each for each in await session.entries() if isinstance(each, ToolExecutionEntry)]
+    assert {each.tool_execution.tool_call_id: each.tool_execution.arguments for each in records} == {
+        "1": {"a": 1},
+        "2": {"a": 5},
+    }
+    assert all(each.tool_execution.success and each.tool_execution.duration_ms is not None for each in records)
+    first_answer = next(iter(seen))
+    assert {each.tool_execution.message_id for each in records} == {first_answer}
+
+
+async def test_a_model_that_fails_leaves_what_the_user_said(host: SessionHost, told: Told) -> None:
+    agent = AgentSession(ScriptedModel([ZeroDivisionError("a bug")]), session=await host.create("failing"))
+    with pytest.raises(ZeroDivisionError):
+        await agent.respond("Hello")
+    await host.passivate_idle()
+    assert told(await (await host.load("failing")).messages()) == ["user: Hello"]
+
+
+@pytest.mark.feature("G-130", "N-77", "N-130")
+async def test_every_request_is_the_built_context(session: Session, add: Tool) -> None:
+    script: list[Step] = [
+        answer(tool_use("1", "add", {"a": 1})),
+        "2",
+        "x" * 3000,
+        answer(tool_use("1", "add", {"a": 2})),
+        "3",
+        "end",
+    ]
+    model = Watching(script, session, context_window=2000)
+    agent = AgentSession(model, session=session, tools=[], options=AgentOptions(auto_compact=False))
+    agent_with_tools = AgentSession(model, session=session, tools=[add], options=AgentOptions(auto_compact=False))
+    await agent_with_tools.respond("What is 1 + 1?")
+    await agent.respond("Say something long")
+    await agent_with_tools.respond("y" * 3000)
+    await agent.respond("Goodbye")
+    assert len(model.requests) == 6
+    for request, context in zip(model.requests, model.contexts, strict=True):
+        if not request.tools:  # their definitions take room that the other budget does not know of
+            assert request.messages == context
+    assert [request.messages for request in model.requests[:3]] == model.contexts[:3]
+    assert agent.last_request is not None
+    assert agent.last_request.strategy != "full-history"
+    assert len(model.last_request.messages) < len(await session.messages())
+
+
+@pytest.mark.feature("N-3", "G-130")
+async def test_another_agent_goes_on_where_one_stopped(host: SessionHost, told: Told) -> None:
+    first = ScriptedModel(["Hi Ada!"])
+    await AgentSession(first, session=await host.create("long")).respond("I am Ada")
+    await host.passivate_idle()
+    second = ScriptedModel(["Ada"])
+    await AgentSession(second, session=await host.load("long")).respond("Who am I?")
+    assert told(second.last_request.messages) == ["user: I am Ada", "assistant: Hi Ada!", "user: Who am I?"]
+
+
+# -- usage
+
+
+@pytest.mark.feature("G-131", "U-23")
+async def test_usage_is_counted_once_and_survives(host: SessionHost, add: Tool) -> None:
+    session = await host.create("used")
+    used = [Usage(100, 10, 5, 0, 115, 0.5), Usage(150, 20, 0, 0, 170, 0.25), Usage(200, 30, 0, 0, 230)]
+    script: list[Step] = [
+        answer(tool_use("1", "add", {"a": 1}), usage=used[0]),
+        answer("2", usage=used[1]),
+        answer("bye", usage=used[2]),
+    ]
+    agent = AgentSession(ScriptedModel(script), session=session, tools=[add])
+    one, two = await agent.respond("What is 1 + 1?"), await agent.respond("Goodbye")
+    assert one.usage == used[0] + used[1]
+    assert two.usage == used[2]
+    total = used[0] + used[1] + used[2]
+    assert (await session.view(UsageProjection())).total == total
+    size = (await session.used_tokens()).total
+    assert size == used[2].total_tokens  # the size of the context is the last request's, not the sum
+
+    await host.passivate_idle()
+    session = await host.load("used")
+    assert (await session.rebuild(UsageProjection())).total == total
+    assert (await session.used_tokens()).total == size
+    agent = AgentSession(ScriptedModel([answer("hi", usage=Usage(1, 1, total_tokens=2))]), session=session)
+    await agent.respond("Hello again")
+    assert (await session.view(UsageProjection())).total == total + Usage(1, 1, total_tokens=2)
+
+
+async def test_an_answer_says_who_gave_it(session: Session) -> None:
+    model = ScriptedModel(["Hi!"], provider="maker", model_id="m-1")
+    turn = await AgentSession(model, session=session).respond("Hello")
+    assert turn.answer is not None
+    assert (turn.answer.provider, turn.answer.model) == ("maker", "m-1")
+    context = await session.context()
+    assert context.model is not None
+    assert (context.model.provider, context.model.model_id) == ("maker", "m-1")
+
+
+async def test_the_session_s_thinking_level_is_asked_for(session: Session) -> None:
+    model = ScriptedModel(["1", "2", "3"])
+    agent = AgentSession(model, session=session)
+    await agent.respond("a")
+    await session.append_thinking_level_change("high")
+    await agent.respond("b")
+    await agent.respond("c")
+    assert [each.thinking_level for each in model.requests] == [None, "high", "high"]
+
+
+# -- following
+
+
+async def test_subscribers_hear_the_pieces_and_the_file_does_not(session: Session) -> None:
+    said = "A somewhat longer answer, in pieces."
+    agent = AgentSession(ScriptedModel([said], piece_chars=7), session=session)
+    heard: list[Transient] = []
+    async with session.subscribe(transient=True) as events:
+        async with agent.stream("Hello") as turn:
+            async for _ in turn:
+                pass
+        while len(heard) < 2:
+            event = await anext(events)
+            if isinstance(event, Transient):
+                heard.append(event)
+    # a slow subscriber gets the latest piece of each name, and where it stands
+    by_name = {each.name: each.data for each in heard}
+    assert by_name["agent.text"] == {"at": 35, "text": "."}
+    request = by_name["agent.request"]
+    assert isinstance(request, dict)
+    assert (request["strategy"], request["number"]) == ("full-history", 1)
+    assert session.file_path is not None
+    assert b"agent." not in await anyio.Path(session.file_path).read_bytes()
+    assert len(await session.entries()) == 2
+
+
+async def test_each_piece_says_where_in_the_answer_it_stands(session: Session) -> None:
+    said = "A somewhat longer answer, in pieces."
+    agent = AgentSession(ScriptedModel([said], piece_chars=7), session=session)
+    pieces: dict[int, str] = {}
+    async with session.subscribe(transient=True) as events, agent.stream("Hello") as turn:
+        async for event in turn:
+            while events.lag and not isinstance(event, TurnEnd):
+                followed = await anext(events)
+                if isinstance(followed, Transient) and followed.name == "agent.text":
+                    piece = msgspec.convert(followed.data, dict[str, Any])
+                    pieces[piece["at"]] = piece["text"]
+    assert pieces
+    assert all(said[at : at + len(piece)] == piece for at, piece in pieces.items())
+
+
+async def test_several_messages_at_once_are_one_batch(session: Session, told: Told) -> None:
+    agent = AgentSession(ScriptedModel(["ok"]), session=session)
+    await agent.respond([message("user", "one"), message("user", "two")])
+    entries = await session.entries()
+    assert entries[0].batch is not None
+    assert entries[1].batch is not None
+    assert entries[0].batch.id == entries[1].batch.id
+    assert told(await session.messages()) == ["user: one", "user: two", "assistant: ok"]
+
+
+async def test_a_summary_that_a_program_set_is_told(session: Session, told: Told) -> None:
+    for number in range(5):
+        await session.append_message("user", f"question {number}")
+        await session.append_message("assistant", f"answer {number}")
+    await session.truncate_history(2, summary="They talked of numbers.")
+    model = ScriptedModel(["Yes."])
+    await AgentSession(model, session=session, system_prompt="Be brief.").respond("Go on")
+    assert told(model.last_request.messages) == [
+        "system: Be brief.",
+        "system: Previous conversation summary: They talked of numbers.",
+        "user: question 4",
+        "assistant: answer 4",
+        "user: Go on",
+    ]
+
+
+# -- what is around
+
+
+@pytest.mark.feature("G-136")
+async def test_folders_that_are_missing_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+    root = tmp_path / "one" / "two" / "sessions"
+    async with SessionHost(root) as host:
+        session = await host.create("main")
+        await AgentSession(ScriptedModel(["Hi!"]), session=session).respond("Hello")
+        assert session.file_path == str(root / "main.jsonl")
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in (root, root.parent, root.parent.parent)] == [0o700] * 3
+    assert stat.S_IMODE((root / "main.jsonl").stat().st_mode) == 0o600
+
+
+@pytest.mark.feature("G-137")
+def test_nothing_below_knows_of_agents() -> None:
+    project = Path(__file__).resolve().parents[2]
+    importing = [
+        f"{path.relative_to(project)}: {line.strip()}"
+        for room in ("events", "projections", "actors")
+        for path in (project / room).rglob("*.py")
+        if path.parent != project / "actors" / "agents"
+        for line in re.findall(r"^\s*(?:from|import)\s.*\bagents\b.*", path.read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert importing == []
+
+
+def content_of(session: Session) -> bytes:
+    assert session.file_path is not None
+    return Path(session.file_path).read_bytes()
+
+
+def written(path: Path, content: bytes) -> Path:
+    path.parent.mkdir(exist_ok=True, mode=0o700)
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.feature("D-13")
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_a_crash_leaves_all_of_a_saved_turn_or_nothing(
+    dialect: Literal["native", "pi"], tmp_path: Path, told: Told
+) -> None:
+    async with SessionHost(tmp_path / "whole", dialect=dialect) as host:
+        session = await host.create("main")
+        await session.append_message("user", "before")
+        start = len(content_of(session))
+        await session.save_turn(
+            [message("user", "one"), message("assistant", "two"), message("user", "three")], Usage(9)
+        )
+        content = content_of(session)
+    ends = [place for place in range(start, len(content) + 1) if content[place - 1 : place] == b"\n"]
+    cuts = sorted({*ends, *(end - 1 for end in ends), *(end + 9 for end in ends[:-1])})
+    async with SessionHost(tmp_path / "cut", dialect=dialect) as host:
+        for number, cut in enumerate(cuts):
+            torn = await host.load(written(tmp_path / "cut" / f"{number}.jsonl", content[:cut]))
+            whole = cut >= len(content) - 1  # the last newline is put there
+            assert told(await torn.messages()) == [
+                "user: before",
+                *(["user: one", "assistant: two", "user: three"] * whole),
+            ]
+            await torn.append_message("user", "after")
+            assert told(await torn.messages())[-1] == "user: after"
+            assert len(await torn.messages()) == (5 if whole else 2)
+
+
+async def test_whatever_an_agent_does_the_file_only_grows(session: Session, add: Tool) -> None:
+    @tool
+    async def wait() -> str:
+        """Wait for somebody."""
+        raise Suspend("for you")
+
+    def step(request: ModelRequest) -> Step:
+        if "You write the summary" in plain_text(request.messages[0].content):
+            return "In short."
+        said = plain_text(request.messages[-1].content)
+        if said == "wait":
+            return answer(tool_use("w", "wait"))
+        if said == "break" and len(model.requests) % 2:
+            return Broken("I was", AnswerCutOff("cut"))
+        return answer(tool_use("a", "add", {"a": 1})) if said == "add" else "y" * 400
+
+    async def at_once(seconds: float) -> None: ...
+
+    model = ScriptedModel(step, context_window=1500)
+    agent = AgentSession(model, session=session, tools=[add, wait], options=AgentOptions(sleep=at_once))
+    grown = b""
+    for said in ("add", "break", "wait", None, "more " * 100, "retry", "more " * 100, "break", "more " * 100, "add"):
+        if said is None:
+            await agent.resume({"w": "here"})
+        elif said == "retry":
+            await agent.retry()
+        else:
+            await agent.respond(said)
+        content = content_of(session)
+        assert content.startswith(grown)
+        assert len(content) > len(grown)
+        grown = content
+    await agent.switch(session.path()[0])
+    assert content_of(session).startswith(grown)
+    kinds = {each.type for each in await session.entries()}
+    assert {"message", "tool_execution", "custom", "compaction", "branch_summary"} <= kinds

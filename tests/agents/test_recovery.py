@@ -1,0 +1,277 @@
+"""A turn that was killed is taken up again: what was acknowledged is there, and open calls are closed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import pytest
+
+from treering import (
+    AgentSession,
+    Message,
+    Recovered,
+    Recovery,
+    Session,
+    SessionHost,
+    SyncHost,
+    Tool,
+    TurnSuspended,
+    message,
+    tool_result,
+    tool_use,
+)
+from treering.testing.models import ScriptedModel, answer
+
+CHILD = Path(__file__).with_name("crashing_child.py")
+CLOSED = "!" + "[no result: the turn ended before the tool answered]"
+Told = Callable[[Sequence[Message]], list[str]]
+Validator = Callable[[Sequence[Message]], bool]
+Kill = Callable[[Path, str, str], list[str]]
+
+
+@pytest.fixture(scope="module")
+def killed() -> Generator[Kill]:
+    """Have an agent killed at some point of its turn; returns what it had said."""
+    with subprocess.Popen([sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        orders, answers = process.stdin, process.stdout
+        assert orders is not None
+        assert answers is not None
+
+        def kill(root: Path, dialect: str, point: str) -> list[str]:
+            orders.write(f"{root} {dialect} {point}\n".encode())
+            orders.flush()
+            pid = int(answers.readline().split()[1])
+            said: list[str] = []
+            while (line := answers.readline().decode()) != f"at {point}\n":
+                said.append(line)
+            os.kill(pid, signal.SIGKILL)
+            assert answers.readline() == b"gone\n"
+            return said
+
+        yield kill
+        orders.close()
+
+
+@pytest.mark.feature("N-1", "N-129")
+def test_a_kill_while_the_model_is_asked_keeps_what_the_user_said(killed: Kill, tmp_path: Path, told: Told) -> None:
+    killed(tmp_path, "native", "asking")
+
+    async def check() -> None:
+        async with SessionHost(tmp_path) as host:
+            session = await host.load("main")
+            assert told(await session.messages()) == ["user: Hello"]
+            turn = await AgentSession(ScriptedModel(["Hi!"]), session=session).respond()
+            assert turn.text == "Hi!"
+
+    anyio.run(check)
+
+
+@pytest.mark.feature("G-129")
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+def test_a_kill_right_after_an_answer_loses_nothing(killed: Kill, tmp_path: Path, dialect: str, told: Told) -> None:
+    (said,) = killed(tmp_path, dialect, "answered")
+
+    async def check() -> None:
+        async with SessionHost(tmp_path) as host:
+            session = await host.load("main")
+            found = await session.entry(said.split()[1])
+            assert found is not None
+            assert told(await session.messages())[:2] == ["user: Hello", "assistant: calls run c1 | calls run c2"]
+
+    anyio.run(check)
+
+
+@pytest.mark.feature("N-132", "U-7")
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+def test_a_kill_between_tools_leaves_a_session_that_goes_on(
+    killed: Kill, tmp_path: Path, dialect: str, told: Told, strictly_paired: Validator
+) -> None:
+    killed(tmp_path, dialect, "between")
+
+    async def check() -> None:
+        async with SessionHost(tmp_path) as host:
+            session = await host.load("main")
+            assert not strictly_paired(await session.messages())
+            model = ScriptedModel(["I see."])
+            await AgentSession(model, session=session).respond("Go on")
+            expected = [
+                "user: Hello",
+                "assistant: calls run c1 | calls run c2",
+                "tool: one",
+                f"tool: {CLOSED}",
+                "user: Go on",
+            ]
+            assert told(model.last_request.messages) == expected
+            assert strictly_paired(model.last_request.messages)
+            assert told(await session.messages()) == [*expected, "assistant: I see."]  # persisted, and not made up
+            assert strictly_paired(await session.messages())
+
+    anyio.run(check)
+
+
+@pytest.mark.feature("N-137")
+def test_opening_after_a_kill_reports_and_repairs(
+    killed: Kill, tmp_path: Path, told: Told, strictly_paired: Validator
+) -> None:
+    killed(tmp_path, "native", "torn")
+
+    async def check() -> None:
+        async with SessionHost(tmp_path) as host:
+            session = await host.load("main")
+            report = await session.recover()
+            assert report
+            assert report.torn_tail is not None
+            assert report.torn_tail.size == 31
+            assert report.torn_tail.kept_in is not None
+            kept = await anyio.Path(report.torn_tail.kept_in).read_bytes()
+            assert kept == b'{"type":"message","id":"half of'
+            assert [(each.id, each.name, each.input) for each in report.closed_calls] == [("c2", "run", {"n": 2})]
+            (closing,) = report.result_ids
+            assert session.leaf_id == closing
+            assert strictly_paired(await session.messages())
+            assert not await session.recover()  # a second look finds nothing
+        async with SessionHost(tmp_path) as host:
+            assert not await (await host.load("main")).recover()
+
+    anyio.run(check)
+
+
+@pytest.mark.feature("N-137")
+def test_an_agent_reports_what_it_found(killed: Kill, tmp_path: Path) -> None:
+    killed(tmp_path, "native", "torn")
+
+    async def check() -> None:
+        async with SessionHost(tmp_path) as host:
+            session = await host.load("main")
+            agent = AgentSession(ScriptedModel(["I see.", "Bye."]), session=session)
+            found: list[Recovery] = []
+            for said in ("Go on", "Goodbye"):
+                async with agent.stream(said) as events:
+                    found += [event.recovery async for event in events if isinstance(event, Recovered)]
+            assert [len(each.closed_calls) for each in found] == [1]
+            assert found[0].torn_tail is not None
+
+    anyio.run(check)
+
+
+def test_a_suspended_turn_goes_on_in_another_process(killed: Kill, tmp_path: Path, told: Told) -> None:
+    killed(tmp_path, "native", "waiting")
+
+    async def check() -> None:
+        async with SessionHost(tmp_path) as host:
+            session = await host.load("main")
+            agent = AgentSession(ScriptedModel(["Done."]), session=session)
+            assert not (await session.recover()).closed_calls
+            with pytest.raises(TurnSuspended, match="give them to `resume`") as refused:
+                await agent.respond("Are you done?")
+            assert refused.value.call_ids == ("c2",)
+            (waits,) = await session.open_calls()
+            assert (waits.reason, waits.data, waits.input) == ("needs a person's word", {"ask": "Ada"}, {"n": 2})
+            turn = await agent.resume({"c2": "two"})
+            assert turn.text == "Done."
+            assert told(await session.messages()) == [
+                "user: Hello",
+                "assistant: calls run c1 | calls run c2",
+                "tool: one",
+                "tool: two",
+                "assistant: Done.",
+            ]
+
+    anyio.run(check)
+
+
+# -- closing calls
+
+
+async def opened(session: Session) -> None:
+    await session.append_message("user", "Read them")
+    await session.append_message("assistant", [tool_use(name, "read", {"path": name}) for name in ("a", "b", "c")])
+    await session.append_tool_execution("b", "read", {"path": "b"}, "B")
+
+
+@pytest.mark.feature("U-7")
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_open_calls_are_closed_in_one_batch_and_once(
+    dialect: Literal["native", "pi"], tmp_path: Path, told: Told, strictly_paired: Validator
+) -> None:
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create("main")
+        await opened(session)
+        assert [each.id for each in await session.open_calls()] == ["a", "c"]
+        ids = await session.close_open_calls()
+        assert len(ids) == 2
+        entries = {each.id: each for each in await session.entries()}
+        batches = [entries[entry_id].batch for entry_id in ids]
+        assert [each and (each.i, each.n) for each in batches] == [(0, 2), (1, 2)]
+        before = session.cursor
+        assert await session.close_open_calls() == []
+        assert session.cursor == before
+        messages = await session.messages()
+        assert told(messages)[2:] == ["tool: B", f"tool: {CLOSED}", f"tool: {CLOSED}"]
+        assert [each.tool_name for each in messages[2:]] == ["read"] * 3
+        assert strictly_paired(messages)
+
+
+async def test_what_a_context_shows_stays_the_same(session: Session) -> None:
+    model = ScriptedModel(["1", "2"])
+    await opened(session)
+    agent = AgentSession(model, session=session)
+    before = await session.messages()
+    await agent.respond("Go on")
+    assert len(await session.messages()) == len(before) + 4
+    await session.append_message("user", "And?")
+    await agent.respond()
+    assert model.requests[1].messages[: len(model.requests[0].messages)] == model.requests[0].messages
+
+
+async def test_closing_races_with_others_and_loses_nothing(session: Session, strictly_paired: Validator) -> None:
+    await opened(session)
+    ids: list[str] = []
+
+    async def close() -> None:
+        ids.extend(await session.close_open_calls())
+
+    async with anyio.create_task_group() as group:
+        for _ in range(5):
+            group.start_soon(close)
+            group.start_soon(session.set_label, session.path()[0], "begin")
+    assert len(ids) == 2
+    assert strictly_paired(await session.messages())
+
+
+async def test_only_the_last_turn_s_calls_are_open(session: Session) -> None:
+    await opened(session)
+    await session.append_message("assistant", [tool_use("d", "read", {})])
+    await session.append_message("user", "Wait")
+    assert [each.id for each in await session.open_calls()] == ["d"]
+    await session.append_message("tool", tool_result("d", "D"))
+    await session.append_message("assistant", "All read.")
+    assert await session.open_calls() == []
+    await session.append_message("assistant", [tool_use("e", "read", {})])
+    assert [each.id for each in await session.open_calls()] == ["e"]
+    await session.reset_leaf()
+    assert await session.open_calls() == []
+
+
+def test_threads_close_calls_too(tmp_path: Path) -> None:
+    with SyncHost(tmp_path) as host:
+        session = host.create("main")
+        session.append(message("assistant", tool_use("a", "read", {})))
+        assert [each.id for each in session.open_calls()] == ["a"]
+        assert len(session.close_open_calls()) == 1
+        assert session.open_calls() == []
+        assert not session.recover()
+
+
+async def test_an_agent_without_tools_answers_after_a_crash(session: Session, add: Tool) -> None:
+    await session.append_message("user", "Add")
+    await session.append(answer(tool_use("1", "add", {"a": 1})))
+    turn = await AgentSession(ScriptedModel(["Sorry."]), session=session, tools=[add]).respond()
+    assert turn.text == "Sorry."

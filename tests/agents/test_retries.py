@@ -1,0 +1,281 @@
+"""Failures that may pass: attempts with growing delays, and what had come of an answer on a side branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from treering import (
+    AgentHooks,
+    AgentOptions,
+    AgentSession,
+    AnswerCutOff,
+    InvalidInput,
+    LeftWork,
+    Message,
+    MessageEntry,
+    ModelUnavailable,
+    RateLimited,
+    RequestRefused,
+    Retrying,
+    Session,
+    SessionHost,
+    TextDelta,
+    Tool,
+    TreeringError,
+    plain_text,
+    tool_use,
+)
+from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
+
+Told = Callable[[Sequence[Message]], list[str]]
+
+
+@pytest.fixture
+def slept() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def options(slept: list[float]) -> Callable[..., AgentOptions]:
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    def make(**settings: Any) -> AgentOptions:  # noqa: ANN401 - whatever a test sets
+        return AgentOptions(sleep=sleep, **settings)
+
+    return make
+
+
+@pytest.mark.feature("G-134")
+async def test_a_retried_turn_leaves_the_failed_attempt_on_a_side_branch(
+    session: Session, told: Told, slept: list[float], options: Callable[..., AgentOptions]
+) -> None:
+    script: list[Step] = [Broken("The answer is fo", AnswerCutOff("the line went dead")), "The answer is 42."]
+    agent = AgentSession(ScriptedModel(script), session=session, options=options())
+    async with agent.stream("What is the answer?") as events:
+        retries = [event async for event in events if isinstance(event, Retrying)]
+    assert told(await session.messages()) == ["user: What is the answer?", "assistant: The answer is 42."]
+    asked, good = session.path()
+    failed, kept = session.children(asked)
+    assert kept == good
+    assert [each.entry_id for each in retries] == [failed]
+    entry = await session.entry(failed)
+    assert isinstance(entry, MessageEntry)
+    assert plain_text(entry.message.content) == "The answer is fo"
+    assert (entry.message.stop_reason, entry.message.error) == ("error", "the line went dead")
+    assert slept == [1.0]
+
+
+async def test_pi_files_keep_failed_attempts_beside_the_path_too(tmp_path: Path, told: Told) -> None:
+    async def at_once(seconds: float) -> None: ...
+
+    script: list[Step] = [Broken("The answer is fo", AnswerCutOff("the line went dead")), "42"]
+    async with SessionHost(tmp_path, dialect="pi") as host:
+        session = await host.create("main")
+        agent = AgentSession(ScriptedModel(script), session=session, options=AgentOptions(sleep=at_once))
+        await agent.respond("What is the answer?")
+        await host.passivate_idle()
+        assert told(await (await host.load("main")).messages()) == ["user: What is the answer?", "assistant: 42"]
+        assert len(session.children(session.path()[-2])) == 2
+
+
+async def test_delays_double_up_to_a_bound_and_a_provider_s_word_counts(
+    slept: list[float], options: Callable[..., AgentOptions]
+) -> None:
+    down = ModelUnavailable("down")
+    model = ScriptedModel([down, down, down, RateLimited("later", retry_after_s=7.5), down, "at last"])
+    agent = AgentSession(model, options=options(attempts_max=6, backoff_s=2, backoff_max_s=8))
+    turn = await agent.respond("Hello")
+    assert turn.text == "at last"
+    assert slept == [2, 4, 8, 7.5, 8]
+    assert len(model.requests) == 6
+
+
+async def test_a_provider_that_asks_for_too_long_is_not_waited_for(
+    slept: list[float], options: Callable[..., AgentOptions]
+) -> None:
+    agent = AgentSession(
+        ScriptedModel([RateLimited("tomorrow", retry_after_s=86_400)]), options=options(backoff_max_s=60)
+    )
+    with pytest.raises(RateLimited, match="tomorrow"):
+        await agent.respond("Hello")
+    assert slept == []
+
+
+@pytest.mark.parametrize("error", [ModelUnavailable("down"), RateLimited("later"), Broken("I", AnswerCutOff("cut"))])
+async def test_attempts_are_bounded(
+    error: TreeringError | Broken,
+    session: Session,
+    told: Told,
+    slept: list[float],
+    options: Callable[..., AgentOptions],
+) -> None:
+    model = ScriptedModel([error] * 3)
+    agent = AgentSession(model, session=session, options=options(attempts_max=3))
+    with pytest.raises(TreeringError):
+        await agent.respond("Hello")
+    assert len(model.requests) == 3
+    assert slept == [1.0, 2.0]
+    assert told(await session.messages()) == ["user: Hello"]
+    assert len(session.children(session.leaf_id)) == (3 if isinstance(error, Broken) else 0)
+
+
+async def test_what_will_never_be_served_is_not_asked_again(options: Callable[..., AgentOptions]) -> None:
+    model = ScriptedModel([RequestRefused("no such model")])
+    with pytest.raises(RequestRefused):
+        await AgentSession(model, options=options()).respond("Hello")
+    assert len(model.requests) == 1
+
+
+async def test_a_stream_that_ends_early_was_cut_off(slept: list[float], options: Callable[..., AgentOptions]) -> None:
+    class Silent(ScriptedModel):
+        async def generate(self, request: Any) -> Any:  # noqa: ANN401 - what the base has
+            self.requests.append(request)
+            yield TextDelta("I ")
+
+    model = Silent([])
+    with pytest.raises(AnswerCutOff, match="without completing it"):
+        await AgentSession(model, options=options(attempts_max=2)).respond("Hello")
+    assert len(model.requests) == 2
+
+
+async def test_results_of_tools_are_not_fetched_again_after_a_failure(
+    session: Session, add: Tool, options: Callable[..., AgentOptions]
+) -> None:
+    model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), ModelUnavailable("down"), "2"])
+    agent = AgentSession(model, session=session, tools=[add], options=options())
+    await agent.respond("Add")
+    assert [each.type for each in await session.entries()] == [
+        "message",
+        "message",
+        "message",
+        "tool_execution",
+        "message",
+    ]
+    assert model.requests[1].messages == model.requests[2].messages
+
+
+# -- by hand
+
+
+@pytest.mark.feature("G-134")
+async def test_an_answer_can_be_made_again(session: Session, told: Told, add: Tool) -> None:
+    model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "three", "two"])
+    agent = AgentSession(model, session=session, tools=[add])
+    await agent.respond("What is 1 + 1?")
+    before = session.path()
+    turn = await agent.retry()
+    assert turn.text == "two"
+    assert told(await session.messages()) == ["user: What is 1 + 1?", "assistant: two"]
+    assert told(model.last_request.messages) == ["user: What is 1 + 1?"]
+    assert before[0] == session.path()[0]
+    assert before[1] in session.children(before[0])
+    assert await session.entry(before[-1]) is not None  # the first attempt is there
+
+
+async def test_there_must_be_something_to_make_again(session: Session, kept: Callable[..., Any]) -> None:
+    agent = AgentSession(ScriptedModel([]), session=session)
+    with pytest.raises(InvalidInput, match="nothing to answer anew"):
+        await agent.retry()
+    with pytest.raises(InvalidInput, match="has branches"):
+        await AgentSession(ScriptedModel([]), session=kept()).retry()
+
+
+# -- the policy
+
+
+@pytest.mark.feature("G-135")
+async def test_the_policy_is_asked_before_work_is_left(
+    session: Session, told: Told, options: Callable[..., AgentOptions]
+) -> None:
+    asked: list[LeftWork] = []
+
+    async def policy(left: LeftWork) -> bool:
+        asked.append(left)
+        return left.why == "switch"
+
+    script: list[Step] = [
+        "one",
+        Broken("tw", AnswerCutOff("cut")),
+        "two",
+        "three",
+        "The user counted to two, and then asked for three.",
+        "four",
+    ]
+    model = ScriptedModel(script)
+    agent = AgentSession(model, session=session, hooks=AgentHooks(leaving=policy), options=options())
+
+    first = await agent.respond("Say one")
+    assert asked == []  # nothing was left
+    second = await agent.respond("Say two")
+    assert [(each.why, each.to_id, each.message_count) for each in asked] == [("retry", second.entry_ids[0], 1)]
+    await agent.retry()
+    assert [(each.why, each.from_id) for each in asked[1:]] == [("retry", second.entry_ids[1])]
+    leaf = session.leaf_id
+    report = await agent.switch(first.entry_ids[1])
+    assert [(each.why, each.from_id, each.to_id, each.message_count) for each in asked[2:]] == [
+        ("switch", leaf, first.entry_ids[1], 2)
+    ]
+    assert report is not None
+    assert report.entry_id == session.leaf_id
+    await agent.respond("Say four")
+    assert told(await session.messages()) == [
+        "user: Say one",
+        "assistant: one",
+        "branchSummary: The user counted to two, and then asked for three.",
+        "user: Say four",
+        "assistant: four",
+    ]
+    count = len(asked)
+    await agent.switch(session.leaf_id or "")
+    assert len(asked) == count  # nothing lies behind the leaf
+
+
+async def test_by_default_switches_are_summed_up_and_retries_are_not(session: Session) -> None:
+    model = ScriptedModel(["one", "two", "in short", "three"])
+    agent = AgentSession(model, session=session)
+    turn = await agent.respond("Hello")
+    await agent.retry()
+    assert len(model.requests) == 2
+    assert await agent.switch(turn.entry_ids[0]) is not None
+    assert len(model.requests) == 3
+
+
+async def test_a_summary_of_a_failed_attempt_that_fails_too_leaves_the_leaf_where_it_was(
+    session: Session, told: Told, options: Callable[..., AgentOptions]
+) -> None:
+    async def always(left: LeftWork) -> bool:
+        return True
+
+    script: list[Step] = [Broken("I was", AnswerCutOff("cut")), ModelUnavailable("no summary today")]
+    hooks = AgentHooks(leaving=always)
+    agent = AgentSession(ScriptedModel(script), session=session, hooks=hooks, options=options())
+    with pytest.raises(ModelUnavailable, match="no summary today"):
+        await agent.respond("Hello")
+    assert told(await session.messages()) == ["user: Hello"]
+
+    reached = anyio.Event()
+    script = [Broken("I was", AnswerCutOff("cut")), Stalled("The assistant", reached)]
+    agent = AgentSession(ScriptedModel(script), session=session, hooks=hooks, options=options())
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.respond, "Are you there?")
+            await reached.wait()
+            group.cancel_scope.cancel()
+    assert told(await session.messages()) == ["user: Hello", "user: Are you there?"]
+    assert len(session.children(session.leaf_id)) == 1
+
+
+async def test_a_summary_alone_is_no_work_to_sum_up(session: Session) -> None:
+    model = ScriptedModel(["one", "in short"])
+    agent = AgentSession(model, session=session)
+    turn = await agent.respond("Hello")
+    assert await agent.switch(turn.entry_ids[0]) is not None
+    assert await agent.switch(turn.entry_ids[1]) is None  # only the summary was left
+    assert session.leaf_id == turn.entry_ids[1]
+    assert len(model.requests) == 2

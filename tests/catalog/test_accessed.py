@@ -1,0 +1,140 @@
+"""When a session was last accessed: by loading it or appending to it, and by nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from treering import Session, SessionHost
+from treering.actors.runtime import Clock
+
+Make = Callable[..., Awaitable[Session]]
+PATIENCE_S = 60
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+async def accessed(host: SessionHost, session_id: str) -> datetime:
+    row = await host.get_session(session_id)
+    assert row is not None
+    assert row.last_accessed is not None
+    return row.last_accessed
+
+
+@pytest.mark.feature("N-24")
+@pytest.mark.parametrize("in_memory", [False, True])
+async def test_loading_and_appending_move_the_time_and_nothing_else_does(
+    root: Path, clock: Clock, made: Make, in_memory: bool
+) -> None:
+    async with SessionHost(None if in_memory else root, clock=clock) as host:
+        session = await made(host, "s")
+        await made(host, "other")
+        row = await host.get_session("s")
+        assert row is not None
+        created, first = row.created, await accessed(host, "s")
+        assert first > created
+
+        await host.list_sessions()
+        await host.resolve("s")
+        await host.find_recent()  # which is the other one
+        await host.set_current_session("/work", "s")
+        await host.current_session("/work")
+        await session.context()
+        await session.entries()
+        await session.stats()
+        assert session.metadata.id == "s"
+        await session.passivate()
+        await session.refresh()
+        if not in_memory:
+            await (await host.load("s", read_only=True)).messages()
+        assert await accessed(host, "s") == first
+
+        await session.append_message("assistant", "Hi")
+        second = await accessed(host, "s")
+        assert second > first
+        await host.load("s")
+        third = await accessed(host, "s")
+        assert third > second
+        row = await host.get_session("s")
+        assert row is not None
+        assert (row.created, row.modified) == (created, second)
+
+
+@pytest.mark.feature("N-24")
+async def test_the_time_of_a_load_outlives_the_host_and_is_no_entry(
+    root: Path, index_path: Path, clock: Clock, made: Make
+) -> None:
+    async with SessionHost(root, clock=clock) as host:
+        await made(host, "s")
+    before = (root / "s.jsonl").read_bytes()
+    async with SessionHost(root, clock=clock) as host:
+        await host.load("s")
+        loaded = await accessed(host, "s")
+    assert (root / "s.jsonl").read_bytes() == before
+    async with SessionHost(root, clock=clock) as host:
+        assert await accessed(host, "s") == loaded
+        row = await host.get_session("s")
+        assert row is not None
+        assert loaded > row.modified
+    remove(index_path)
+    async with SessionHost(root, clock=clock) as host:
+        assert await accessed(host, "s") == row.modified  # what a log says is never lost
+
+
+CHILD = """
+import sys, anyio
+from datetime import UTC, datetime, timedelta
+from treering import SessionHost, Settings
+
+class Clock:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    def __call__(self):
+        return self.now
+
+async def main():
+    clock = Clock()
+    settings = Settings(debounce_ms=3_600_000)
+    async with SessionHost(sys.argv[1], signals=True, clock=clock, settings=settings) as host:
+        session = await host.create("s")
+        await session.append_message("user", "hello")
+        clock.now += timedelta(days=1)
+        print("ready", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(main, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.feature("N-134", "N-135")
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_notes_the_time_of_access_writes_the_index_and_ends_the_program(
+    root: Path, index_path: Path, backend: str, number: signal.Signals
+) -> None:
+    child = subprocess.Popen([sys.executable, "-c", CHILD, str(root), backend], stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "ready\n"
+        assert not index_path.exists()
+        os.kill(child.pid, number)
+        assert child.wait(PATIENCE_S) == 128 + number
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+    _, line = index_path.read_text().splitlines()
+    row = json.loads(line)["session"]
+    assert (row["id"], row["message_count"]) == ("s", 1)
+    assert row["modified"] == "2026-01-01T00:00:00Z"
+    assert row["last_accessed"] == "2026-01-02T00:00:00Z"
+    assert len((root / "s.jsonl").read_bytes().splitlines()) == 2

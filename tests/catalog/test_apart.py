@@ -1,0 +1,186 @@
+"""What sessions are not: checkpoints of files, scoped state, composite keys; and what stands in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from treering import Session, SessionHost
+from treering.events.index import LogIndex
+from treering.projections.building.summaries import SummaryRequest
+from treering.projections.metadata import metadata_of
+from treering.projections.tree import build_tree
+
+Make = Callable[..., Awaitable[Session]]
+SOURCE = "def main():\n    print('a line that no session needs to hold')\n"
+
+
+def tree_of(folder: Path) -> dict[Path, bytes | None]:
+    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "main.py").write_text(SOURCE)
+    return folder
+
+
+async def used(host: SessionHost, project: Path) -> Session:
+    """Do with a session what a coding agent does."""
+    session = await host.create("s", cwd=project)
+    asked = await session.append_message("user", "Change main.py, and say why. " * 20)
+    await session.append_tool_execution("c1", "write_file", {"path": "main.py"}, "written")
+    await session.append_message("assistant", "Done. " * 50)
+    await session.set_label(asked, "before the change")
+    await session.branch(asked)
+    await session.append_message("assistant", "Or otherwise. " * 50)
+    await session.compact(summarized, keep_tokens=1)
+    await session.update_metadata(extra={"a": 1})
+    await host.set_current_session(project, session)
+    await session.fork("copy")
+    await host.list_sessions()
+    await host.flush()
+    return session
+
+
+async def summarized(request: SummaryRequest) -> str:
+    return "In short."
+
+
+@pytest.mark.feature("N-161", "N-162")
+async def test_no_session_operation_writes_a_checkpoint_or_keeps_a_file_of_the_project(
+    root: Path, project: Path
+) -> None:
+    before = tree_of(project)
+    async with SessionHost(root) as host:
+        await used(host, project)
+    assert tree_of(project) == before  # global storage: nothing lies in the project
+    found = tree_of(root)
+    assert all(b"a line that no session needs" not in (content or b"") for content in found.values())
+    assert not any("checkpoint" in path.name for path in found)
+    async with SessionHost(root) as host:  # continuity
+        messages = await (await host.load("s")).messages()
+        assert messages[-1].role == "assistant"
+
+
+@pytest.mark.feature("N-163")
+async def test_a_link_between_a_checkpoint_and_a_session_goes_there_and_back(
+    root: Path, project: Path, made: Make
+) -> None:
+    async with SessionHost(root) as host:
+        session = await made(host, "s", cwd=project)
+        at = session.leaf_id
+        checkpoint = {"id": "cp-7", "files": {"main.py": "sha256:00ff"}, "sessionId": session.id, "entryId": at}
+        await session.append_custom_entry("checkpoint", {"checkpointId": checkpoint["id"]})
+        await session.append_message("assistant", "and on")
+    # "Restore checkpoint cp-7 and resume session s."
+    async with SessionHost(root) as host:
+        resumed = await host.load(str(checkpoint["sessionId"]))
+        (link,) = await resumed.entries(custom_type="checkpoint")
+        assert getattr(link, "custom").data == {"checkpointId": "cp-7"}  # noqa: B009 - it is one of many types
+        await resumed.branch(str(checkpoint["entryId"]))
+        assert [message.role for message in await resumed.messages()] == ["user"]
+
+
+@pytest.mark.feature("N-166")
+async def test_a_session_is_forked_from_any_point(root: Path, made: Make) -> None:
+    async with SessionHost(root) as host:
+        session = await made(host, "s")
+        middle = await session.append_message("assistant", "One")
+        await session.append_message("user", "Two")
+        branch = await session.create_branched_session(middle)
+        assert [message.role for message in await branch.messages()] == ["user", "assistant"]
+        assert (branch.header.parent_session, session.message_count) == ("s", 3)
+        await session.branch(middle)
+        await session.append_message("user", "Or three")
+        assert len(session.children(middle)) == 2
+
+
+@pytest.mark.feature("N-168")
+async def test_the_summarizer_is_injected_with_each_call(root: Path, made: Make) -> None:
+    asked: list[str] = []
+
+    def by(name: str) -> Callable[[SummaryRequest], Awaitable[str]]:
+        async def summarize(request: SummaryRequest) -> str:
+            asked.append(name)
+            return f"By {name}."
+
+        return summarize
+
+    async with SessionHost(root) as host:
+        session = await made(host, "s", "word " * 200)
+        for name in ("the small model", "the large model"):
+            await session.append_message("assistant", "word " * 200)
+            await session.append_message("user", "word " * 200)
+            report = await session.compact(by(name), keep_tokens=1)
+            assert report.summary == f"By {name}."
+    assert asked == ["the small model", "the large model"]
+
+
+@pytest.mark.feature("N-18", "N-156", "N-157", "N-158", "N-159")
+async def test_a_cached_summary_tells_what_it_stands_for_and_is_made_once(root: Path, made: Make) -> None:
+    calls: list[SummaryRequest] = []
+
+    class Model:
+        summarizer_id = "ollama/qwen3:8b"
+
+        async def __call__(self, request: SummaryRequest) -> str:
+            calls.append(request)
+            return "They talked."
+
+    async with SessionHost(root) as host:
+        session = await made(host, "s", "word " * 50)
+        first = session.leaf_id
+        edited = await session.append_message("assistant", "word " * 50)
+        last = await session.append_message("user", "word " * 50)
+        assert first is not None
+        summary = await session.summary_for_range(first, last, 50, Model())
+        entry = await session.entry(summary.id)
+        assert entry is not None
+        assert (entry.type, entry.timestamp) == ("custom", summary.created)
+        assert (summary.start_id, summary.end_id, summary.message_count) == (first, last, 3)
+        assert (summary.start_seq, summary.end_seq) == (1, 3)
+        assert (summary.content, summary.summarizer) == ("They talked.", "ollama/qwen3:8b")
+        assert 0 < summary.tokens < summary.original_tokens
+        assert summary.compression_ratio == summary.tokens / summary.original_tokens
+        assert await session.summary_for_range(first, last, 50, Model()) == summary
+    async with SessionHost(root) as host:
+        session = await host.load("s")
+        assert await session.summary_for_range(first, last, 50, Model()) == summary
+        assert len(calls) == 1
+        await session.append_context_edit(edited, "changed")
+        assert (await session.summary_for_range(first, last, 50, Model())).id != summary.id
+        assert len(calls) == 2
+
+
+@pytest.mark.feature("D-64", "D-67")
+async def test_a_free_map_and_one_string_do_for_scopes_and_composite_keys(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session = await host.get_or_create("shop:anna:42")
+        await session.update_metadata(extra={"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]})
+        again = await host.get_or_create("shop:anna:42")
+        assert again.id == session.id
+        assert again.metadata.extra == {"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]}
+        assert (await host.get_or_create("shop:anna:43")).id != session.id
+
+
+@pytest.mark.feature("D-65")
+async def test_a_state_rebuilt_from_the_entries_equals_the_live_one(root: Path, project: Path) -> None:
+    async with SessionHost(root) as host:
+        session = await used(host, project)
+        live = (await session.log()).index
+        entries = await session.entries()
+        rebuilt = LogIndex(session.header)
+        rebuilt.fold_all(entries)
+        assert rebuilt == live
+        assert metadata_of(rebuilt) == session.metadata
+        assert build_tree(rebuilt) == build_tree(live)
+        context, tree = await session.context(), session.tree()
+    async with SessionHost(root) as host:
+        session = await host.load("s")
+        assert await session.context() == context
+        assert session.tree() == tree

@@ -1,0 +1,148 @@
+"""The current session of a project: a pointer that may be lost without losing anything."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from treering import Session, SessionHost, SessionNotFound
+from treering.actors.runtime import Clock
+from treering.events.disk import OsDisk
+from treering.events.projects import project_hash
+from treering.testing.disks import WrappedDisk
+
+Make = Callable[..., Awaitable[Session]]
+
+
+class Linkless(WrappedDisk):
+    """A disk without symbolic links."""
+
+
+class Refusing(OsDisk):
+    """A disk whose file system has no symbolic links, though the system has."""
+
+    def link(self, target: str, path: str) -> None:
+        raise OSError(95, "Operation not supported")
+
+
+def target_of(pointer: Path, *, is_link: bool) -> Path:
+    """Tell where a pointer leads, and see that it is of the sort that it should be."""
+    assert pointer.is_symlink() == is_link
+    return pointer.resolve() if is_link else (pointer.parent / pointer.read_text().strip()).resolve()
+
+
+def spoil(pointer: Path, content: bytes) -> None:
+    pointer.unlink()
+    pointer.write_bytes(content)
+
+
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+def names_in(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+@pytest.fixture(params=["links", "no links", "links refused"])
+def disk(request: pytest.FixtureRequest) -> OsDisk | Linkless:
+    if request.param == "no links":
+        return Linkless(OsDisk())
+    return OsDisk() if request.param == "links" else Refusing()
+
+
+@pytest.fixture
+def pointer(root: Path, tmp_path: Path) -> Path:
+    return root / ".treering" / "current" / project_hash(tmp_path)
+
+
+@pytest.mark.feature("N-19", "N-42", "N-47")
+async def test_the_pointer_points_at_the_current_session_and_the_next_continue_uses_it(
+    root: Path, tmp_path: Path, pointer: Path, clock: Clock, made: Make, disk: OsDisk | Linkless
+) -> None:
+    async with SessionHost(root, clock=clock, disk=disk) as host:
+        assert await host.current_session(tmp_path) is None
+        for name in ("one", "two", "three"):
+            await made(host, name, cwd=tmp_path)
+        assert await host.current_session(tmp_path) is None
+        await host.set_current_session(tmp_path, "one")
+    assert target_of(pointer, is_link=type(disk) is OsDisk) == root / "one.jsonl"
+    async with SessionHost(root, clock=clock, disk=disk) as host:
+        current = await host.current_session(tmp_path)
+        assert current is not None
+        assert (current.id, current.title) == ("one", "Hello")
+        assert (await host.continue_recent(cwd=tmp_path)).id == "one"
+        assert (await host.continue_recent()).id == "three"
+        assert await host.current_session("/elsewhere") is None
+
+        session = await host.load("two")
+        await host.set_current_session(f"{tmp_path}/", session)
+        assert (await host.continue_recent(cwd=tmp_path)).id == "two"
+        await host.set_current_session(tmp_path, None)
+        assert await host.current_session(tmp_path) is None
+        assert (await host.continue_recent(cwd=tmp_path)).id == "three"
+        await host.set_current_session(tmp_path, None)
+        with pytest.raises(SessionNotFound):
+            await host.set_current_session(tmp_path, "nobody")
+
+
+@pytest.mark.feature("N-42")
+async def test_a_pointer_that_leads_nowhere_means_that_there_is_none(
+    root: Path, tmp_path: Path, pointer: Path, clock: Clock, made: Make, disk: OsDisk | Linkless
+) -> None:
+    async with SessionHost(root, clock=clock, disk=disk) as host:
+        await made(host, "one", cwd=tmp_path)
+        await made(host, "two", cwd=tmp_path)
+        await host.set_current_session(tmp_path, "one")
+    (root / "one.jsonl").unlink()
+    async with SessionHost(root, clock=clock, disk=disk) as host:
+        assert await host.current_session(tmp_path) is None
+        assert (await host.continue_recent(cwd=tmp_path)).id == "two"
+    for damaged in (b"", b"\xff\xfe", b"../..", b"a\0b", b"x" * 10_000):
+        spoil(pointer, damaged)
+        async with SessionHost(root, clock=clock, disk=disk) as host:
+            assert await host.current_session(tmp_path) is None
+            await host.set_current_session(tmp_path, "two")
+            current = await host.current_session(tmp_path)
+            assert current is not None
+            assert current.id == "two"
+
+
+@pytest.mark.feature("N-46")
+async def test_deleting_takes_the_line_in_the_index_and_the_pointer_and_nothing_else(
+    root: Path, tmp_path: Path, index_path: Path, pointer: Path, clock: Clock, made: Make, disk: OsDisk | Linkless
+) -> None:
+    async with SessionHost(root, clock=clock, disk=disk) as host:
+        await made(host, "one", "a secret", cwd=tmp_path)
+        await made(host, "two", cwd=tmp_path)
+        await host.set_current_session(tmp_path, "one")
+        await host.set_current_session("/elsewhere", "two")
+        await host.flush()
+        assert "a secret" in text_of(index_path)
+        other = (root / "two.jsonl").read_bytes()
+        for _ in range(3):
+            await host.delete("one")
+            assert await host.current_session(tmp_path) is None
+            assert [row.id for row in await host.list_sessions()] == ["two"]
+        await host.flush()
+        assert "one" not in text_of(index_path)
+        assert "a secret" not in text_of(index_path)
+        assert names_in(pointer.parent) == {project_hash("/elsewhere")}
+        elsewhere = await host.current_session("/elsewhere")
+        assert elsewhere is not None
+        assert elsewhere.id == "two"
+    assert (root / "two.jsonl").read_bytes() == other
+    assert names_in(root) == {"two.jsonl", ".treering"}
+
+
+async def test_sessions_in_memory_have_a_current_one_too(tmp_path: Path, made: Make) -> None:
+    async with SessionHost() as host:
+        await made(host, "one", cwd=tmp_path)
+        await made(host, "two", cwd=tmp_path)
+        await host.set_current_session(tmp_path, "one")
+        assert (await host.continue_recent(cwd=tmp_path)).id == "one"
+        await host.delete("one")
+        assert await host.current_session(tmp_path) is None
+        assert (await host.continue_recent(cwd=tmp_path)).id == "two"

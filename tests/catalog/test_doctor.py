@@ -1,0 +1,85 @@
+"""The doctor verifies the index, and a repair writes it anew."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from treering import Session, SessionHost
+from treering.cli import main
+
+Make = Callable[..., Awaitable[Session]]
+
+
+def doctor(root: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["doctor", str(root), *options])
+
+
+def codes(root: Path) -> list[str]:
+    return [finding["code"] for finding in json.loads(doctor(root, "--json").stdout)]
+
+
+def spoiled(path: Path, old: bytes, new: bytes) -> None:
+    before = path.read_bytes()
+    assert old in before
+    path.write_bytes(before.replace(old, new))
+
+
+@pytest.mark.feature("U-24")
+@pytest.mark.parametrize(
+    ("old", "new", "code", "said"),
+    [
+        (b'"message_count":2', b'"message_count":9', "catalog_wrong", "message_count of s1.jsonl"),
+        (b'"title":"Hello"', b'"title":"Bye"', "catalog_wrong", "title of s0.jsonl"),
+        (b'"status":"active"', b'"status":"archived"', "catalog_wrong", "status of s0.jsonl"),
+        (b'"last_accessed":"20', b'"last_accessed":"19', "catalog_wrong", "last_accessed of s0.jsonl"),
+        (b'{"ref":"s1.jsonl"', b'{"ref":', "catalog_torn", "cannot be read"),
+        (b'{"treering_index":1', b'{"treering_index":7', "catalog_foreign", "no index of this version"),
+    ],
+)
+async def test_a_wrong_index_is_found_and_made_right(
+    root: Path, index_path: Path, made: Make, old: bytes, new: bytes, code: str, said: str
+) -> None:
+    async with SessionHost(root) as host:
+        await made(host, "s0")
+        session = await made(host, "s1")
+        await session.append_message("assistant", "Good day")
+        await made(host, "s2")
+        await host.load("s2")
+        right = await host.list_sessions()
+    files = {path: path.read_bytes() for path in (root / "s0.jsonl", root / "s1.jsonl")}
+    assert codes(root) == []
+    spoiled(index_path, old, new)
+    assert set(codes(root)) == {code}
+    found = doctor(root)
+    assert found.exit_code == 1
+    assert said in found.stdout.replace("\n", " ")
+    mended = doctor(root, "--repair")
+    assert mended.exit_code == 0, mended.output
+    assert "made_anew" in mended.stdout
+    assert codes(root) == []
+    assert "made_anew" not in doctor(root, "--repair").stdout
+    async with SessionHost(root) as host:
+        assert [(row.id, row.title, row.message_count, row.status) for row in await host.list_sessions()] == [
+            (row.id, row.title, row.message_count, row.status) for row in right
+        ]
+    assert {path: path.read_bytes() for path in files} == files
+
+
+@pytest.mark.feature("U-24")
+async def test_an_index_that_is_outdated_or_missing_is_in_order(root: Path, index_path: Path, made: Make) -> None:
+    async with SessionHost(root) as host:
+        await made(host, "s0")
+        await made(host, "s1")
+    with (root / "s0.jsonl").open("ab") as file:
+        file.write(
+            b'{"type":"custom","id":"x","parent_id":null,"timestamp":"2099-01-01T00:00:00Z","custom":{"custom_type":"t"}}\n'
+        )
+    (root / "s1.jsonl").unlink()
+    assert not [code for code in codes(root) if code.startswith("catalog")]
+    (root / ".treering" / "index.jsonl").unlink()
+    assert not [code for code in codes(root) if code.startswith("catalog")]

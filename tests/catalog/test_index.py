@@ -1,0 +1,282 @@
+"""The index: what is listed without opening a session, and what happens where it is missing, torn or wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from errno import EACCES, ENOSPC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treering import Session, SessionHost, SessionSummary
+from treering.events.disk import OsDisk
+from treering.events.projects import project_hash
+from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
+
+Make = Callable[..., Awaitable[Session]]
+SESSIONS = 12
+DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
+    "deleted": lambda whole: None,
+    "empty": lambda whole: b"",
+    "garbage": lambda whole: b"\xff\xfe nothing of use \x00" * 100,
+    "torn": lambda whole: whole[: len(whole) // 2],
+    "newer": lambda whole: b'{"treering_index":99}\n{"later":"times"}\n',
+    "ill-typed": lambda whole: whole.replace(b'"message_count":1', b'"message_count":"many"'),
+    "upside down": lambda whole: b"".join(reversed(whole.splitlines(keepends=True))),
+}
+MANY = 10_000
+
+
+class CountingDisk(WrappedDisk):
+    """Notes which session files are opened."""
+
+    def __init__(self, inner: OsDisk | MemoryDisk | None = None) -> None:
+        super().__init__(inner or OsDisk())
+        self.opened: list[str] = []
+
+    def open(self, path: str, flags: int) -> int:
+        if path.endswith(".jsonl") and "/.treering/" not in path:
+            self.opened.append(path)
+        return super().open(path, flags)
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()[1:]]
+
+
+def spoil(path: Path, damage: Callable[[bytes], bytes | None]) -> None:
+    after = damage(path.read_bytes())
+    path.unlink()
+    if after is not None:
+        path.write_bytes(after)
+
+
+def files_in(root: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in root.glob("*.jsonl")}
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+async def listed(root: Path, disk: CountingDisk | None = None) -> list[SessionSummary]:
+    async with SessionHost(root, disk=disk) as host:
+        return await host.list_sessions(status="any")
+
+
+async def filled(root: Path, made: Make, count: int = SESSIONS) -> None:
+    async with SessionHost(root) as host:
+        for number in range(count):
+            await made(host, f"s{number:02}", f"question {number}", cwd="/work/project")
+
+
+@pytest.mark.feature("N-58", "U-14", "N-140")
+async def test_with_the_index_there_a_listing_opens_no_session_file(root: Path, index_path: Path, made: Make) -> None:
+    await filled(root, made)
+    fields = {"id", "project", "project_hash", "title", "created", "last_accessed", "message_count", "status"}
+    for line in lines_of(index_path):
+        assert fields <= line["session"].keys()
+    disk = CountingDisk()
+    rows = await listed(root, disk)
+    assert disk.opened == []
+    assert [row.id for row in rows] == [f"s{number:02}" for number in reversed(range(SESSIONS))]
+    for number, row in enumerate(reversed(rows)):
+        assert (row.title, row.message_count, row.status) == (f"question {number}", 1, "active")
+        assert (row.project, row.project_hash) == ("/work/project", project_hash("/work/project"))
+        assert row.created <= row.modified <= (row.last_accessed or row.created)
+        assert row.path == str(root / f"s{number:02}.jsonl")
+
+    with (root / "s03.jsonl").open("ab") as file:  # another program
+        file.write(
+            b'{"type":"message","id":"z","parent_id":null,"timestamp":"2099-01-01T00:00:00Z",'
+            b'"message":{"role":"assistant","content":[{"type":"text","text":{"content":"later"}}]}}\n'
+        )
+    rows = await listed(root, disk)
+    assert disk.opened == [str(root / "s03.jsonl")]
+    assert (rows[0].id, rows[0].message_count) == ("s03", 2)
+    disk.opened.clear()
+    assert await listed(root, disk) == rows
+    assert disk.opened == []
+
+
+@pytest.mark.feature("N-12", "D-66")
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_an_index_that_is_missing_or_damaged_is_made_again_and_nothing_is_lost(
+    root: Path, index_path: Path, made: Make, damage: str
+) -> None:
+    await filled(root, made)
+    before = await listed(root)
+    files = files_in(root)
+    spoil(index_path, DAMAGES[damage])
+    assert await listed(root) == before
+    assert files_in(root) == files
+    disk = CountingDisk()
+    assert await listed(root, disk) == before
+    assert disk.opened == []  # it is whole again
+
+
+@pytest.mark.feature("N-12")
+async def test_a_torn_last_line_does_not_take_the_next_one_with_it(root: Path, index_path: Path, made: Make) -> None:
+    await filled(root, made, 3)
+    with index_path.open("ab") as file:
+        file.write(b'{"ref":"s01.jsonl","size":1')
+    async with SessionHost(root) as host:
+        await made(host, "new")
+    disk = CountingDisk()
+    assert {row.id for row in await listed(root, disk)} == {"s00", "s01", "s02", "new"}
+    assert disk.opened == []
+
+
+async def test_a_root_that_was_moved_brings_its_index_along(root: Path, tmp_path: Path, made: Make) -> None:
+    await filled(root, made, 3)
+    moved = tmp_path / "elsewhere"
+    os.rename(root, moved)
+    disk = CountingDisk()
+    rows = await listed(moved, disk)
+    assert disk.opened == []
+    assert {row.path for row in rows} == {str(moved / f"s{number:02}.jsonl") for number in range(3)}
+
+
+async def test_a_file_that_was_replaced_by_one_of_its_size_is_read_again(root: Path, made: Make) -> None:
+    await filled(root, made, 2)
+    path = root / "s00.jsonl"
+    whole = path.read_bytes()
+    copy = path.with_suffix(".new")
+    copy.write_bytes(whole.replace(b"question 0", b"QUESTION 0"))
+    shutil.copystat(path, copy)
+    copy.rename(path)
+    assert {row.title for row in await listed(root)} == {"QUESTION 0", "question 1"}
+
+
+@pytest.mark.feature("N-12")
+async def test_hosts_that_share_a_root_do_not_spoil_its_index(root: Path, index_path: Path, made: Make) -> None:
+    async with SessionHost(root) as one, SessionHost(root) as other:
+        for number in range(20):
+            await made(one, f"a{number}")
+            await made(other, f"b{number}")
+            if number % 5 == 0:
+                await one.flush()
+                await other.list_sessions()
+                await other.flush()
+    assert len(lines_of(index_path)) >= 40  # and each is JSON
+    disk = CountingDisk()
+    rows = await listed(root, disk)
+    assert {row.id for row in rows} == {f"{name}{number}" for name in "ab" for number in range(20)}
+    assert all(row.message_count == 1 for row in rows)
+
+
+async def test_an_index_that_grew_long_is_written_anew(root: Path, index_path: Path) -> None:
+    size = 0
+    for number in range(150):
+        async with SessionHost(root) as host:
+            session = await host.open("one")
+            await session.append_message("user", f"{number} " + "word " * 100)
+        size = max(size, size_of(index_path))
+    assert size < 80_000
+    assert [row.message_count for row in await listed(root)] == [150]
+    assert len({line["ref"] for line in lines_of(index_path)}) == 1
+
+
+async def test_a_listing_makes_no_folder_under_a_root_that_nobody_wrote_to(tmp_path: Path) -> None:
+    (tmp_path / "foreign.jsonl").write_bytes(
+        b'{"type":"session","id":"f","version":1,"timestamp":"2026-01-01T00:00:00Z"}\n'
+    )
+    assert [row.id for row in await listed(tmp_path)] == ["f"]
+    assert os.listdir(tmp_path) == ["foreign.jsonl"]
+    assert await listed(tmp_path / "nowhere") == []
+    assert os.listdir(tmp_path) == ["foreign.jsonl"]
+
+
+async def test_a_file_that_may_not_be_read_is_listed_as_corrupted_until_it_may(
+    root: Path, index_path: Path, made: Make
+) -> None:
+    await filled(root, made, 2)
+    os.remove(index_path)
+    disk = FaultyDisk(OsDisk())
+    refused = disk.fail("open", EACCES, path="*/s00.jsonl", times=None)
+    async with SessionHost(root, disk=disk) as host:
+        for _ in range(2):
+            assert {row.id: row.status for row in await host.list_sessions()} == {"s00": "corrupted", "s01": "active"}
+        refused.lift()
+        assert {row.id: row.status for row in await host.list_sessions()} == {"s00": "active", "s01": "active"}
+
+
+@pytest.mark.feature("N-29")
+async def test_a_file_that_cannot_be_read_is_listed_and_never_hidden(root: Path, made: Make) -> None:
+    await filled(root, made, 2)
+    (root / "bad.jsonl").write_bytes(b"no session at all\n")
+    for _ in range(2):
+        rows = {row.id: row for row in await listed(root)}
+        assert rows.keys() == {"s00", "s01", "bad"}
+        assert (rows["bad"].status, rows["bad"].path) == ("corrupted", str(root / "bad.jsonl"))
+        assert rows["bad"].problem
+    async with SessionHost(root) as host:
+        assert [row.id for row in await host.list_sessions(status="corrupted")] == ["bad"]
+        assert {row.id for row in await host.list_sessions(status="active")} == {"s00", "s01"}
+        await host.archive("s00")
+        assert [row.id for row in await host.list_sessions(status="archived")] == ["s00"]
+        assert {row.id for row in await host.list_sessions()} == {"s01", "bad"}
+
+
+async def test_a_full_disk_costs_the_index_and_nothing_else(root: Path, made: Make) -> None:
+    disk = FaultyDisk(OsDisk())
+    disk.fail("open", ENOSPC, path="*/index.jsonl*", times=None)
+    async with SessionHost(root, disk=disk) as host:
+        await made(host, "s")
+        assert [row.id for row in await host.list_sessions()] == ["s"]
+        await host.flush()
+    disk.heal()
+    assert [row.message_count for row in await listed(root)] == [1]
+
+
+LISTING = """
+import resource, sys
+import anyio
+from treering import SessionHost
+from treering.events.disk import OsDisk
+
+class CountingDisk(OsDisk):
+    opened = 0
+
+    def open(self, path, flags):
+        self.opened += path.endswith(".jsonl") and "/.treering/" not in path
+        return super().open(path, flags)
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
+
+async def main():
+    disk = CountingDisk()
+    before = peak_mb()
+    for _ in range(2):
+        async with SessionHost(sys.argv[1], disk=disk) as host:
+            for _ in range(2):
+                disk.opened = 0
+                print(len(await host.list_sessions()), disk.opened)
+    print(peak_mb() - before)
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.feature("U-14", "N-58")
+def test_ten_thousand_sessions_are_listed_in_little_memory_and_then_without_opening_one(root: Path) -> None:
+    (root / ".treering").mkdir(parents=True)
+    first = root / "0.jsonl"
+    first.write_bytes(
+        b'{"type":"session","id":"one","version":1,"timestamp":"2026-01-01T00:00:00Z"}\n'
+        b'{"type":"message","id":"a","parent_id":null,"timestamp":"2026-01-01T00:00:00Z",'
+        b'"message":{"role":"user","content":[{"type":"text","text":{"content":"Hello"}}]}}\n'
+    )
+    for number in range(1, MANY):
+        (root / f"{number}.jsonl").hardlink_to(first)  # quicker than as many files
+    done = subprocess.run([sys.executable, "-c", LISTING, str(root)], capture_output=True, text=True, check=True)
+    *listings, grown_mb = done.stdout.splitlines()
+    assert listings == [f"{MANY} {MANY}", f"{MANY} 0", f"{MANY} 0", f"{MANY} 0"]
+    assert 1 < float(grown_mb) < 100

@@ -1,0 +1,209 @@
+"""What a text means: an id, a name, a path, the beginning of an id, the last session; from whatever directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from treering import (
+    AmbiguousSession,
+    InvalidInput,
+    InvalidSessionId,
+    Session,
+    SessionHost,
+    SessionInfo,
+    SessionNotFound,
+)
+from treering.actors.runtime import Clock
+from treering.events.disk import OsDisk
+from treering.events.projects import project_hash
+from treering.testing.disks import FaultyDisk
+
+Make = Callable[..., Awaitable[Session]]
+
+
+def held(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+@pytest.fixture
+async def host(root: Path, clock: Clock, made: Make) -> SessionHost:
+    """A host that is closed, over three sessions."""
+    async with SessionHost(root, clock=clock) as host:
+        await made(host, "abc-1")
+        session = await made(host, "abc-2")
+        await session.append_session_info("Fix the bug")
+        session = await made(host, "xyz")
+        await session.append_session_info("a/b: odd\nname")
+    return SessionHost(root, clock=clock)
+
+
+@pytest.mark.feature("N-41", "N-165", "U-16")
+async def test_ids_names_paths_beginnings_and_the_last_are_understood_from_any_directory(
+    host: SessionHost, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with host:
+        for folder in (tmp_path, Path("/")):
+            monkeypatch.chdir(folder)
+            for text, meant in [
+                ("abc-1", "abc-1"),
+                ("x", "xyz"),
+                ("abc-2", "abc-2"),
+                ("Fix the bug", "abc-2"),
+                ("a/b: odd\nname", "xyz"),
+                ("last", "xyz"),
+                (str(root / "abc-1.jsonl"), "abc-1"),
+            ]:
+                assert (await host.resolve(text)).id == meant
+                assert (await host.load(text)).id == meant
+            assert (await host.resolve(root / "abc-1.jsonl")).id == "abc-1"
+        for nothing in ("zzz", str(root / "zzz.jsonl"), "zzz.jsonl"):
+            with pytest.raises(SessionNotFound):
+                await host.resolve(nothing)
+            with pytest.raises(SessionNotFound):
+                await host.load(nothing)
+            assert await host.get_session(nothing) is None
+        with pytest.raises(InvalidSessionId):
+            await host.load("..")
+        assert await host.get_session("\0") is None
+
+
+async def test_a_text_that_means_several_sessions_names_them_and_opens_none(host: SessionHost, made: Make) -> None:
+    async with host:
+        with pytest.raises(AmbiguousSession, match=r"abc-2 \(Fix the bug\), abc-1 \(Hello\)") as raised:
+            await host.load("abc")
+        assert raised.value.candidates == ("abc-2", "abc-1")
+        with pytest.raises(AmbiguousSession):
+            await host.delete("abc")
+        with pytest.raises(AmbiguousSession):
+            await host.get_session("abc")
+        assert len(await host.list_sessions()) == 3
+        session = await host.load("xyz")
+        await session.append_session_info("Fix the bug")
+        with pytest.raises(AmbiguousSession):
+            await host.resolve("Fix the bug")
+        await made(host, "abc")  # an id goes before beginnings of ids
+        assert (await host.resolve("abc")).id == "abc"
+        await made(host, "last")
+        await made(host, "later")
+        assert (await host.resolve("last")).id == "last"
+
+
+async def test_open_takes_an_id_as_it_is(host: SessionHost) -> None:
+    async with host:
+        session = await host.open("ab")
+        assert session.id == "ab"
+        assert (await host.open("abc-1")).message_count == 1
+        assert session.message_count == 0
+
+
+@pytest.mark.feature("N-44")
+async def test_a_row_by_id_reads_no_body(host: SessionHost, root: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, disk=disk) as again:
+        await again.get_session("abc-1")  # which reads the index
+        disk.reset_counts()
+        row = await again.get_session("abc-2")
+        assert row is not None
+        assert (row.id, row.name, row.message_count) == ("abc-2", "Fix the bug", 1)
+        assert disk.counts["open"] == 0
+        assert disk.bytes_read == 0
+        assert await again.get_session("nobody") is None
+
+
+@pytest.mark.feature("N-43")
+async def test_the_listing_is_of_a_project_the_newest_first(
+    root: Path, tmp_path: Path, clock: Clock, made: Make
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    one.mkdir()
+    other.mkdir()
+    (tmp_path / "link").symlink_to(one)
+    async with SessionHost(root, clock=clock) as host:
+        for number in range(3):
+            await made(host, f"one{number}", cwd=one)
+            await made(host, f"other{number}", cwd=f"{other}/")
+        await made(host, "linked", cwd=tmp_path / "link")
+        await made(host, "none")
+        for project in (one, f"{one}/", tmp_path / "link", f"{other}/../one"):
+            rows = await host.list_sessions(project=project)
+            assert [row.id for row in rows] == ["linked", "one2", "one1", "one0"]
+            assert {row.project_hash for row in rows} == {project_hash(one)}
+        assert [row.id for row in await host.list_sessions(project=other)] == ["other2", "other1", "other0"]
+        assert await host.list_sessions(project=tmp_path) == []
+        whole = await host.list_sessions()
+        assert [row.id for row in whole][:2] == ["none", "linked"]
+        assert await host.list_sessions(limit=3, offset=2) == whole[2:5]
+        assert await host.list_sessions(offset=7) == whole[7:]
+        assert await host.list_sessions(limit=0) == []
+        with pytest.raises(InvalidInput):
+            await host.list_sessions(limit=-1)
+        with pytest.raises(InvalidInput):
+            await host.list_sessions(offset=-1)
+
+
+async def test_an_archived_session_is_hidden_from_the_default_list_alone(host: SessionHost) -> None:
+    async with host:
+        session = await host.load("abc-1")
+        await session.append(SessionInfo(status="archived"))
+        assert {row.id for row in await host.list_sessions()} == {"abc-2", "xyz"}
+        assert [row.id for row in await host.list_sessions(status="archived")] == ["abc-1"]
+        assert len(await host.list_sessions(status="any")) == 3
+        assert (await host.resolve("abc-1")).status == "archived"
+        assert (await session.all_messages())[0].role == "user"
+        await session.append(SessionInfo(status="active"))
+        assert {row.id for row in await host.list_sessions()} == {"abc-1", "abc-2", "xyz"}
+
+
+@pytest.mark.feature("U-16", "N-165")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_a_project_that_was_moved_keeps_its_sessions_by_an_appended_entry(
+    root: Path, tmp_path: Path, clock: Clock, made: Make, dialect: str
+) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    async with SessionHost(root, clock=clock, dialect=dialect) as host:  # type: ignore[arg-type]  # it is one of three
+        session = await made(host, "s", cwd=old)
+        path = Path(session.file_path or "")
+    before = held(path)
+    os.rename(old, new)
+    async with SessionHost(root, clock=clock) as host:
+        session = await host.load("s")  # it is found by its id, wherever its project is
+        assert [row.id for row in await host.list_sessions(project=old)] == ["s"]
+        assert await host.list_sessions(project=new) == []
+        made_id = await session.rebind(new)
+        entry = await session.entry(made_id)
+        assert entry is not None
+        assert entry.type == "session_info"
+        assert session.metadata.project == str(new)
+        assert session.header.cwd == session.metadata.cwd == str(old)
+        assert [row.id for row in await host.list_sessions(project=new)] == ["s"]
+        assert await host.list_sessions(project=old) == []
+        found = await host.find_recent(cwd=new)
+        assert found is not None
+        assert found.id == "s"
+    assert held(path).startswith(before)
+    async with SessionHost(root) as host:
+        assert [row.project for row in await host.list_sessions(project=new)] == [str(new)]
+
+
+@pytest.mark.feature("N-20")
+@pytest.mark.parametrize(
+    "wrong", ["", ".", "..", "a/b", "../a", "/", "a\\b", "a\0b", "\n", "x" * 256, "é" * 128], ids=repr
+)
+async def test_an_id_that_cannot_name_a_file_is_refused_and_nothing_is_made(
+    root: Path, tmp_path: Path, wrong: str
+) -> None:
+    async with SessionHost(root) as host:
+        with pytest.raises(InvalidSessionId):
+            await host.create(wrong)
+        with pytest.raises(InvalidSessionId):
+            await host.open(wrong)
+        if os.sep not in wrong:  # else it is a path, and may be one of a session
+            with pytest.raises(InvalidSessionId):
+                await host.load(wrong)
+        assert await host.get_session(wrong) is None
+    assert os.listdir(tmp_path) == []

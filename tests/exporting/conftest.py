@@ -1,0 +1,97 @@
+"""What the tests of exports share: a host whose clock ticks, and a session in which there is some of everything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from treering import (
+    BashExecution,
+    Message,
+    Session,
+    SessionHost,
+    ToolExecution,
+    Usage,
+    image,
+    text,
+    thinking,
+    tool_result,
+    tool_use,
+)
+
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+"""A picture of one pixel."""
+
+
+class TickingClock:
+    """A second passes with each look at it."""
+
+    def __init__(self) -> None:
+        self.now = datetime(2026, 1, 1, 10, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "sessions"
+
+
+@pytest.fixture
+async def host(root: Path) -> AsyncIterator[SessionHost]:
+    async with SessionHost(root, clock=TickingClock()) as host:
+        yield host
+
+
+@pytest.fixture
+async def session(host: SessionHost) -> Session:
+    return await host.create("main", cwd="/work/orchard")
+
+
+@pytest.fixture
+async def told(session: Session) -> Session:
+    """A session of all types, with a branch that was left, a compaction and a label."""
+    await session.append_message("system", "Be brief.")
+    await session.append_model_change("maker", "m-1")
+    await session.append_thinking_level_change("high")
+    asked = await session.append_message("user", ["Which tree is the *oldest*?", image(DOT, "image/png")])
+    await session.append_message(
+        "assistant",
+        [thinking("Count the rings.", signature="sig"), text("I count."), tool_use("c1", "count", {"tree": "oak"})],
+        provider="maker",
+        model="m-1",
+        usage=Usage(1000, 20),
+    )
+    await session.append_tool_execution("c1", "count", {"tree": "oak"}, "112 rings\nand bark", duration_ms=1500)
+    left = await session.append_message("assistant", "The oak: **112** rings.")
+    await session.append_message("user", "Felling it?")
+    await session.branch_with_summary(left, "Felling was considered.", details={"why": "wood"})
+    await session.append(Message("bashExecution", bash=BashExecution("ls", "oak\npine", exit_code=2)))
+    await session.append_custom_entry("ext", {"n": [1, None, "ü"]})
+    await session.append_custom_message("ext", "seen by the model")
+    kept = await session.append_message("user", "And the pine?")
+    await session.append_compaction("The oak has 112 rings.", kept, 4321)
+    await session.append(ToolExecution("c9", "count", success=False, error="no such tree"))
+    await session.append_usage("summary", Usage(10, 2), provider="maker", model="m-1")
+    await session.set_label(asked, "the question")
+    await session.append_session_info("Old trees")
+    await session.append_message("user", "Thanks.")
+    return session
+
+
+@pytest.fixture
+async def parallel(session: Session) -> Session:
+    """A session in which one message answers two calls, and a user's message holds an answer."""
+    await session.append_message("user", "Count both.")
+    calls = [tool_use("a", "count", {"tree": "oak"}), tool_use("b", "measure", {"tree": "pine"})]
+    await session.append_message("assistant", calls)
+    await session.append_message("tool", [tool_result("a", "112"), tool_result("b", "9 m")])
+    await session.append_message("assistant", tool_use("c", "count", {"tree": "elm"}))
+    await session.append_message("user", [tool_result("c", "7"), "Enough."])
+    await session.append_message("assistant", "The oak is the oldest.")
+    return session

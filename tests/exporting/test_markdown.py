@@ -1,0 +1,163 @@
+"""The Markdown text: readable, and nothing that is said in it can break it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from treering import Session, image, text, thinking, tool_result, tool_use
+from treering.projections.exporting.markdown import code_span, fenced, passage, plain
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop is enough here: what a text holds does not depend on it."""
+    return "asyncio"
+
+
+def headings(document: str) -> list[str]:
+    tokens = MarkdownIt("commonmark").enable("table").parse(document)
+    return [
+        tokens[place + 1].content
+        for place, token in enumerate(tokens)
+        if token.type == "heading_open" and not token.level
+    ]
+
+
+@pytest.mark.feature("N-57")
+async def test_a_conversation_reads_from_top_to_bottom(told: Session) -> None:
+    document = (await told.export("markdown")).decode()
+    assert [heading.split(" `")[0] for heading in headings(document)] == [
+        "Old trees",
+        "System",
+        "User",
+        "Assistant",
+        "Assistant",
+        "Summary of another branch",
+        "Command",
+        "ext",
+        "User",
+        "What came before was compacted (4,321 tokens)",
+        "User",
+    ]
+    for told_once in (
+        "- Session: `main`",
+        "- Created: 2026-01-01 10:00:01 UTC",
+        "- Directory: `/work/orchard`",
+        "- Not shown: 1 entry of other branches",
+        "*Model: maker/m-1*",
+        "## User `the question`",
+        "Which tree is the *oldest*?",
+        "*Image (image/png, 7",
+        "<details><summary>Thinking</summary>\n\nCount the rings.\n\n</details>",
+        '**Call of** `count`\n\n```json\n{\n  "tree": "oak"\n}\n```',
+        "<details><summary>Result of count (2 lines)</summary>\n\n```\n112 rings\nand bark\n```\n\n</details>",
+        "*Tool run: count · 1.5 s*",
+        "Felling was considered.",
+        "```console\n$ ls\n```",
+        "Output (exit code 2)",
+        "The oak has 112 rings.",
+    ):
+        assert document.count(told_once) == 1, told_once
+    assert "Felling it?" not in document
+
+
+async def test_another_path_can_be_told(told: Session) -> None:
+    [left] = [entry.id for entry in await told.entries() if "Felling it?" in repr(entry)]
+    assert left is not None
+    document = (await told.export("markdown", leaf_id=left)).decode()
+    assert "Felling it?" in document
+    assert "And the pine?" not in document
+
+
+HOSTILE = [
+    "## Assistant",
+    "```\nnever closed",
+    "~~~~\nnever closed",
+    "</details>",
+    "<details>",
+    "<!-- hidden",
+    "<script>alert(1)</script>",
+    "a\n===",
+    "---",
+    "> quoted\n# heading",
+    "- list\n\n  # heading",
+    "[x]: https://example.org",
+    "\\`<b>\\`",
+    "| a |\n|---|\n| <img src=x> |",
+    "1. a\n\n       ```\n",
+    "\r# carriage\r\n## returns",
+    "```\n</details>\n```\n\n<b>",
+]
+
+
+@pytest.mark.parametrize("said", HOSTILE)
+async def test_nothing_that_is_said_becomes_structure(session: Session, said: str) -> None:
+    await session.append_message("user", said)
+    await session.append_message("assistant", [thinking(said), text(said), tool_use("c", said, {said: said})])
+    await session.append_message("tool", tool_result("c", said), tool_name=said)
+    await session.append_compaction(said, None, 1)
+    await session.append_message("user", image(said, said, kind="url"))
+    await session.append_session_info(said)
+    document = (await session.export("markdown")).decode()
+    assert headings(document)[1:] == [
+        "User",
+        "Assistant",
+        "What came before was compacted (1 token)",
+        "User",
+    ]
+    html = [token.content for token in MarkdownIt("commonmark").parse(document) if token.type == "html_block"]
+    opened = sum(block.count("<details>") for block in html)
+    assert opened == sum(block.count("</details>") for block in html) == 2
+
+
+LINES = st.lists(
+    st.sampled_from(
+        [
+            "#",
+            "```",
+            "~~~",
+            "<b>",
+            "</details>",
+            "- a",
+            "    b",
+            "> c",
+            "",
+            "`",
+            "[d]: e",
+            "|f|",
+            "|-|",
+            "\t",
+            "***",
+            "<!--",
+            "&lt;",
+            "\\",
+        ]
+    ),
+    max_size=8,
+)
+
+
+@given(LINES)
+def test_what_follows_a_passage_is_read_as_it_is_meant(lines: list[str]) -> None:
+    document = (
+        f"# before\n\n{passage(chr(10).join(lines))}## after\n\n<details><summary>x</summary>\n\ny\n\n</details>\n"
+    )
+    assert headings(document) == ["before", "after"]
+    blocks = [token.content for token in MarkdownIt("commonmark").parse(document) if token.type == "html_block"]
+    assert blocks == ["<details><summary>x</summary>\n", "</details>\n"]
+
+
+def test_a_plain_passage_stays_as_it_is_and_an_unsafe_one_is_quoted() -> None:
+    assert passage("Use `Vec<T>` and *care*.\n\n- one\n- two") == "Use `Vec<T>` and *care*.\n\n- one\n- two\n\n"
+    assert passage("# Title\n\n`Vec<T>`") == "> # Title\n>\n> `Vec<T>`\n\n"
+    assert passage("<b>") == "> &lt;b>\n\n"
+    assert passage(" \n") == ""
+
+
+def test_fences_and_spans_are_longer_than_what_is_in_them() -> None:
+    assert fenced("a\n````\nb", "json") == "`````json\na\n````\nb\n`````\n\n"
+    assert code_span("a`b``c") == "``` a`b``c ```"
+    assert plain("*a* <b> [c](d)\n# e") == r"\*a\* \<b\> \[c\](d) \# e"

@@ -1,0 +1,256 @@
+"""What has the form of a secret goes, wherever it stands; everything else stays as it is."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import string
+import uuid
+from datetime import UTC, datetime
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from treering import (
+    Content,
+    Custom,
+    CustomEntry,
+    Entry,
+    Header,
+    InvalidInput,
+    Message,
+    MessageEntry,
+    OpaqueEntry,
+    Redaction,
+    Session,
+    SessionHost,
+    image,
+    text,
+    thinking,
+    tool_result,
+    tool_use,
+)
+from treering.events.content import JSON
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LETTERS = string.ascii_letters + string.digits
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One event loop is enough here: what is redacted does not depend on it."""
+    return "asyncio"
+
+
+def word(size: int, alphabet: str = LETTERS) -> st.SearchStrategy[str]:
+    """A word as keys have them: of a given size, with a digit in it."""
+    return st.text(alphabet, min_size=size, max_size=size).map(lambda made: f"{made[:-2]}7{made[-1]}")
+
+
+def planted(template: str, size: int, alphabet: str = LETTERS) -> st.SearchStrategy[tuple[str, str]]:
+    """A text with a secret in it, and the part of it that must not be found afterwards."""
+    return word(size, alphabet).map(lambda made: (template.replace("@", made), made))
+
+
+UPPER = string.ascii_uppercase + string.digits
+PLANTED = st.one_of(
+    planted("sk-@", 48),
+    planted("sk-proj-@", 40, LETTERS + "_-"),
+    planted("sk-ant-api03-@", 90, LETTERS + "_-"),
+    planted("ghp_@", 36),
+    planted("github_pat_@", 60, LETTERS + "_"),
+    planted("glpat-@", 20),
+    planted("xoxb-@", 30, string.digits + "-"),
+    planted("AKIA@", 16, UPPER),
+    planted("AIza@", 35, LETTERS + "_-"),
+    planted("hf_@", 34),
+    planted("eyJhbGciOiJIUzI1NiJ9.eyJzdWIi@.c2ln", 20),
+    planted("-----BEGIN RSA PRIVATE KEY-----\n@\n-----END RSA PRIVATE KEY-----", 200),
+    planted("-----BEGIN PRIVATE KEY-----\\n@", 100),
+    planted("Authorization: Bearer @", 24),
+    planted("'authorization': 'Basic @=='", 20),
+    word(12).map(lambda made: (f"postgres://ann:{made}@db.example.org/trees", made)),
+    planted("API_KEY=@", 12),
+    planted("export DB_PASSWORD='@'", 9),
+    planted('{"password": "@"}', 9),
+    planted('{\\"client_secret\\": \\"@\\"}', 24),
+    planted("password: @", 10),
+    planted("?access_token=@&x=1", 20),
+    planted("--password @", 8),
+    planted("curl -u ann:@ https://example.org", 10),
+)
+AROUND = st.sampled_from(["", " ", "\n", "it is ", "\\n", "\\t", '"', "=", "(", "\x1b[0m", "%20"])
+PROSE = st.sampled_from(["", " ", "\n", ", then", ".", '"', ")", "\\n"])
+
+
+@given(PLANTED, AROUND, PROSE)
+def test_no_planted_secret_stays(secret: tuple[str, str], before: str, after: str) -> None:
+    told, hidden = secret
+    redaction = Redaction()
+    shown = redaction.text(f"{before}{told}{after}")
+    assert hidden not in shown
+    assert "[redacted:" in shown
+    assert sum(redaction.counts.values()) >= 1
+    assert Redaction().text(shown) == shown, "what was redacted is left alone"
+
+
+@given(PLANTED)
+def test_no_place_in_an_entry_keeps_a_secret(secret: tuple[str, str]) -> None:
+    told, hidden = secret
+    raw = Raw(json.dumps({"deep": [{told: {"note": told}}], "n": 1}).encode())
+    said: list[Content] = [
+        text(told),
+        thinking(told, signature=told),
+        tool_use(told, told, raw),
+        tool_result("c", [text(told)]),
+        tool_result("c", told, is_error=True),
+    ]
+    entries: list[Entry] = [
+        MessageEntry(
+            id="a", parent_id=None, timestamp=NOW, message=Message("user", tuple(said), error=told, raw_metadata=raw)
+        ),
+        CustomEntry(id="a", parent_id=None, timestamp=NOW, custom=Custom(told, raw)),
+        OpaqueEntry(type="novel", id="a", parent_id=None, timestamp=NOW, raw=raw),
+    ]
+    for entry in entries:
+        shown = repr(Redaction().entry(entry))
+        assert hidden not in shown
+        assert type(Redaction().entry(entry)) is type(entry)
+    header = Header(id="a", version=1, timestamp=NOW, cwd=told, title=told)
+    assert hidden not in repr(Redaction().header(header))
+
+
+ORDINARY = [
+    "The password must be at least 12 characters long; the token: a word, the secret: patience.",
+    "def login(user: str, password: str, token: str | None = None) -> Session: ...",
+    "password = getpass()\ntoken = tokens[0]\nsecret = os.environ['SECRET']",
+    "GITHUB_TOKEN=${GITHUB_TOKEN} API_KEY=<your key> TOKEN=$TOKEN",
+    'fetch(url, {credentials: "same-origin"}); max_tokens=4096, PWD=/work/trees1/src',
+    '{"type": "object", "properties": {"password": {"type": "string"}, "token": "word"}}',
+    "See https://example.org:8080/a/b@c and http://user@example.org/ and git@example.org:trees.git",
+    "a task-list, a disk-image-of-some-kind-2026-01-01, sk-learn-tutorial-for-everybody-else",
+    "eyJ is how JSON begins in base64; -----BEGIN CERTIFICATE-----",
+    "The bearer of good news; Authorization is required; a cookie: sweet.",
+]
+
+
+@pytest.mark.parametrize("told", ORDINARY)
+def test_ordinary_text_is_left_alone(told: str) -> None:
+    redaction = Redaction()
+    assert redaction.text(told) is told
+    assert redaction.counts == {}
+
+
+@given(st.binary(min_size=1, max_size=400), st.uuids())
+def test_hashes_ids_and_base64_are_left_alone(data: bytes, own: uuid.UUID) -> None:
+    for told in (
+        hashlib.sha256(data).hexdigest(),
+        f"commit {hashlib.sha1(data, usedforsecurity=False).hexdigest()}",
+        str(own),
+        f"sha512-{base64.b64encode(hashlib.sha512(data).digest()).decode()}",
+        base64.b64encode(data).decode(),
+        f"toolu_{own.hex}",
+    ):
+        assert Redaction().text(told) is told
+
+
+def test_images_are_left_alone() -> None:
+    data = "AKIA" + "ABCDEFGH23456789" + "/sk-abcdefghijklmnop1234567890"
+    part = image(data, "image/png")
+    entry = MessageEntry(id="a", parent_id=None, timestamp=NOW, message=Message("user", (part,)))
+    assert Redaction().entry(entry) is entry
+    in_pi: JSON = {"type": "image", "mimeType": "image/png", "data": data}
+    assert Redaction().value({"content": [in_pi]}) == {"content": [in_pi]}
+    assert Redaction().value({"data": data}) != {"data": data}
+
+
+def test_what_stands_under_the_name_of_a_secret_goes() -> None:
+    redaction = Redaction()
+    shown = redaction.value(
+        {
+            "dbPassword": "trees",
+            "headers": {"Authorization": "abc", "X-Api-Key": "abcdef1234"},
+            "token": "oak",
+            "max_tokens": 3,
+            "password": None,
+        }
+    )
+    assert shown == {
+        "dbPassword": "[redacted:password]",
+        "headers": {"Authorization": "[redacted:authorization]", "X-Api-Key": "[redacted:secret]"},
+        "token": "oak",
+        "max_tokens": 3,
+        "password": None,
+    }
+    assert redaction.counts == {"authorization": 1, "password": 1, "secret": 1}
+
+
+def test_keys_that_become_alike_stay_apart_and_depth_does_no_harm() -> None:
+    keys = ["sk-ant-api03-aaaaaaaaaaaaaaaa", "sk-ant-api03-bbbbbbbbbbbbbbbb"]
+    assert Redaction().value({keys[0]: 1, keys[1]: 2}) == {
+        "[redacted:anthropic_key]": 1,
+        "[redacted:anthropic_key] 2": 2,
+    }
+    deep = '{"a":' * 400 + f'"{keys[0]}"' + "}" * 400
+    assert keys[0] not in json.dumps(Redaction().value(json.loads(deep)))
+
+
+def test_a_program_adds_its_own() -> None:
+    redaction = Redaction(
+        patterns={"ticket": r"TREE-[0-9]+", "name": re.compile(r"Dr\. (?P<secret>\w+)")},
+        secrets=["oak and ash"],
+    )
+    assert (
+        redaction.text("TREE-12: Dr. Elm saw oak and ash")
+        == "[redacted:ticket]: Dr. [redacted:name] saw [redacted:given]"
+    )
+    assert redaction.counts == {"given": 1, "name": 1, "ticket": 1}
+
+
+@pytest.mark.parametrize(
+    ("patterns", "secrets"),
+    [({"Not A Word": "x"}, ()), ({"x": "("}, ()), ({"x": "y*"}, ()), ({}, ["abc"]), ({}, "abcdef")],
+)
+def test_what_would_take_out_all_or_nothing_is_refused(patterns: dict[str, str], secrets: list[str]) -> None:
+    with pytest.raises(InvalidInput):
+        Redaction(patterns=patterns, secrets=secrets)
+
+
+async def planted_session(host: SessionHost, secrets: list[str]) -> Session:
+    session = await host.create(cwd=f"/work/{secrets[0]}")
+    for secret in secrets:
+        label = await session.append_message("user", f"Mine is {secret} indeed")
+        await session.set_label(label, secret)
+        await session.append_message("assistant", [thinking(secret), tool_use("c", "run", {"argument": secret})])
+        await session.append_tool_execution("c", "run", {"argument": secret}, f"it says {secret}")
+        await session.append_custom_entry("ext", {"kept": [secret]})
+        await session.branch(label)
+        await session.append_compaction(f"They said {secret}", None, 10)
+        await session.append_session_info(secret)
+    return session
+
+
+@pytest.mark.feature("N-57")
+@pytest.mark.parametrize("format", ["json", "markdown", "html"])
+async def test_no_redacted_export_holds_a_secret(format: Literal["json", "markdown", "html"]) -> None:
+    secrets = [
+        "sk-ant-api03-abcdefghijklmnop1234",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+        "AKIAABCDEFGH23456789",
+        "xoxb-123456789012-abcdef",
+    ]
+    async with SessionHost() as host:
+        session = await planted_session(host, secrets)
+        plain, redaction = (await session.export(format)).decode(), Redaction()
+        shown = (await session.export(format, redact=redaction)).decode()
+        assert all(secret in plain for secret in secrets)
+        assert not any(secret in shown for secret in secrets)
+        assert "Mine is [redacted:anthropic_key] indeed" in shown.replace("\\", "") or format == "markdown"
+        assert redaction.counts.keys() == {"anthropic_key", "aws_access_key", "github_token", "slack_token"}
+        assert all(count >= 3 for count in redaction.counts.values())
+        assert "redacted" in shown

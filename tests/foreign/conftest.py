@@ -1,0 +1,79 @@
+"""What the tests of other programs' formats share: small sessions of the project's own, and a way to read any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from treering.events.entries import Header, KnownEntry, Message, MessageEntry
+from treering.events.findings import Finding
+from treering.events.foreign.base import ForeignSession
+from treering.events.foreign.detect import format_named, recognized
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "foreign"
+
+
+class Taken(NamedTuple):
+    """A session that was read to its end."""
+
+    header: Header
+    entries: list[KnownEntry]
+    findings: list[Finding]
+    leaf_id: str | None
+
+    @property
+    def messages(self) -> list[Message]:
+        return [entry.message for entry in self.entries if isinstance(entry, MessageEntry)]
+
+    @property
+    def roles(self) -> list[str]:
+        return [message.role for message in self.messages]
+
+    def of(self, type: str) -> list[KnownEntry]:
+        return [entry for entry in self.entries if entry.type == type]
+
+    def path(self, leaf: str | None = None) -> list[KnownEntry]:
+        """The entries from the root to one of them, or to the leaf."""
+        by_id = {entry.id: entry for entry in self.entries}
+        at: str | None = leaf or self.leaf_id or self.entries[-1].id
+        found: list[KnownEntry] = []
+        while at is not None:
+            found.append(by_id[at])
+            at = by_id[at].parent_id
+        return found[::-1]
+
+    def codes(self, *, notes: bool = False) -> list[str]:
+        return [each.code for each in self.findings if notes or each.severity != "note"]
+
+
+Take = Callable[..., list[Taken]]
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    return DATA
+
+
+@pytest.fixture(scope="session")
+def take() -> Take:
+    """Read all sessions of a path, as the format that is named or recognized, and see that they are well formed."""
+
+    def read(path: Path, name: str | None = None) -> list[Taken]:
+        found = recognized(path) if name is None else format_named(name)
+        taken: list[Taken] = []
+        for session in found.read(path):
+            assert isinstance(session, ForeignSession)
+            entries = list(session.entries)
+            seen: set[str | None] = {None}
+            for entry in entries:
+                assert entry.parent_id in seen, "a parent stands before its children"
+                assert entry.id not in seen, "ids are unique"
+                assert entry.seq == 0
+                seen.add(entry.id)
+            taken.append(Taken(session.header, entries, session.findings, session.leaf_id))
+        return taken
+
+    return read

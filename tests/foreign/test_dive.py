@@ -1,0 +1,205 @@
+"""dive's sessions: turns become batches, compactions leave what they stand for, and what is written is read again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.events.content import Content, ThinkingPart, image, plain_text, text, tool_result, tool_use
+from treering.events.entries import (
+    Compaction,
+    CompactionEntry,
+    Entry,
+    Message,
+    MessageEntry,
+    SessionInfo,
+    SessionInfoEntry,
+    Usage,
+    UsageEntry,
+    UsageRecord,
+)
+from treering.events.errors import ForeignFormatError
+from treering.events.foreign.chain import Chain
+from treering.events.foreign.dive_writing import dive_document
+from treering.testing import strategies
+
+from .conftest import Take
+
+
+@pytest.mark.feature("D-44")
+def test_a_session_is_read(data: Path, take: Take) -> None:
+    (session,) = take(data / "dive.jsonl")
+    header = session.header
+    assert (header.id, header.title, header.parent_session) == ("bakery-2", "Bakery", "bakery")
+    assert session.roles == ["user", "assistant", "tool", "assistant", "user", "assistant", "user", "assistant"]
+    (info,) = (entry.session_info for entry in session.entries if isinstance(entry, SessionInfoEntry))
+    assert info.metadata == {"owner": "kim"}
+    thought = session.messages[1].content[0]
+    assert isinstance(thought, ThinkingPart)
+    assert (thought.thinking.content, thought.thinking.signature) == ("Read it.", "c2ln")
+    assert session.messages[2].tool_name == "read_file"
+    assert session.codes() == []
+    assert [each.message for each in session.findings] == ["1 record of kind marker left out: bookkeeping"]
+
+
+def test_a_turn_is_a_batch_with_its_record(data: Path, take: Take) -> None:
+    (session,) = take(data / "dive.jsonl")
+    records = [entry for entry in session.entries if isinstance(entry, UsageEntry)]
+    assert [entry.id for entry in records] == ["evt-1", "evt-2", "evt-4"]
+    assert [(each.usage.kind, each.usage.messages) for each in records] == [("turn", 4), ("turn", 2), ("turn", 2)]
+    assert records[0].usage.usage == Usage(10, 3, 2, 0, 15)
+    assert records[1].usage.metadata == {"attempt": 2}
+    batch = [entry.batch for entry in session.entries if entry.batch is not None and entry.batch.id == "evt-1"]
+    assert [(each.session, each.i, each.n) for each in batch] == [("bakery-2", n, 5) for n in range(5)]
+
+
+def test_a_part_that_no_message_holds_is_kept_beside_it(data: Path, take: Take) -> None:
+    (session,) = take(data / "dive.jsonl")
+    message = session.messages[4]
+    assert plain_text(message.content) == "And this?"
+    assert message.metadata == {"left_out": [{"type": "document", "source": {"type": "text", "data": "x"}}]}
+
+
+def test_a_compaction_keeps_what_it_repeats(data: Path, take: Take) -> None:
+    (session,) = take(data / "dive.jsonl")
+    (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
+    assert entry.id == "evt-3"
+    assert entry.compaction.summary == "They read bread.md."
+    assert entry.compaction.details == {"original_event_count": 2, "original_message_count": 6}
+    kept = next(each for each in session.entries if each.id == entry.compaction.first_kept_entry_id)
+    assert isinstance(kept, MessageEntry)
+    assert plain_text(kept.message.content) == "And this?"
+    assert len(session.messages) == 8, "nothing is repeated, and nothing is gone"
+
+
+def test_the_plain_list_of_messages_is_read(data: Path, tmp_path: Path, take: Take) -> None:
+    (session,) = take(data / "dive.json")
+    assert session.roles == ["user", "assistant", "tool", "assistant"]
+    copy = tmp_path / "other name.json"
+    copy.write_bytes((data / "dive.json").read_bytes())
+    (again,) = take(copy)
+    assert (again.header.id, [entry.id for entry in again.entries]) == (
+        session.header.id,
+        [entry.id for entry in session.entries],
+    )
+
+
+@pytest.mark.feature("D-44")
+def test_a_last_line_that_was_cut_off_is_left_out(data: Path, tmp_path: Path, take: Take) -> None:
+    whole = (data / "dive.jsonl").read_bytes()
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(whole[:-20])
+    (session,) = take(path)
+    assert len(session.messages) == 6
+    assert session.codes() == ["damaged"]
+    place = session.findings[0]
+    assert (place.line, place.byte) == (6, whole[:-1].rindex(b"\n") + 1)
+    path.write_bytes(whole[:-1])
+    (session,) = take(path)
+    assert len(session.messages) == 8, "a last line that only lacks its newline is whole"
+    assert session.codes() == []
+
+
+def test_events_without_a_header_are_a_session_of_the_files_name(data: Path, tmp_path: Path, take: Take) -> None:
+    lines = (data / "dive.jsonl").read_bytes().splitlines(keepends=True)
+    path = tmp_path / "bakery-3.jsonl"
+    path.write_bytes(b"".join(lines[1:]))
+    (session,) = take(path)
+    assert (session.header.id, len(session.messages), session.codes()) == ("bakery-3", 8, ["damaged"])
+    assert session.header.timestamp.second == 1
+
+
+def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, take: Take) -> None:
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.jsonl").write_bytes((data / "dive.jsonl").read_bytes())
+    (tmp_path / "c.jsonl").write_bytes(b'{"line_type":')
+    found = take(tmp_path)
+    assert [len(session.messages) for session in found] == [8, 8]
+    assert found[1].codes() == ["unreadable"]
+    with pytest.raises(ForeignFormatError, match="no session of dive"):
+        take(data / "opencode", "dive")
+
+
+@pytest.mark.feature("D-44")
+def test_a_session_that_is_written_is_read_again(data: Path, tmp_path: Path, take: Take) -> None:
+    (session,) = take(data / "dive.jsonl")
+    path = tmp_path / "again.jsonl"
+    path.write_bytes(dive_document(session.header, session.entries))
+    first, *events = (json.loads(line) for line in path.read_bytes().splitlines())
+    assert (first["line_type"], {event["line_type"] for event in events}) == ("header", {"event"})
+    given = [json.loads(line) for line in (data / "dive.jsonl").read_bytes().splitlines()]
+    assert [event["data"]["messages"] for event in events] == [
+        each["data"]["messages"] for each in given if each["line_type"] == "event"
+    ]
+    (again,) = take(path)
+    assert again.header == session.header
+    assert again.entries == session.entries
+
+
+def test_messages_without_a_record_are_turns_from_user_to_user(data: Path, take: Take) -> None:
+    header = take(data / "dive.jsonl")[0].header
+    chain = Chain("test", "s", header.timestamp)
+    used = Usage(5, 1, 0, 0, 6)
+    entries: list[Entry] = [
+        chain.add(SessionInfo(name="Renamed")),
+        chain.add(Message("user", (text("one"),))),
+        chain.add(Message("assistant", (text("1"),), usage=used)),
+        chain.add(Message("user", (text("two"),))),
+        chain.add(Message("assistant", (text("2"),), usage=used)),
+        chain.add(UsageRecord("summary", used)),
+    ]
+    first, *events = (json.loads(line) for line in dive_document(header, entries).splitlines())
+    assert first["data"]["title"] == "Renamed"
+    assert [len(event["data"]["messages"]) for event in events] == [2, 2]
+    assert [event["data"]["usage"] for event in events] == [{"input_tokens": 5, "output_tokens": 1}] * 2
+
+
+def test_a_compaction_event_repeats_what_is_kept(data: Path, take: Take) -> None:
+    header = take(data / "dive.jsonl")[0].header
+    chain = Chain("test", "s", header.timestamp)
+    said = [chain.add(Message("user", (text(each),))) for each in "abc"]
+    entries: list[Entry] = [*said, chain.add(Compaction("Sum", said[1].id, 9)), chain.add(Compaction("", None, 9))]
+    events = [json.loads(line)["data"] for line in dive_document(header, entries).splitlines()][1:]
+    told = [[message["content"][0]["text"] for message in event["messages"]] for event in events]
+    assert told == [["a"], ["b"], ["c"], ["Sum", "b", "c"], []]
+    assert [event["metadata"]["original_message_count"] for event in events[3:]] == [3, 2]
+
+
+WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+OBJECTS = st.dictionaries(WORDS, strategies.json_values(max_leaves=3), max_size=2)
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Message]:
+    """The messages of one turn."""
+    shown: list[Content] = [text(draw(WORDS)), *draw(st.lists(st.just(image("QUJD", "image/png")), max_size=1))]
+    calls = [tool_use(f"c{n}", f"t{n}", draw(OBJECTS)) for n in range(draw(st.integers(0, 2)))]
+    results = tuple(tool_result(call.tool_use.id, draw(WORDS), is_error=draw(st.booleans())) for call in calls)
+    found = [Message("user", tuple(shown)), Message("assistant", (text(draw(WORDS)), *calls))]
+    if results:
+        found.append(Message("tool", results, tool_name=calls[0].tool_use.name))
+    return found
+
+
+@pytest.mark.feature("D-44")
+@settings(max_examples=25)
+@given(saved=st.lists(st.tuples(turns(), st.integers(0, 9)), max_size=4))
+def test_what_is_written_comes_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, take: Take, data: Path, saved: list[tuple[list[Message], int]]
+) -> None:
+    header = take(data / "dive.jsonl")[0].header
+    chain = Chain("test", "s", header.timestamp)
+    entries: list[Entry] = []
+    for messages, tokens in saved:
+        entries += map(chain.add, messages)
+        entries.append(chain.add(UsageRecord("turn", Usage(tokens, 0, 0, 0, tokens), messages=len(messages))))
+    path = tmp_path_factory.getbasetemp() / "property.jsonl"
+    path.write_bytes(dive_document(header, entries))
+    (again,) = take(path, "dive")
+    assert again.messages == [message for messages, _ in saved for message in messages]
+    records = [entry.usage for entry in again.entries if isinstance(entry, UsageEntry)]
+    assert records == [entry.usage for entry in entries if isinstance(entry, UsageEntry)]

@@ -1,0 +1,164 @@
+"""picoclaw's sessions: a document, or lines with a sidecar; what a document holds is what a context shows."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering.events.content import Content, image, plain_text, text, thinking, tool_result, tool_use
+from treering.events.entries import Compaction, CompactionEntry, Entry, Message, SessionInfo, SessionInfoEntry
+from treering.events.foreign.chain import Chain
+from treering.events.foreign.picoclaw import picoclaw_document
+from treering.testing import strategies
+
+from .conftest import Take, Taken
+
+
+def summary_of(session: Taken) -> str | None:
+    infos = [entry.session_info.summary for entry in session.entries if isinstance(entry, SessionInfoEntry)]
+    return infos[-1] if infos else None
+
+
+def kept(session: Taken) -> str | None:
+    (entry,) = (entry for entry in session.entries if isinstance(entry, CompactionEntry))
+    assert entry.compaction.summary == "", "the summary stands beside the messages"
+    return entry.compaction.first_kept_entry_id
+
+
+@pytest.mark.feature("P-29")
+def test_the_document_is_read(data: Path, take: Take) -> None:
+    (session,) = take(data / "picoclaw.json")
+    assert session.header.key == "agent:main:telegram:42"
+    assert session.header.timestamp.isoformat() == "2026-03-01T09:00:00+00:00"
+    assert session.roles == ["user", "assistant", "tool", "assistant"]
+    assert session.messages[2] == Message("tool", (tool_result("c1", "09:00"),), tool_name="clock")
+    assert session.messages[1] == Message("assistant", (tool_use("c1", "clock", {"zone": "UTC"}),))
+    assert summary_of(session) == "They greeted each other."
+    assert session.entries[-1].timestamp.second == 9
+    assert not session.of("compaction")
+
+
+@pytest.mark.feature("N-151")
+def test_lines_and_their_sidecar_are_read(data: Path, take: Take) -> None:
+    for name in ("picoclaw.jsonl", "picoclaw.meta.json"):
+        (session,) = take(data / name)
+        assert session.header.key == "telegram:42"
+        assert session.roles == ["user", "assistant", "tool", "tool", "assistant"]
+        assert [message.tool_name for message in session.messages if message.role == "tool"] == ["timer", "bell"]
+        assert summary_of(session) == "A timer was set."
+
+
+def test_a_cut_between_a_call_and_its_result_moves_back_and_is_told(data: Path, take: Take) -> None:
+    (session,) = take(data / "picoclaw.jsonl")
+    assert kept(session) == session.entries[1].id, "before the call, of which one result was skipped and one was not"
+    (finding,) = session.findings
+    assert (finding.code, finding.entry_id) == ("unsafe_cut", session.entries[1].id)
+
+
+@pytest.mark.parametrize(("skip", "first"), [(1, 1), (4, 4), (5, None), (99, None)])
+def test_what_is_skipped_stays_and_is_left_out(
+    data: Path, tmp_path: Path, take: Take, skip: int, first: int | None
+) -> None:
+    (tmp_path / "s.jsonl").write_bytes((data / "picoclaw.jsonl").read_bytes())
+    (tmp_path / "s.meta.json").write_text(json.dumps({"key": "k", "skip": skip, "count": 5}))
+    (session,) = take(tmp_path / "s.jsonl")
+    assert len(session.messages) == 5
+    assert kept(session) == (None if first is None else session.entries[first].id)
+    assert session.codes() == []
+
+
+def test_a_sidecar_that_is_damaged_or_behind_is_told(data: Path, tmp_path: Path, take: Take) -> None:
+    (tmp_path / "s.jsonl").write_bytes((data / "picoclaw.jsonl").read_bytes())
+    for content, codes in ((None, ["sidecar"]), ("{", ["sidecar"]), ('{"key":"s","count":9}', ["count"])):
+        if content is not None:
+            (tmp_path / "s.meta.json").write_text(content)
+        (session,) = take(tmp_path / "s.jsonl")
+        assert (session.header.key, len(session.messages), session.codes()) == ("s", 5, codes)
+
+
+def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, take: Take) -> None:
+    for name in ("picoclaw.json", "picoclaw.jsonl", "picoclaw.meta.json"):
+        (tmp_path / name.replace("picoclaw.json", "a.json").replace("picoclaw", "a")).write_bytes(
+            (data / name).read_bytes()
+        )
+    assert {session.header.key for session in take(tmp_path)} == {"agent:main:telegram:42", "telegram:42"}
+
+
+@pytest.mark.feature("P-29")
+def test_a_document_that_is_written_is_read_again(data: Path, tmp_path: Path, take: Take) -> None:
+    (session,) = take(data / "picoclaw.json")
+    path = tmp_path / "again.json"
+    path.write_bytes(picoclaw_document(session.header, session.entries))
+    written = json.loads(path.read_bytes())
+    assert list(written) == ["key", "messages", "summary", "created", "updated"]
+    assert (written["created"], written["updated"]) == ("2026-03-01T09:00:00.000000Z", "2026-03-01T09:00:09.000000Z")
+    (again,) = take(path)
+    assert (again.header, again.entries) == (session.header, session.entries)
+
+
+def test_a_document_holds_what_the_latest_compaction_kept(data: Path, tmp_path: Path, take: Take) -> None:
+    (session,) = take(data / "picoclaw.jsonl")
+    path = tmp_path / "again.json"
+    path.write_bytes(picoclaw_document(session.header, session.entries))
+    (again,) = take(path)
+    assert again.messages == session.messages[1:]
+    assert summary_of(again) == "A timer was set."
+
+
+def test_a_later_summary_wins_and_an_empty_compaction_takes_none_away(data: Path, take: Take) -> None:
+    (session,) = take(data / "picoclaw.json")
+    chain = Chain("test", "s", session.header.timestamp)
+    first = chain.add(Message("user", (text("Hi"),)))
+    told: list[Entry] = [first, chain.add(SessionInfo(summary="one")), chain.add(Compaction("two", first.id, 0))]
+    assert json.loads(picoclaw_document(session.header, told))["summary"] == "two"
+    told.append(chain.add(Compaction("", None, 0)))
+    assert json.loads(picoclaw_document(session.header, told))["summary"] == "two"
+    told.append(chain.add(SessionInfo(summary="")))
+    written = json.loads(picoclaw_document(session.header, told))
+    assert (written["summary"], written["messages"]) == ("", [])
+
+
+WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+OBJECTS = st.dictionaries(WORDS, strategies.json_values(max_leaves=3), max_size=2)
+IMAGES = st.just(image("QUJD", "image/png"))
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Message]:
+    """Messages such as picoclaw has them: thinking, then one text, then images or calls; each call has its result."""
+    found: list[Message] = []
+    for number in range(draw(st.integers(0, 4))):
+        asked: list[Content] = [text(draw(WORDS)), *draw(st.lists(IMAGES, max_size=2))]
+        found.append(Message(draw(st.sampled_from(["user", "system"])), tuple(asked)))
+        calls = [tool_use(f"c{number}-{n}", f"t{n}", draw(OBJECTS)) for n in range(draw(st.integers(0, 3)))]
+        said: list[Content] = [thinking(draw(WORDS))] if draw(st.booleans()) else []
+        found.append(Message("assistant", (*said, text(draw(WORDS)), *calls)))
+        found += (
+            Message("tool", (tool_result(call.tool_use.id, draw(WORDS)),), tool_name=call.tool_use.name)
+            for call in calls
+        )
+    return found
+
+
+@pytest.mark.feature("P-29")
+@settings(max_examples=25)
+@given(messages=turns(), summary=WORDS)
+def test_what_is_written_comes_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, take: Take, data: Path, messages: list[Message], summary: str
+) -> None:
+    header = take(data / "picoclaw.json")[0].header
+    chain = Chain("test", "s", header.timestamp + timedelta(seconds=1))
+    entries: list[Entry] = [*map(chain.add, messages), chain.add(SessionInfo(summary=summary))]
+    path = tmp_path_factory.getbasetemp() / "property.json"
+    path.write_bytes(picoclaw_document(header, entries))
+    (again,) = take(path, "picoclaw")
+    assert again.messages == messages
+    assert [plain_text(message.content) for message in again.messages] == [
+        plain_text(each.content) for each in messages
+    ]
+    assert summary_of(again) == summary

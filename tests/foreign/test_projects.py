@@ -1,0 +1,89 @@
+"""A project has one hash, however its path was written, and the name that people know it by."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from treering.events.projects import HASH_DIGITS, project_hash, project_name, real_path
+
+
+@pytest.mark.feature("N-21")
+def test_one_folder_has_one_hash_however_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "work" / "Bakery"
+    folder.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(folder, target_is_directory=True)
+    expected = project_hash(folder)
+    assert len(expected) == HASH_DIGITS
+    assert set(expected) <= set("0123456789abcdef")
+    for written in (
+        f"{folder}/",
+        f"{folder}//",
+        f"{tmp_path}/work/../work/./Bakery",
+        f"{tmp_path}/link",
+        f"{tmp_path}/link/",
+    ):
+        assert project_hash(written) == expected
+    monkeypatch.chdir(folder)
+    assert project_hash(".") == expected
+    assert project_hash(tmp_path / "work") != expected
+
+
+@pytest.mark.feature("N-21")
+def test_the_hash_is_the_same_in_every_run() -> None:
+    assert project_hash("/no/such/place/bakery") == sha256(b"/no/such/place/bakery").hexdigest()[:16]
+
+
+@pytest.mark.feature("N-21")
+def test_letter_case_counts_where_the_file_system_tells_it_apart(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    if (tmp_path / "A").exists():
+        pytest.skip("this file system does not tell letter case apart")
+    (tmp_path / "A").mkdir()
+    assert project_hash(tmp_path / "a") != project_hash(tmp_path / "A")
+
+
+@pytest.mark.feature("N-21")
+def test_letter_case_does_not_count_where_the_file_system_ignores_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Work" / "Bakery").mkdir(parents=True)
+    same = os.path.samefile
+
+    def stored(path: str) -> str:
+        """Return the path as such a file system would find it."""
+        found = ""
+        for part in Path(path).parts:
+            names = os.listdir(found) if found else []
+            found = os.path.join(found, next((each for each in names if each.casefold() == part.casefold()), part))
+        return found
+
+    monkeypatch.setattr(os.path, "samefile", lambda first, second: same(stored(first), stored(second)))
+    assert real_path(tmp_path / "WORK" / "bakery") == str(tmp_path / "Work" / "Bakery")
+    assert project_hash(tmp_path / "WORK" / "bakery") == project_hash(tmp_path / "Work" / "Bakery")
+
+
+@pytest.mark.feature("N-142")
+def test_the_name_is_that_of_the_manifest_else_of_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "bakery-main"
+    folder.mkdir()
+    assert project_name(folder) == "bakery-main"
+    (folder / "pyproject.toml").write_text('[project]\nname = "oven"\n')
+    assert project_name(folder) == "oven"
+    (folder / "package.json").write_text('{"name": "@bakery/oven", "version": "1.0.0"}')
+    assert project_name(f"{folder}/") == "@bakery/oven"
+    assert project_name("/") == "/"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"name": 7}', '{"version": "1"}', '{"name": " "}'])
+def test_a_manifest_without_a_name_says_nothing(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "bakery"
+    folder.mkdir()
+    (folder / "package.json").write_text(text)
+    (folder / "pyproject.toml").write_text('project = "no table"')
+    assert project_name(folder) == "bakery"
+    (folder / "pyproject.toml").write_bytes(b"\xff[")
+    assert project_name(folder) == "bakery"

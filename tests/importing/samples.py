@@ -1,0 +1,41 @@
+"""What the tests of importing share: the table of samples in docs/formats.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+PROJECT = Path(__file__).resolve().parents[2]
+DOC = PROJECT / "docs" / "formats.md"
+COLUMNS = ["sample", "format", "sessions", "entries", "messages", "findings"]
+
+
+class Sample(NamedTuple):
+    """A row of the table: a file or folder, and what importing it gives."""
+
+    path: str
+    format: str
+    sessions: int
+    entries: int
+    messages: int
+    findings: int
+
+    @property
+    def ours(self) -> bool:
+        return self.path.startswith("tests/")
+
+
+def samples() -> list[Sample]:
+    """Read the tables of docs/formats.md whose columns are these."""
+    found: list[Sample] = []
+    inside = False
+    for line in DOC.read_text().splitlines():
+        cells = [cell.strip().strip("`") for cell in line.strip().strip("|").split("|")]
+        if cells == COLUMNS:
+            inside = True
+        elif not line.startswith("|"):
+            inside = False
+        elif inside and not set(cells[0]) <= {"-"}:
+            path, format, *counts = cells
+            found.append(Sample(path, format, *map(int, counts)))
+    return found

@@ -1,0 +1,343 @@
+"""What becomes of Claude Code's transcripts: the conversation that it shows itself, and nothing of it doubled or lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from treering import (
+    CompactionEntry,
+    ForeignFormatError,
+    ImagePart,
+    ImportReport,
+    Message,
+    MessageEntry,
+    Session,
+    SessionHost,
+    TextPart,
+    ThinkingPart,
+    ToolResultPart,
+    ToolUsePart,
+    Usage,
+    plain_text,
+)
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "claude_code"
+P = TypeVar("P", ThinkingPart, ImagePart, ToolUsePart, ToolResultPart)
+WORK = "3f0f5b0e-7d51-4a57-9b43-0d6d1c7a2f10"
+TANGLED = "8c2f7a55-0c1e-4c39-a1a6-52b7a8a0c7d1"
+pytestmark = pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
+
+
+async def taken_in(host: SessionHost, name: str) -> tuple[Session, list[ImportReport]]:
+    reports = await host.import_sessions(DATA / name)
+    return await host.load(reports[0].id), reports
+
+
+async def message_of(session: Session, entry_id: str) -> Message:
+    entry = await session.entry(entry_id)
+    assert isinstance(entry, MessageEntry)
+    return entry.message
+
+
+def part_of(message: Message, kind: type[P]) -> P:
+    return next(part for part in message.content if isinstance(part, kind))
+
+
+async def parents(session: Session) -> dict[str, str | None]:
+    return {entry.id or "": entry.parent_id for entry in await session.entries()}
+
+
+def content(session: Session) -> bytes:
+    return Path(session.file_path or "").read_bytes()
+
+
+@pytest.fixture
+async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
+    async with SessionHost(tmp_path / "sessions") as host:
+        yield host
+
+
+async def test_the_lines_of_one_answer_become_one_message(host: SessionHost) -> None:
+    session, _ = await taken_in(host, "work.jsonl")
+    answer = await message_of(session, "a1")
+    assert [type(part) for part in answer.content] == [ThinkingPart, TextPart, ToolUsePart, ToolUsePart]
+    assert part_of(answer, ThinkingPart).thinking.signature == "c2lnbmVk"
+    assert answer.usage == Usage(10, 42, 300, 20, 372)  # what the last of its lines says
+    assert (answer.provider, answer.model) == ("anthropic", "claude-sonnet-4-5")
+    assert answer.metadata == {"message_id": "msg_1", "request_id": "req_msg_1"}
+
+
+async def test_results_of_parallel_calls_follow_their_answer_and_each_other(host: SessionHost) -> None:
+    session, _ = await taken_in(host, "work.jsonl")
+    found = await parents(session)
+    assert (found["r1"], found["r2"], found["q1"]) == ("a1", "r1", "r2")
+    first, second = await message_of(session, "r1"), await message_of(session, "r2")
+    assert (first.role, first.tool_name, second.tool_name) == ("tool", "Read", "Read")
+    (part,) = second.content
+    assert isinstance(part, ToolResultPart)
+    assert part.tool_result.tool_use_id == "toolu_2"
+    assert [type(each) for each in part.tool_result.content] == [TextPart, ImagePart]
+    assert b"not for the model" not in content(session)
+    assert part_of(await message_of(session, "r3"), ToolResultPart).tool_result.is_error
+
+
+async def test_what_is_no_message_parts_no_conversation(host: SessionHost) -> None:
+    session, reports = await taken_in(host, "work.jsonl")
+    found = await parents(session)
+    assert (found["u1"], found["u2"]) == (None, "a5")  # a progress report and a system line stood above them
+    skipped = [finding.message for finding in reports[0].findings if finding.code == "skipped"]
+    assert any("2 lines of kind progress" in message for message in skipped)
+    assert any("1 line of kind file-history-snapshot" in message for message in skipped)
+    assert {finding.severity for finding in reports[0].findings} == {"note"}
+
+
+async def test_a_boundary_and_its_summary_become_a_compaction(host: SessionHost) -> None:
+    session, _ = await taken_in(host, "work.jsonl")
+    entry = await session.entry("c1")
+    assert isinstance(entry, CompactionEntry)
+    assert entry.parent_id == "a7"  # the answer that its logical parent is a line of
+    assert entry.compaction.summary == "The pears were looked at; Williams is to be pruned."
+    assert (entry.compaction.tokens_before, entry.compaction.details) == (154000, {"trigger": "auto"})
+    context = await session.context()
+    assert [each.message.role for each in context.messages] == [
+        "compactionSummary",
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+    ]
+    full = await session.context("a7")
+    assert [each.entry_id for each in full.messages] == ["u1", "a1", "r1", "r2", "q1", "a5", "u2", "a6", "r3", "a7"]
+
+
+async def test_messages_that_were_kept_through_a_compaction_are_kept(host: SessionHost, tmp_path: Path) -> None:
+    lines = (
+        (DATA / "work.jsonl")
+        .read_text()
+        .replace('"preTokens":154000', '"preTokens":154000,"preservedSegment":{"headUuid":"u2","tailUuid":"a8"}')
+    )
+    path = tmp_path / "kept.jsonl"
+    path.write_text(lines)
+    (report,) = await host.import_sessions(path)
+    context = await (await host.load(report.id)).context("c1")
+    assert [each.entry_id for each in context.messages][1:] == ["u2", "a6", "r3", "a7"]
+
+
+async def test_titles_images_errors_and_words_said_meanwhile(host: SessionHost) -> None:
+    session, _ = await taken_in(host, "work.jsonl")
+    assert (session.header.title, session.name) == ("Pruning pear trees", "Orchard")
+    assert session.leaf_id == "a10"  # the title that a person gave stands beside the conversation
+    assert session.header.cwd == "/home/mara/orchard"
+    queued = await message_of(session, "q1")
+    assert plain_text(queued.content) == "And the quinces, please."
+    shown = part_of(await message_of(session, "u2"), ImagePart)
+    assert (shown.image.source.media_type, shown.image.source.data) == ("image/jpeg", "/9j/4AAQ")
+    assert (await message_of(session, "u2")).metadata["git_branch"] == "spring"
+    hidden = part_of(await message_of(session, "a7"), ThinkingPart).thinking
+    assert (hidden.redacted, hidden.signature) == (True, "b3BhcXVl")
+    failed = await message_of(session, "a9")
+    assert (failed.stop_reason, failed.error) == ("error", "API Error: 529 overloaded")
+
+
+async def test_times_and_ids_are_those_of_the_lines(host: SessionHost) -> None:
+    session, _ = await taken_in(host, "work.jsonl")
+    lines = {
+        line["uuid"]: line for line in map(json.loads, (DATA / "work.jsonl").read_text().splitlines()) if "uuid" in line
+    }
+    for entry in await session.entries():
+        if isinstance(entry, MessageEntry):
+            assert entry.timestamp.strftime("%Y-%m-%dT%H:%M:%S.000Z") == lines[entry.id]["timestamp"]
+
+
+async def test_lines_of_another_session_become_their_own(host: SessionHost) -> None:
+    session, reports = await taken_in(host, "tangled.jsonl")
+    assert [report.id for report in reports] == [
+        TANGLED,
+        "0b6d2f8e-91aa-4f0e-8d0c-6a1e64f0b3c2",
+        f"{TANGLED}.agent-side1",
+    ]
+    other = await host.load(reports[1].id)
+    assert await parents(other) == {"f1": None, "f2": "f1"}
+    assert "f1" not in await parents(session)
+
+
+async def test_orphans_several_roots_and_lines_out_of_order(host: SessionHost) -> None:
+    session, reports = await taken_in(host, "tangled.jsonl")
+    assert await parents(session) == {
+        "u1": None,  # its parent was cut away
+        "a1": "u1",
+        "r1": "a1",
+        "a2": "r1",
+        "u2": "a2",  # goes on in the same conversation, under another session's name
+        "a3": "u2",  # its parent is not in the file
+        "u3": None,  # begins anew
+        "a4": "u3",
+        "r9": "u3",  # the result of a call that is not there
+        "a6": "a4",
+        "a5": "a6",  # stands before its parent in the file
+    }
+    assert session.leaf_id == "a5"
+    missing = next(finding for finding in reports[0].findings if finding.code == "parent_missing")
+    assert (missing.line, missing.byte, missing.severity) == (1, 0, "warning")
+    assert "2 lines" in missing.message
+    assert any("the same line once more" in finding.message for finding in reports[0].findings)
+
+
+def line(kind: str, uuid: str, parent: str | None, content: object, **message: object) -> bytes:
+    said = {"role": kind, "content": content, **message}
+    time = "2026-03-01T09:00:00Z"
+    fields = {"type": kind, "sessionId": "s", "uuid": uuid, "parentUuid": parent, "timestamp": time, "message": said}
+    return json.dumps(fields).encode() + b"\n"
+
+
+CALL = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]
+RESULT = [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]
+
+
+async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "rewound.jsonl"
+    path.write_bytes(
+        line("user", "u1", None, "one")
+        + line("assistant", "a1", "u1", [{"type": "text", "text": "1"}], id="m1")
+        + line("user", "u2", "a1", "two")
+        + line("assistant", "a2", "u2", [{"type": "text", "text": "2"}], id="m2")
+        + line("user", "u3", "a1", "rather three")
+    )
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    assert (session.path(), session.children("a1")) == (["u1", "a1", "u3"], ["u2", "u3"])
+
+
+async def test_a_result_that_came_late_stands_with_its_call(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    path.write_bytes(
+        line("user", "u1", None, "one")
+        + line("assistant", "a1", "u1", CALL, id="m1")
+        + line("user", "u2", "a1", "said while it ran")
+        + line("assistant", "a2", "u2", [{"type": "text", "text": "Wait."}], id="m2")
+        + line("user", "r1", "a1", RESULT)
+    )
+    (report,) = await host.import_sessions(path)
+    assert (await host.load(report.id)).path() == ["u1", "a1", "r1", "u2", "a2"]
+
+
+async def test_the_same_message_on_two_branches_is_not_one(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "copied.jsonl"
+    path.write_bytes(
+        line("user", "u1", None, "one")
+        + line("assistant", "a1", "u1", CALL, id="m1")
+        + line("user", "r1", "a1", RESULT)
+        + line("user", "v1", None, "one")
+        + line("assistant", "b1", "v1", CALL, id="m1")
+        + line("user", "s1", "b1", RESULT)
+    )
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    assert session.path() == ["v1", "b1", "s1"]
+    assert session.path("r1") == ["u1", "a1", "r1"]
+
+
+async def test_calls_without_ids_get_their_results(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "nameless.jsonl"
+    nameless = [{"type": "tool_use", "name": "Bash", "input": given} for given in ("ls", {"command": "pwd"})]
+    path.write_bytes(
+        line("user", "u1", None, "one")
+        + line("assistant", "a1", "u1", nameless)
+        + line("user", "r1", "a1", [{"type": "tool_result", "content": "first"}])
+        + line("user", "r2", "a1", [{"type": "tool_result", "content": "second"}])
+    )
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    calls = [part.tool_use for part in (await message_of(session, "a1")).content if isinstance(part, ToolUsePart)]
+    assert [call.input for call in calls] == [{"input": "ls"}, {"command": "pwd"}]
+    answered = [
+        part_of(await message_of(session, each), ToolResultPart).tool_result.tool_use_id for each in ("r1", "r2")
+    ]
+    assert answered == [call.id for call in calls]
+
+
+async def test_cycles_are_cut(host: SessionHost, tmp_path: Path) -> None:
+    one = {"type": "user", "sessionId": "s", "uuid": "1", "parentUuid": "3", "message": {"content": "one"}}
+    lines = [one, {**one, "uuid": "2", "parentUuid": "1"}, {**one, "uuid": "3", "parentUuid": "2"}]
+    (tmp_path / "cycle.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    (report,) = await host.import_sessions(tmp_path / "cycle.jsonl")
+    assert report.entries == 3
+    assert [finding.code for finding in report.findings] == ["cycle"]
+    session = await host.load("s")
+    assert sorted(session.path()) == ["1", "2", "3"]
+
+
+@pytest.mark.feature("U-26", "D-69")
+async def test_a_sub_agents_transcript_is_a_session_that_hangs_from_the_calling_entry(host: SessionHost) -> None:
+    session, reports = await taken_in(host, "delegating.jsonl")
+    assert [report.id for report in reports] == [
+        session.id,
+        f"{session.id}.agent-a1b2c3d4e5f60718a",  # told by the result of the call
+        f"{session.id}.agent-b9c8d7e6f50413223",  # told by what the call asks
+    ]
+    assert len({report.ref for report in reports}) == 3
+    for report, title, first in zip(reports[1:], ("hedge", None), ("hedge-u1", "pond-u1"), strict=True):
+        agent = await host.load(report.id)
+        header = agent.header
+        assert (header.parent_session, header.parent_entry, header.title) == (session.id, "a1", title)
+        calls = await message_of(session, header.parent_entry or "")
+        assert part_of(calls, ToolUsePart).tool_use.name == "Agent"
+        assert next(iter(await parents(agent))) == first
+    assert session.header.parent_session is None
+
+
+@pytest.mark.feature("U-26", "D-69")
+async def test_a_real_sub_agent_hangs_from_the_entry_that_called_it(host: SessionHost, shared_fixtures: Path) -> None:
+    folder = shared_fixtures / "claude_code" / "subagent"
+    parent, agent = await host.import_sessions(folder / "parent.jsonl")
+    header = (await host.load(agent.id)).header
+    assert (header.parent_session, header.parent_entry) == (parent.id, "pa1")
+    caller = await message_of(await host.load(parent.id), "pa1")
+    assert [part.tool_use.name for part in caller.content if isinstance(part, ToolUsePart)] == ["Task"]
+    alone = await host.import_sessions(folder / "agent-a0ad4f44468bdf20d.jsonl")
+    assert [(report.id, report.added) for report in alone] == [(agent.id, 0)]
+
+
+async def test_damage_is_reported_with_its_place(host: SessionHost) -> None:
+    session, reports = await taken_in(host, "torn.jsonl")
+    data = (DATA / "torn.jsonl").read_bytes()
+    found = [(finding.code, finding.line, finding.byte) for finding in reports[0].findings if finding.line]
+    starts = [0, *(at + 1 for at, byte in enumerate(data) if byte == 10)]
+    assert found == [("damaged", 2, starts[1]), ("damaged", 3, starts[2]), ("truncated", 6, starts[5])]
+    assert await parents(session) == {"u1": None, "a1": "u1", "u2": "a1", "a2": "u2"}  # a1 stands behind a torn line
+    assert any(finding.code == "part_left_out" for finding in reports[0].findings)
+
+
+async def test_a_folder_of_transcripts(host: SessionHost, tmp_path: Path) -> None:
+    folder = tmp_path / "-home-mara-orchard"
+    folder.mkdir()
+    for name in ("work.jsonl", "torn.jsonl"):
+        (folder / name).write_bytes((DATA / name).read_bytes())
+    (folder / "broken.jsonl").write_bytes(b"nothing of use\n")
+    reports = await host.import_sessions(folder, format="claude-code")
+    assert [report.id for report in reports] == ["c0ffee00-1111-4222-8333-444455556666", WORK]
+    broken = [finding for report in reports for finding in report.findings if finding.code == "unreadable"]
+    assert [Path(finding.path).name for finding in broken] == ["broken.jsonl"]
+
+
+async def test_a_byte_order_mark_and_windows_line_ends(host: SessionHost, tmp_path: Path) -> None:
+    plain, _ = await taken_in(host, "work.jsonl")
+    path = tmp_path / "windows.jsonl"
+    data = (DATA / "work.jsonl").read_bytes().replace(WORK.encode(), b"windows")
+    path.write_bytes(b"\xef\xbb\xbf" + data.replace(b"\n", b"\r\n\r\n"))
+    (report,) = await host.import_sessions(path)
+    other = await host.load("windows")
+    assert (report.entries, await other.messages()) == (16, await plain.messages())
+
+
+async def test_a_file_without_messages_is_refused(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "titles.jsonl"
+    path.write_text('{"type":"summary","summary":"A title","leafUuid":"elsewhere"}\n')
+    with pytest.raises(ForeignFormatError, match="no line of it is a message"):
+        await host.import_sessions(path)
+    assert await host.list_sessions() == []

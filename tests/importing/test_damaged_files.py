@@ -1,0 +1,125 @@
+"""Whatever is done to a file, importing it gives a session or says that there is none: no other error, and no end of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import TypeVar, TypeVarTuple
+
+import pytest
+
+from treering import ForeignFormatError, ImportReport, SessionHost, UnsupportedVersion
+
+from .samples import PROJECT, samples
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+KEPT = {"native", "pi", "omp"}
+"""Files that keep their lines keep what is damaged in them, ids that were used twice too."""
+
+CUTS = 8
+FLIPS = 8
+SIZE_MAX = 48 * 1024
+"""Longer files are first cut to this size: their lines are alike, and there are many."""
+
+
+def spoiled(data: bytes, random: Random) -> Iterator[tuple[str, bytes]]:
+    """Yield copies of a file, each with other damage."""
+    lines = data.splitlines(keepends=True)
+    ends = {0, 1, len(data) - 1, *(random.randrange(len(data)) for _ in range(CUTS))}
+    for end in sorted(ends):
+        yield f"cut at {end}", data[:end]
+        yield f"begins at {end}", data[end:]
+    for _ in range(FLIPS):
+        spoiled = bytearray(data)
+        for _ in range(random.choice((1, 1, 40))):
+            spoiled[random.randrange(len(data))] ^= 1 << random.randrange(8)
+        yield "bits flipped", bytes(spoiled)
+    for _ in range(4):
+        first, second = random.randrange(len(lines)), random.randrange(len(lines))
+        swapped = list(lines)
+        swapped[first], swapped[second] = swapped[second], swapped[first]
+        yield f"lines {first} and {second} swapped", b"".join(swapped)
+        yield f"line {first} dropped", b"".join(lines[:first] + lines[first + 1 :])
+        yield f"line {first} twice", b"".join(lines[: first + 1] + lines[first:])
+        yield f"line {first} welded to the next", b"".join(lines)[:-1].replace(lines[first], lines[first][:-1])
+        yield f"zeros in line {first}", b"".join([*lines[:first], b"\0" * 4096, *lines[first:]])
+    yield "lines shuffled", b"".join(random.sample(lines, len(lines)))
+    for old, new in (
+        (b'"', b"'"),
+        (b"{", b"["),
+        (b"null", b"7"),
+        (b":[", b":{"),
+        (b'":"', b'":["'),
+        (b"[", b"[" * 3000),
+    ):
+        yield f"{old!r} for {new[:9]!r}", data.replace(old, new)
+        yield f"one {old!r} for {new[:9]!r}", data.replace(old, new, 1)
+
+
+async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Run what blocks where it is: a thread for each of so many imports takes longer than they do."""
+    return fn(*args)
+
+
+async def survives(sample: Path, root: Path) -> None:
+    """Import copies of a sample, each with one of its files spoiled."""
+    source = root / sample.name
+    copy(sample, source)
+    files = sorted(path for path in source.rglob("*") if path.is_file()) if source.is_dir() else [source]
+    taken = refused = 0
+    async with SessionHost(offload=at_once) as host:
+        for at, file in enumerate(files):
+            whole = file.read_bytes()
+            for number, (what, data) in enumerate(spoiled(whole[:SIZE_MAX], Random(file.name))):
+                if number % len(files) == at % len(files):
+                    file.write_bytes(data)
+                    reports = await outcome(host, source, f"{file.name}: {what}")
+                    taken += len(reports) > 0
+                    refused += not reports
+            file.write_bytes(whole)
+    assert taken > 0
+    assert refused > 0 or source.is_dir()
+
+
+def copy(sample: Path, target: Path) -> None:
+    """Copy a sample, with what stands beside it for it."""
+    target.parent.mkdir(parents=True)
+    if sample.is_dir():
+        shutil.copytree(sample, target)
+        return
+    for beside in sample.parent.glob(f"{sample.stem}*"):
+        if beside.is_dir():
+            shutil.copytree(beside, target.parent / beside.name)
+        else:
+            shutil.copy(beside, target.parent)
+
+
+async def outcome(host: SessionHost, source: Path, what: str) -> list[ImportReport]:
+    try:
+        reports = await host.import_sessions(source)
+    except (ForeignFormatError, UnsupportedVersion):
+        return []
+    assert reports, what
+    for report in reports:
+        session = await host.load(report.ref)
+        entries = await session.entries()
+        assert len({entry.id for entry in entries}) == len(entries) or report.format in KEPT, what
+        assert report.added == len([entry for entry in entries if entry.id]), what
+        await host.delete(session)
+    return reports
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
+@pytest.mark.parametrize("name", [sample.path for sample in samples() if sample.ours])
+async def test_damaged_samples_of_our_own(name: str, tmp_path: Path) -> None:
+    await survives(PROJECT / name, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("anyio_backend", [("asyncio", {})], ids=["asyncio"])
+@pytest.mark.parametrize("name", [sample.path for sample in samples() if not sample.ours])
+async def test_damaged_real_files(name: str, tmp_path: Path, shared_fixtures: Path) -> None:
+    await survives(shared_fixtures / name, tmp_path / "copy")

@@ -1,0 +1,307 @@
+"""Importing again, and bringing copies of one session together: nothing doubled, nothing lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar, TypeVarTuple
+
+import anyio
+import pytest
+
+from treering import (
+    ForeignFormatError,
+    MessageEntry,
+    Session,
+    SessionExists,
+    SessionHost,
+    SyncHost,
+    plain_text,
+)
+from treering.events.disk import OsDisk
+from treering.events.offload import ThreadOffload
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+WORK = DATA / "claude_code" / "work.jsonl"
+TIMEOUT_S = 30
+
+
+async def texts(session: Session) -> list[str]:
+    return [plain_text(each.message.content) for each in (await session.context()).messages]
+
+
+async def ids(session: Session) -> list[str | None]:
+    return [entry.id for entry in await session.entries()]
+
+
+def content(session: Session) -> bytes:
+    return Path(session.file_path or "").read_bytes()
+
+
+@pytest.mark.feature("N-167")
+async def test_copies_of_one_session_on_two_machines_come_together(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    async with SessionHost(here) as one, SessionHost(there) as two:
+        session = await one.create("plan", cwd="/work/project")
+        first = await session.append_message("user", "What do we plant?")
+        await session.append_message("assistant", "Pears.")
+
+        assert session.file_path is not None
+        carried = shutil.copy(session.file_path, tmp_path / "carried.jsonl")  # one file is all of it
+        (report,) = await two.import_sessions(carried)
+        assert (report.id, report.ref, report.added, report.existed) == ("plan", "plan.jsonl", 2, False)
+        copy = await two.load("plan")
+        assert content(copy) == content(session)
+        assert (copy.header, copy.leaf_id) == (session.header, session.leaf_id)
+
+        mine = await session.append_message("user", "And here?")
+        await copy.append_message("user", "And there?")
+        theirs = await copy.append_message("assistant", "Plums.")
+
+        (back,) = await one.import_sessions(copy.file_path or "")
+        (forth,) = await two.import_sessions(session.file_path)
+        assert (back.added, forth.added) == (2, 1)
+        assert back.existed
+        assert sorted(await ids(session), key=str) == sorted(await ids(copy), key=str)
+        assert len(set(await ids(session))) == len(await ids(session)) == 5
+        # each stays where it was; what the other said is another branch
+        assert (session.leaf_id, copy.leaf_id) == (mine, theirs)
+        assert await texts(session) == ["What do we plant?", "Pears.", "And here?"]
+        assert await texts(copy) == ["What do we plant?", "Pears.", "And there?", "Plums."]
+        assert session.path(theirs)[0] == first
+
+        for host, path in ((one, copy.file_path), (two, session.file_path)):
+            assert [report.added for report in await host.import_sessions(path or "")] == [0]
+    async with SessionHost(here, durability="file") as again:
+        assert (await again.load("plan")).leaf_id == mine
+
+
+async def test_a_copy_that_only_grew_takes_the_leaf_along(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "here") as one, SessionHost(tmp_path / "there") as two:
+        session = await one.create("plan")
+        await session.append_message("user", "one")
+        await two.import_sessions(session.file_path or "")
+        last = await session.append_message("assistant", "two")
+        beside = await session.append_message("user", "beside", below=session.path()[0], aside=True)
+        (report,) = await two.import_sessions(session.file_path or "")
+        copy = await two.load("plan")
+        assert (report.added, copy.leaf_id) == (2, last)
+        assert beside in await ids(copy)
+
+
+async def test_subscribers_see_what_comes_in(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "here") as one, SessionHost(tmp_path / "there") as two:
+        session = await one.create("plan")
+        await session.append_message("user", "one")
+        await two.import_sessions(session.file_path or "")
+        copy = await two.load("plan")
+        with anyio.fail_after(TIMEOUT_S):
+            async with copy.subscribe("context") as changes:
+                await anext(changes)
+                added = await session.append_message("assistant", "two")
+                await two.import_sessions(session.file_path or "")
+                await anext(changes)
+                assert copy.leaf_id == added
+
+
+@pytest.mark.parametrize("name", ["pi_v1", "pi_v2", "pi_v3", "omp_v3"])
+@pytest.mark.feature("U-27")
+async def test_pi_files_keep_their_bytes(name: str, tmp_path: Path) -> None:
+    source = DATA / f"{name}.jsonl"
+    async with SessionHost(tmp_path) as host:
+        (report,) = await host.import_sessions(source)
+        path = tmp_path / report.ref
+        assert path.read_bytes() == source.read_bytes()
+        assert report.format == name[: name.index("_")]
+        before = len(await ids(await host.load(path, read_only=True)))
+        session = await host.load(path)  # an old one is migrated now
+        assert len(await ids(session)) == before == report.entries
+        await session.append_message("user", "More.")
+        (again,) = await host.import_sessions(source)
+        assert (again.added, again.existed) == (0, True)
+        assert session.message_count == report.messages + 1
+
+
+async def test_a_fragment_at_the_end_of_a_kept_file_is_reported(tmp_path: Path) -> None:
+    source = tmp_path / "torn.jsonl"
+    source.write_bytes((DATA / "pi_v3.jsonl").read_bytes() + b'\n\n{"type":"mess')
+    async with SessionHost(tmp_path / "sessions") as host:
+        (report,) = await host.import_sessions(source)
+        (finding,) = report.findings
+        assert (finding.code, finding.byte) == ("truncated", source.stat().st_size - 13)
+        assert (tmp_path / "sessions" / report.ref).read_bytes() == (DATA / "pi_v3.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("step", [1, 3])
+async def test_a_transcript_that_grows_is_taken_in_as_it_grows(step: int, tmp_path: Path) -> None:
+    """Whatever an import came upon, half an answer too, the next one goes on from there."""
+    lines = WORK.read_bytes().splitlines(keepends=True)
+    source = tmp_path / "growing.jsonl"
+    async with SessionHost(tmp_path / "sessions") as host, SessionHost() as whole:
+        (said,) = await whole.import_sessions(WORK)
+        for end in [*range(10, len(lines), step), len(lines)]:
+            source.write_bytes(b"".join(lines[:end]))
+            (report,) = await host.import_sessions(source)
+            (again,) = await host.import_sessions(source)
+            assert again.added == 0
+        session, expected = await host.load(report.id), await whole.load(said.id)
+        found = await ids(session)
+        assert len(set(found)) == len(found)
+        assert set(await ids(expected)) <= {*found, None}
+        assert await parts(session) == await parts(expected)
+        assert session.leaf_id == "a10"
+        assert await texts(session) == await texts(expected)
+        path = await session.context("r2")
+        calls = [
+            part for each in path.messages for part in each.message.content if part.__struct_config__.tag == "tool_use"
+        ]
+        assert len(calls) == 2  # on the way to its second result, the answer is whole
+
+
+async def parts(session: Session) -> list[str]:
+    """Return everything that was said, in no order."""
+    entries = [entry for entry in await session.entries() if isinstance(entry, MessageEntry)]
+    return sorted(str(part) for entry in entries for part in entry.message.content if "tool_use" not in str(part))
+
+
+async def test_an_answer_that_another_program_took_up_elsewhere_is_not_disturbed(tmp_path: Path) -> None:
+    lines = WORK.read_bytes().splitlines(keepends=True)
+    source = tmp_path / "growing.jsonl"
+    source.write_bytes(b"".join(lines[:12]))
+    async with SessionHost(tmp_path / "sessions") as host:
+        (report,) = await host.import_sessions(source)
+        session = await host.load(report.id)
+        own = await session.append_message("user", "Said here.")
+        source.write_bytes(WORK.read_bytes())
+        await host.import_sessions(source)
+        assert session.leaf_id == own
+        assert "a10" in await ids(session)
+
+
+async def test_what_another_session_holds_is_not_touched(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path, dialect="native") as host:
+        (report,) = await host.import_sessions(WORK)
+        path = tmp_path / report.ref
+        path.write_bytes(path.read_bytes().replace(report.id.encode(), b"another"))
+        before = path.read_bytes()
+        with pytest.raises(SessionExists, match="another session"):
+            await host.import_sessions(WORK)
+        assert path.read_bytes() == before
+
+
+async def test_refusals(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "sessions") as host:
+        (tmp_path / "notes.txt").write_text("Nothing that anybody would import.")
+        for path in (tmp_path / "notes.txt", tmp_path / "absent.jsonl", tmp_path):
+            with pytest.raises(ForeignFormatError, match=path.name):
+                await host.import_sessions(path)
+        with pytest.raises(ForeignFormatError, match="no format 'word'"):
+            await host.import_sessions(WORK, format="word")
+        with pytest.raises(ForeignFormatError):
+            await host.import_sessions(WORK, format="pi")
+        evil = tmp_path / "evil.jsonl"
+        evil.write_text('{"type":"session","id":"../../evil","version":3,"timestamp":"2026-01-01T00:00:00Z"}\n')
+        with pytest.raises(ForeignFormatError, match="cannot be kept"):
+            await host.import_sessions(evil)
+        assert await host.list_sessions() == []
+        assert not (tmp_path / "sessions").exists() or not list((tmp_path / "sessions").glob("*.jsonl"))
+
+
+class Cancelling:
+    """An offload that cancels a scope when it is called for a certain time."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.calls = 0
+        self.scope = anyio.CancelScope()
+        self._inner = ThreadOffload()
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        self.calls += 1
+        if self.calls == self.at:
+            self.scope.cancel()
+        return await self._inner(fn, *args)
+
+
+@pytest.mark.parametrize("grown", [False, True])
+async def test_an_import_that_is_cancelled_anywhere_can_be_repeated(grown: bool, tmp_path: Path) -> None:
+    lines = WORK.read_bytes().splitlines(keepends=True)
+    source = tmp_path / "growing.jsonl"
+    reached, at = True, 0
+    while reached:
+        at += 1
+        offload = Cancelling(at if not grown else 0)
+        source.write_bytes(b"".join(lines[:12]))
+        async with SessionHost(tmp_path / str(at), offload=offload) as host:
+            if grown:
+                await host.import_sessions(source)
+                offload.at = offload.calls + at
+            source.write_bytes(b"".join(lines))
+            with offload.scope:
+                await host.import_sessions(source)
+            reached = offload.calls >= offload.at
+            (report,) = await host.import_sessions(source)
+            session = await host.load(report.id)
+            found = await ids(session)
+            assert len(set(found)) == len(found) >= 16
+            assert session.leaf_id == "a10"
+            assert not [path for path in (tmp_path / str(at)).iterdir() if ".tmp-" in path.name]
+    assert at > 3
+
+
+async def test_imports_and_appends_at_the_same_time(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        (report,) = await host.import_sessions(WORK)
+        session = await host.load(report.id)
+        async with anyio.create_task_group() as group:
+            for number in range(5):
+                group.start_soon(host.import_sessions, WORK)
+                group.start_soon(session.append_message, "user", str(number))
+        assert len(await ids(session)) == report.entries + 5
+        assert len(set(await ids(session))) == report.entries + 5
+
+
+class FullDisk(OsDisk):
+    """Has no room for sessions."""
+
+    full = False
+
+    def datasync(self, fd: int) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        super().datasync(fd)
+
+
+async def test_a_session_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    disk = FullDisk()
+    async with SessionHost(tmp_path / "sessions", disk=disk) as host:
+        with full(disk), pytest.raises(OSError, match="No space"):
+            await host.import_sessions(WORK)
+        assert await host.list_sessions() == []
+        (report,) = await host.import_sessions(WORK)
+        assert report.added == report.entries
+
+
+@contextmanager
+def full(disk: FullDisk) -> Iterator[None]:
+    disk.full = True
+    yield
+    disk.full = False
+
+
+async def test_a_session_in_memory(tmp_path: Path) -> None:
+    async with SessionHost() as host:
+        (report,) = await host.import_sessions(WORK)
+        assert len(await ids(await host.load(report.id))) == report.added == report.entries
+        assert [each.added for each in await host.import_sessions(WORK)] == [0]
+
+
+def test_the_blocking_twin(tmp_path: Path) -> None:
+    with SyncHost(tmp_path) as host:
+        (report,) = host.import_sessions(WORK, format="claude-code")
+        assert host.load(report.id).leaf_id == "a10"

@@ -1,0 +1,332 @@
+"""Archived sessions: out of the way, out of the default listing, and all there."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from treering import (
+    ExtraMissing,
+    LogDamaged,
+    MemoryStore,
+    Reset,
+    Session,
+    SessionHost,
+    SessionLocked,
+    SessionNotFound,
+    Transient,
+)
+from treering.events.doctor import examine
+from treering.events.repair import repair
+
+LONG = "All the lines of a session that is longer than one piece. " * 40
+
+
+def files(root: Path) -> list[str]:
+    logs = (path for path in root.rglob("*.jsonl*") if path.suffix in {".jsonl", ".zst", ".gz"})
+    return sorted(path.name for path in logs if path.name != "index.jsonl")
+
+
+def packed_forms(root: Path) -> list[Path]:
+    return list(root.rglob("*.jsonl.zst"))
+
+
+def printed(command: str, path: Path) -> bytes:
+    return subprocess.run([command, path], capture_output=True, check=True).stdout
+
+
+async def listed(host: SessionHost, status: str | None = None) -> list[tuple[str, str]]:
+    return [(row.id, row.status) for row in await host.list_sessions(status=status)]
+
+
+async def made(host: SessionHost, name: str | None = "old", entries: int = 3) -> tuple[Session, Path, bytes]:
+    session = await host.create(name, cwd="/work")
+    for number in range(entries):
+        await session.append_message("user", f"entry {number}")
+    assert session.file_path is not None
+    path = Path(session.file_path)
+    return session, path, printed("cat", path)
+
+
+@pytest.mark.feature("N-29", "N-45")
+async def test_an_archived_session_is_hidden_by_default_and_all_there(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, path, before = await made(host)
+        await session.set_label(session.path()[0], "begin")
+        await host.create("other")
+        await host.archive(session)
+        assert await listed(host) == []
+        assert await listed(host, "archived") == [("old", "archived")]
+        assert await listed(host, "any") == [("old", "archived")]
+        assert files(root) == ["old.jsonl.zst"]
+
+        reader = await host.load("old", read_only=True)
+        assert [entry.type for entry in await reader.entries()] == ["message"] * 3 + ["label", "session_info"]
+        assert reader.labels() == [(session.path()[0], "begin")]
+        assert [hit.entry_id async for hit in host.search("entry 1")] == [session.path()[1]]
+        copy = await host.fork_from("old")
+        assert copy.path() == session.path()
+        assert files(root) == sorted([f"{copy.id}.jsonl", "old.jsonl.zst"]), "reading unpacks nothing"
+
+        await host.unarchive("old")
+        assert path.read_bytes().startswith(before)
+        assert await listed(host) == [("old", "active")]
+        await copy.append_message("user", "more")  # a copy of all lines is archived, too, until it is written to
+        assert sorted(await listed(host)) == sorted([("old", "active"), (copy.id, "active")])
+        assert files(root) == sorted([f"{copy.id}.jsonl", "old.jsonl"])
+    (root / "bad.jsonl").write_text("no session\n")
+    async with SessionHost(root) as host:
+        assert ("bad", "corrupted") in await listed(host)
+
+
+@pytest.mark.feature("N-45")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_packing_keeps_every_byte(root: Path, dialect: Literal["native", "pi", "omp"]) -> None:
+    async with SessionHost(root, dialect=dialect) as host:
+        session, path, before = await made(host, None)
+        await session.branch(session.path()[0])
+        leaf = session.leaf_id
+        await host.archive(session)
+        archived = session.path()
+        assert not path.exists()
+        assert session.leaf_id == archived[-1]
+        assert archived[-2] == leaf, "the entry that says so goes below the leaf"
+    (packed_form,) = packed_forms(root)
+    async with SessionHost(root) as host:
+        reader = await host.load(packed_form, read_only=True)
+        assert reader.path() == archived
+        assert (await reader.context()).messages
+        await host.unarchive(reader.id)
+        assert (await host.load(reader.id)).path()[: len(archived)] == archived
+        said_so = printed("cat", path).removeprefix(before).splitlines()
+        assert len(said_so) == 2
+        assert b'"archived"' in said_so[0]
+        assert b'"active"' in said_so[1]
+        assert examine(root) == []
+
+
+async def test_who_loads_or_writes_brings_a_session_back_and_who_reads_does_not(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, path, _ = await made(host)
+        await host.archive(session)
+        assert len(await session.entries()) == 4
+        assert session.leaf_id is not None
+        await session.context()
+        assert not path.exists()
+        entry = await session.append_message("user", "again")
+        assert path.exists()
+        assert session.leaf_id == entry
+        assert await listed(host) == [("old", "active")]
+        await host.archive("old")
+        loaded = await host.load("old")
+        assert await listed(host) == [("old", "active")]
+        await host.archive(loaded)
+        await loaded.branch(entry)
+        assert await listed(host) == [("old", "active")]
+        assert loaded.leaf_id == entry
+
+
+async def test_archiving_twice_and_unarchiving_what_is_not_archived_change_nothing(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, path, _ = await made(host)
+        await host.archive(session)
+        once = path.with_name("old.jsonl.zst").read_bytes()
+        await host.archive("old")
+        assert path.with_name("old.jsonl.zst").read_bytes() == once
+        await host.unarchive("old")
+        back = path.read_bytes()
+        await host.unarchive("old")
+        assert path.read_bytes() == back
+
+
+async def test_subscribers_of_a_session_that_is_archived_stay_and_see_it_come_back(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, path, _ = await made(host)
+        async with session.subscribe(after=session.cursor) as entries:
+            await host.archive(session)
+            assert not path.exists()
+            last = await session.append_message("user", "again")
+            got: list[str | None] = []
+            started_over = False
+            while last not in got:
+                change = await anext(entries)
+                if isinstance(change, Reset):  # the file is another one
+                    got, started_over = [], True
+                elif not isinstance(change, Transient):
+                    got.append(change.id)
+        ids = [entry.id for entry in await session.entries()]
+        assert got == (ids if started_over else ids[-3:])
+
+
+async def test_a_session_of_another_process_is_not_archived(root: Path) -> None:
+    async with SessionHost(root) as host, SessionHost(root) as other:
+        _, path, before = await made(host)
+        with pytest.raises(SessionLocked):
+            await other.archive("old")
+        assert path.read_bytes() == before
+        with pytest.raises(SessionNotFound):
+            await other.archive("nobody")
+        unborn = await other.create("unborn")
+        with pytest.raises(SessionNotFound):
+            await other.archive(unborn)
+
+
+async def test_a_follower_in_another_process_goes_on_reading(root: Path) -> None:
+    async with SessionHost(root) as host, SessionHost(root) as other:
+        session, _, _ = await made(host)
+        follower = await other.load("old", read_only=True)
+        await host.archive(session)
+        await follower.refresh()
+        assert follower.path() == session.path()
+        await host.unarchive(session)
+        await follower.refresh()
+        assert follower.path() == session.path()
+
+
+async def test_an_archived_session_is_deleted_without_unpacking_it(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, _, _ = await made(host)
+        await host.archive(session)
+        await host.delete("old")
+        assert files(root) == []
+        assert await listed(host, "any") == []
+
+
+async def test_in_memory_archiving_is_a_status() -> None:
+    async with SessionHost(store=MemoryStore()) as host:
+        session = await host.create("old")
+        await session.append_message("user", "hello")
+        await host.archive(session)
+        assert await listed(host) == []
+        assert [hit.session_id async for hit in host.search("hello")] == ["old"]
+        await host.unarchive("old")
+        assert await listed(host) == [("old", "active")]
+
+
+# -- the packed form
+
+
+async def test_gzip_is_used_without_the_package_and_zcat_prints_the_log(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treering.events.stores.files.archiving.best_suffix", lambda: ".gz")
+    monkeypatch.setattr("treering.events.stores.files.archiving.PIECE", 4096)
+    async with SessionHost(root) as host:
+        session, path, _ = await made(host)
+        for _ in range(6):
+            await session.append_message("assistant", LONG)
+        await host.archive(session)
+        form = path.with_name("old.jsonl.gz")
+        assert files(root) == [form.name]
+        data = gzip.decompress(form.read_bytes())
+        if shutil.which("zcat"):
+            assert printed("zcat", form) == data
+        reader = await host.load("old", read_only=True)
+        assert len(await reader.entries()) == 10
+        await host.unarchive("old")
+        assert path.read_bytes().startswith(data)
+
+
+async def test_a_log_that_was_packed_by_hand_is_read(root: Path) -> None:
+    async with SessionHost(root) as host:
+        _, path, before = await made(host)
+    path.with_name("old.jsonl.gz").write_bytes(gzip.compress(before))
+    path.unlink()
+    async with SessionHost(root) as host:
+        assert await listed(host) == [("old", "active")]
+        session = await host.load("old")
+        assert len(await session.entries()) == 3
+        assert not path.exists()
+        await session.append_message("user", "more")
+        assert path.read_bytes().startswith(before)
+
+
+async def test_without_zstandard_a_zst_file_is_listed_with_what_is_missing(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SessionHost(root) as host:
+        session, _, _ = await made(host)
+        await host.archive(session)
+    form = (root / "old.jsonl.zst").read_bytes()
+    monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
+    async with SessionHost(root) as host:
+        (root / "index.jsonl").unlink(missing_ok=True)
+        with pytest.raises(ExtraMissing, match=r"treering\[zstd\]"):
+            await host.load("old")
+        assert [each.code for each in examine(root)] == ["archive_unreadable"]
+    assert (root / "old.jsonl.zst").read_bytes() == form
+
+
+@pytest.mark.parametrize("damage", ["torn", "flipped", "garbage"])
+async def test_a_damaged_archive_is_named_and_left_as_it_is(root: Path, damage: str) -> None:
+    async with SessionHost(root) as host:
+        session, _, _ = await made(host, entries=30)
+        await host.archive(session)
+    form = root / "old.jsonl.zst"
+    data = bytearray(form.read_bytes())
+    if damage == "torn":
+        del data[len(data) // 2 :]
+    elif damage == "flipped":
+        data[len(data) // 2] ^= 0xFF
+    else:
+        data += b"garbage"
+    form.write_bytes(data)
+    async with SessionHost(root) as host:
+        assert await listed(host, "corrupted") == [("old", "corrupted")]
+        for read_only in (True, False):
+            with pytest.raises(LogDamaged):
+                await host.load("old", read_only=read_only)
+        with pytest.raises(LogDamaged):
+            await host.unarchive("old")
+        search = host.search("entry")
+        assert [hit async for hit in search] == []
+        assert [each.path for each in search.findings] == [str(root / "old.jsonl")]
+    [finding] = examine(root)
+    assert (finding.code, finding.severity, finding.path) == ("archive_damaged", "error", str(form))
+    assert finding.byte is not None
+    assert repair(root) == []
+    assert form.read_bytes() == data
+    assert files(root) == [form.name]
+
+
+async def test_the_doctor_looks_into_archives_and_at_what_stands_beside_them(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, path, before = await made(host)
+        await session.branch(session.path()[0])
+        await host.archive(session)
+        await host.passivate_idle()
+    assert examine(root) == []
+    assert examine(root / "old.jsonl.zst") == []
+    path.write_bytes(before)
+    assert [(each.code, each.severity) for each in examine(root)] == [("archive_left", "warning")]
+    path.unlink()
+    form = root / "old.jsonl.zst"
+    (root / "old.jsonl.zst.tmp-1-1").write_bytes(b"half")
+    assert "temporary" in [each.code for each in examine(root)]
+    form.write_bytes(gzip.compress(before + b"no json\n"))
+    os.rename(form, root / "old.jsonl.gz")
+    assert ("not_json", 5) in [(each.code, each.line) for each in examine(root)]
+
+
+async def test_a_stale_packed_form_is_removed_and_another_session_in_its_place_is_kept(root: Path) -> None:
+    async with SessionHost(root) as host:
+        _, path, before = await made(host)
+    form = path.with_name("old.jsonl.gz")
+    form.write_bytes(gzip.compress(before))  # as a crash leaves it
+    async with SessionHost(root) as host:
+        session = await host.load("old")
+        assert not form.exists()
+        await session.append_message("user", "more")
+    form.write_bytes(gzip.compress(before + b"{}\n"))
+    async with SessionHost(root) as host:
+        session = await host.load("old")
+        assert form.exists()
+        with pytest.raises(Exception, match="says otherwise"):
+            await host.archive(session)
+        assert path.read_bytes().startswith(before)

@@ -1,0 +1,169 @@
+"""Whatever ends packing and unpacking halfway, the session is there, whole, and once."""
+
+from __future__ import annotations
+
+import errno
+from itertools import count
+from random import Random
+
+import pytest
+
+from treering import AppendError, SessionHost
+from treering.actors.runtime import Durability
+from treering.events.disk import Disk
+from treering.events.stores.base import Lease
+from treering.events.stores.files import FileStore
+from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
+from treering.testing.simulation import check_file, run
+from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
+
+ROOT = "/data/sessions"
+PATH = f"{ROOT}/a.jsonl"
+CHANGES = {"open", "write", "truncate", "datasync", "sync_directory", "rename", "unlink", "make_directory"}
+_seeds = count()
+DURABILITIES: list[Durability] = ["os", "file", "group"]
+
+
+def new_disk() -> MemoryDisk:
+    disk = MemoryDisk()
+    disk.make_directory("/data")
+    disk.settle()
+    return disk
+
+
+def host_on(disk: Disk, durability: Durability) -> SessionHost:
+    random, offload = Random(next(_seeds)), AtOnce()
+    store = FileStore(ROOT, durability=durability, disk=disk, offload=offload)
+    return SessionHost(store=store, offload=offload, clock=VirtualClock(random), new_id=SeededIds(random))
+
+
+async def begin(disk: Disk, durability: Durability) -> list[str]:
+    async with host_on(disk, durability) as host:
+        session = await host.create("a")
+        for number in range(3):
+            await session.append_message("user", f"{number} " + "x" * 300)
+        await session.branch(session.path()[0])
+        return [entry.id or "" for entry in await session.entries()]
+
+
+async def there_and_back(disk: Disk, durability: Durability) -> None:
+    async with host_on(disk, durability) as host:
+        await host.archive("a")
+        await host.unarchive("a")
+
+
+async def found(disk: Disk, durability: Durability) -> tuple[list[str], str | None]:
+    """Open what is left, write to it, and return the ids of its messages and its status."""
+    async with host_on(disk, durability) as host:
+        (row,) = await host.list_sessions(status="any")
+        reader = await host.load("a", read_only=True)
+        ids = [entry.id or "" for entry in await reader.entries() if entry.type == "message"]
+        session = await host.load("a")
+        await session.append_message("user", "after")
+        after = [entry.id or "" for entry in await session.entries() if entry.type == "message"]
+        assert after[:-1] == ids
+        assert [each.id for each in await host.list_sessions()] == ["a"]
+        return ids, row.status
+
+
+def forms(disk: MemoryDisk) -> list[str]:
+    return sorted(path for path in disk.files() if path.startswith(PATH) and path.endswith((".jsonl", ".zst", ".gz")))
+
+
+@pytest.mark.feature("N-45")
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_every_state_that_a_power_cut_leaves_of_archiving_and_back_is_the_whole_session(durability: Durability) -> None:
+    memory = new_disk()
+    ids = run(0, begin, memory, durability)
+    memory.settle()
+    disk = RecordingDisk(memory)
+    run(0, there_and_back, disk, durability)
+    statuses: set[str | None] = set()
+    for left in disk.crash_states():
+        assert forms(left), "the session is gone"
+        kept, status = run(0, found, left, durability)
+        assert kept == ids
+        assert forms(left) == [PATH]
+        check_file(left.files()[PATH], PATH)
+        statuses.add(status)
+    assert statuses == {"active", "archived"}
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+class DyingDisk(FaultyDisk):
+    """A disk whose process is killed before its n-th change."""
+
+    def __init__(self, inner: Disk, changes: int) -> None:
+        super().__init__(inner)
+        self._left = changes
+
+    def _begin(self, call: str, *paths: str) -> object:  # type: ignore[override]
+        if call in CHANGES:
+            self._left -= 1
+            if self._left < 0:
+                raise Killed
+        return super()._begin(call, *paths)
+
+
+async def killed(disk: Disk, durability: Durability) -> bool:
+    try:
+        store = FileStore(ROOT, durability=durability, disk=disk, offload=AtOnce())
+        (lease,) = await store.acquire(["a.jsonl"], "me")
+        assert isinstance(lease, Lease)
+        await store.pack(lease)
+        (lease,) = await store.acquire(["a.jsonl"], "me")
+        assert isinstance(lease, Lease)
+        assert (await store.unpack(lease)).head.seq == 3
+    except Killed:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_process_that_is_killed_at_any_call_leaves_the_whole_session(durability: Durability) -> None:
+    made = new_disk()
+    ids = run(0, begin, made, durability)
+    for changes in count():
+        memory = MemoryDisk(made.image.copy())
+        ended = not run(0, killed, DyingDisk(memory, changes), durability)
+        left = memory.crash(keep_unsynced=True)
+        assert run(0, found, left, durability)[0] == ids
+        assert forms(left) == [PATH]
+        if ended:
+            assert changes > 15
+            return
+
+
+@pytest.mark.parametrize("call", ["open", "write", "datasync", "rename", "unlink", "sync_directory"])
+@pytest.mark.parametrize("which", ["archive", "unarchive"])
+def test_a_disk_that_refuses_leaves_the_session_as_it_was_and_it_can_be_done_again(call: str, which: str) -> None:
+    struck: list[str] = []
+
+    async def story(memory: MemoryDisk, nth: int) -> None:
+        ids = await begin(memory, "os")
+        disk = FaultyDisk(memory)
+        async with host_on(disk, "os") as host:
+            if which == "unarchive":
+                await host.archive("a")
+            action = host.archive if which == "archive" else host.unarchive
+            fault = disk.fail(call, errno.ENOSPC, path=f"{PATH}*" if call != "sync_directory" else ROOT, nth=nth)
+            try:
+                await action("a")
+            except (OSError, AppendError):
+                assert forms(memory)
+            disk.heal()
+            if fault.hits:
+                struck.append(call)
+            reader = await host.load("a", read_only=True)
+            assert [entry.id for entry in await reader.entries() if entry.type == "message"] == ids
+            await host.archive("a")
+            await host.unarchive("a")
+        assert (await found(memory, "os"))[0] == ids
+        assert forms(memory) == [PATH]
+
+    for nth in (1, 2, 3):
+        run(0, story, new_disk(), nth)
+    assert struck

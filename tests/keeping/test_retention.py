@@ -1,0 +1,141 @@
+"""The retention archives by the time of the last entry, and tells beforehand what it would do."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from treering import SessionHost
+from treering.actors.catalog.settings import Settings
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+
+
+class Clock:
+    """A clock that is set."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Read the files of all sessions."""
+    return {path.name: path.read_bytes() for path in root.glob("s*.jsonl*")}
+
+
+async def used(host: SessionHost, clock: Clock, name: str, days_ago: float, *, cwd: str | None = "/work") -> None:
+    """Make a session to which something was appended so many days ago, and let it go."""
+    clock.now = NOW - timedelta(days=days_ago)
+    session = await host.create(name, cwd=cwd)
+    await session.append_message("user", "hello")
+    await session.passivate()
+    clock.now = NOW
+
+
+async def listed(host: SessionHost, status: str | None = None) -> list[str]:
+    return sorted(row.id for row in await host.list_sessions(status=status))
+
+
+@pytest.mark.feature("N-127", "U-20")
+async def test_the_51st_session_of_a_project_archives_the_oldest_and_nothing_is_deleted(
+    root: Path, clock: Clock
+) -> None:
+    async with SessionHost(root, clock=clock) as host:
+        for number in range(50):
+            await used(host, clock, f"s{number:02}", 20 - number / 10)
+        await used(host, clock, "elsewhere", 29, cwd="/other")
+        await used(host, clock, "nowhere", 29, cwd=None)
+        assert (await host.apply_retention()).archived == ()
+        await used(host, clock, "s50", 1)
+        report = await host.apply_retention()
+        assert [(each.session_id, each.reason) for each in report.archived] == [("s00", "too_many")]
+        assert report.spared == ()
+        assert await listed(host, "archived") == ["s00"]
+        assert len(await listed(host, "any")) == 53
+        reader = await host.load("s00", read_only=True)
+        assert len(reader.path()) == 2
+        assert (await host.apply_retention()).archived == ()
+
+
+@pytest.mark.feature("N-128", "U-20")
+async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(root: Path, clock: Clock) -> None:
+    async with SessionHost(root, clock=clock) as host:
+        await used(host, clock, "touched", 31)
+        await used(host, clock, "used", 29)
+        await used(host, clock, "labelled", 60)
+        clock.now = NOW - timedelta(days=3)
+        labelled = await host.load("labelled")
+        await labelled.set_label(labelled.path()[0], "begin")  # an entry, and no message
+        await labelled.passivate()
+        clock.now = NOW
+    now, long_ago = NOW.timestamp(), (NOW - timedelta(days=400)).timestamp()
+    os.utime(root / "touched.jsonl", (now, now))
+    os.utime(root / "used.jsonl", (long_ago, long_ago))
+    os.utime(root / "labelled.jsonl", (long_ago, long_ago))
+    async with SessionHost(root, clock=clock) as host:
+        report = await host.apply_retention()
+        assert [(each.session_id, each.reason) for each in report.archived] == [("touched", "inactive")]
+        assert report.archived[0].last_entry == NOW - timedelta(days=31)
+        assert await listed(host) == ["labelled", "used"]
+        assert await listed(host, "archived") == ["touched"]
+
+
+@pytest.mark.feature("N-138")
+async def test_a_dry_run_lists_what_would_be_archived_and_why_and_changes_no_byte(root: Path, clock: Clock) -> None:
+    settings = Settings(max_sessions_per_project=2, auto_archive_after_days=10)
+    async with SessionHost(root, clock=clock, settings=settings) as host:
+        for number, days in enumerate((1, 2, 3, 12)):
+            await used(host, clock, f"s{number}", days)
+        before = files(root)
+        planned = await host.apply_retention(dry_run=True)
+        assert planned.dry_run
+        assert [(each.session_id, each.reason) for each in planned.archived] == [("s3", "inactive"), ("s2", "too_many")]
+        assert files(root) == before
+        assert len(await listed(host)) == 4
+        done = await host.apply_retention()
+        assert (done.archived, done.spared, done.dry_run) == (planned.archived, (), False)
+        assert await listed(host) == ["s0", "s1"]
+
+
+async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root: Path, clock: Clock) -> None:
+    async with SessionHost(root, clock=clock) as host, SessionHost(root, clock=clock) as other:
+        for name in ("here", "there", "nobody"):
+            await used(host, clock, name, 40)
+        here, there = await host.load("here"), await other.load("there")
+        for dry_run in (True, False):
+            report = await host.apply_retention(dry_run=dry_run)
+            assert [each.session_id for each in report.archived] == ["nobody"]
+            why = {each.session_id: each.why for each in report.spared}
+            assert why == {
+                "here": "it is in use in this program",
+                "there": f"it is owned by process {os.getpid()} on {os.uname().nodename}",
+            }
+        assert await listed(host) == ["here", "there"]
+        await here.append_message("user", "still here")
+        await there.append_message("user", "still there")
+
+
+async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: Clock) -> None:
+    async with SessionHost(root, clock=clock) as host:
+        await used(host, clock, "old", 40)
+    async with SessionHost(root, clock=clock) as host:
+        assert await listed(host) == ["old"]
+    settings = Settings(apply_retention_at_start=True)
+    async with SessionHost(root, clock=clock, settings=settings) as host:
+        async with host.subscribe_sessions() as changes:
+            rows = await anext(changes)
+            assert isinstance(rows, list)
+            while (await host.list_sessions(status="archived")) == []:
+                await anext(changes)
+        assert await listed(host) == []

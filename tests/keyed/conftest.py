@@ -1,0 +1,68 @@
+"""What the tests of keyed sessions share: a root, a host, its keyed sessions, and what the disk was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from treering import KeyedSessions, Message, SessionHost, plain_text
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
+
+BEGINNING = datetime(2026, 1, 1, 10, tzinfo=UTC)
+
+
+class TickingClock:
+    """A second passes with each look at it."""
+
+    def __init__(self) -> None:
+        self.now = BEGINNING
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(seconds=1)
+        return self.now
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "workspace" / "sessions"
+
+
+@pytest.fixture
+def disk() -> FaultyDisk:
+    """The real disk, which counts what it is asked for and fails where a test says so."""
+    return FaultyDisk(OsDisk())
+
+
+@pytest.fixture
+async def host(root: Path, disk: FaultyDisk) -> AsyncIterator[SessionHost]:
+    async with SessionHost(root, disk=disk, clock=TickingClock(), writes="inline") as host:
+        yield host
+
+
+@pytest.fixture
+def sessions(host: SessionHost) -> KeyedSessions:
+    return KeyedSessions(host)
+
+
+@pytest.fixture
+def said() -> Callable[[Sequence[Message]], list[str]]:
+    """Tell what messages say, for a test to compare with."""
+
+    def tell(messages: Sequence[Message]) -> list[str]:
+        return [f"{message.role}: {plain_text(message.content)}" for message in messages]
+
+    return tell
+
+
+@pytest.fixture
+def files(root: Path) -> Callable[[], list[str]]:
+    """List the names of the session files under the root, in order."""
+
+    def names() -> list[str]:
+        return sorted(path.name for path in root.glob("*.jsonl"))
+
+    return names

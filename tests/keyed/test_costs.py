@@ -1,0 +1,83 @@
+"""What things cost: counted in calls to the disk and in bytes, so that it holds on every machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from treering import KeyedSessions, Limits, SessionHost, message
+from treering.testing.disks import FaultyDisk
+
+KEY = "telegram:123456"
+
+
+async def fill(sessions: KeyedSessions, key: str, count: int) -> None:
+    session = await sessions.get_or_create(key)
+    await session.append_many([message("user", f"{number} {'x' * 90}") for number in range(count)])
+
+
+@pytest.mark.feature("P-56")
+async def test_what_is_cached_costs_no_disk_and_a_load_costs_its_file(root: Path, disk: FaultyDisk) -> None:
+    read: dict[int, int] = {}
+    async with SessionHost(root, disk=disk) as host:
+        sessions = KeyedSessions(host)
+        for count in (100, 1000):
+            await fill(sessions, f"telegram:{count}", count)
+    for count in (100, 1000):
+        async with SessionHost(root, disk=disk) as host:
+            sessions = KeyedSessions(host)
+            disk.reset_counts()
+            assert len(await sessions.history(f"telegram:{count}")) == count
+            read[count] = disk.bytes_read
+            size = (root / f"telegram_{count}.jsonl").stat().st_size
+            assert size <= read[count] <= 4 * size
+            for _ in range(2):
+                disk.reset_counts()
+                assert len(await sessions.history(f"telegram:{count}")) == count
+                assert disk.bytes_read == 0
+    assert 2 * read[100] < read[1000] <= 10 * read[100]  # it grows with the file, and no faster
+
+
+@pytest.mark.feature("P-57")
+async def test_a_message_costs_the_same_after_ten_thousand_others(sessions: KeyedSessions, disk: FaultyDisk) -> None:
+    async def one_more(key: str) -> tuple[Counter[str], int, int]:
+        await sessions.add_message(key, "user", "one that opens the file")
+        disk.reset_counts()
+        await sessions.add_message(key, "user", "one more")
+        return Counter(disk.counts), disk.bytes_read, disk.bytes_written
+
+    await fill(sessions, KEY, 10_000)
+    calls, read, written = await one_more("telegram:1")
+    calls_of_long, read_of_long, written_of_long = await one_more(KEY)
+    assert (calls_of_long, read_of_long) == (calls, read)
+    assert calls["write"] == 1
+    assert read == 0
+    assert written_of_long <= written + 4  # the ordinal has more digits
+
+
+@pytest.mark.feature("P-55")
+async def test_the_memory_that_conversations_take_has_bounds(root: Path) -> None:
+    """What is held decoded is bounded in bytes, and the number of live sessions too; both give way to the least used."""
+    limits = Limits(live_max=5, cache_bytes_max=50_000)
+    async with SessionHost(root, limits=limits) as host:
+        sessions = KeyedSessions(host)
+        for number in range(20):
+            await fill(sessions, f"telegram:{number}", 100)
+            assert len(await sessions.history(f"telegram:{number}")) == 100
+            assert host.statistics().live <= 5
+            assert host.core.runtime.bodies.size <= 50_000
+        assert len(await sessions.history("telegram:0")) == 100
+        assert host.statistics().passivated >= 15
+
+
+@pytest.mark.feature("P-55")
+async def test_the_memory_of_what_is_held_grows_with_its_messages(root: Path) -> None:
+    async with SessionHost(root) as host:
+        sessions = KeyedSessions(host)
+        sizes: list[int] = []
+        for number in range(4):
+            await fill(sessions, f"telegram:{number}", 250)
+            sizes.append(host.core.runtime.bodies.size)
+        assert [size // sizes[0] for size in sizes] == [1, 2, 3, 4]

@@ -1,0 +1,443 @@
+"""Conversations by key: one key is one session, made when something is said in it, and read when it is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from treering import (
+    CustomEntry,
+    InvalidInput,
+    InvalidSessionId,
+    KeyedSessions,
+    Message,
+    Session,
+    SessionExists,
+    SessionHost,
+    SessionKey,
+    SessionLocked,
+    ToolUsePart,
+    Usage,
+    message,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.testing.disks import FaultyDisk
+
+Said = Callable[[Sequence[Message]], list[str]]
+Files = Callable[[], list[str]]
+
+KEY = "telegram:123456"
+FULL = Message(
+    "assistant",
+    (text("Let me check that."), tool_use("call_123", "files_read", {"path": "/tmp/file.txt", "deep": [{"n": 1}]})),
+    model="m",
+    provider="p",
+    usage=Usage(3, 4, cost=0.5),
+    stop_reason="tool_use",
+)
+
+
+def names_in(folder: Path, pattern: str = "*") -> list[str]:
+    """List what is in a folder; nothing where it is not there."""
+    return sorted(path.name for path in folder.glob(pattern))
+
+
+def arguments_of(message: Message) -> dict[str, Any]:
+    """Return what a message calls its tool with."""
+    (call,) = (part for part in message.content if isinstance(part, ToolUsePart))
+    given = call.tool_use.input
+    assert isinstance(given, dict)
+    return given
+
+
+async def data_of(session: Session, entry_id: str) -> dict[str, Any]:
+    """Return an extension's data."""
+    entry = await session.entry(entry_id)
+    assert isinstance(entry, CustomEntry)
+    data = entry.custom.data
+    assert isinstance(data, dict)
+    return data
+
+
+# -- one key, one session
+
+
+@pytest.mark.feature("P-12", "P-13")
+async def test_a_key_means_one_session_which_its_first_message_makes(
+    sessions: KeyedSessions, host: SessionHost, said: Said, files: Files
+) -> None:
+    first, second = await sessions.get_or_create(KEY), await sessions.get_or_create(KEY)
+    assert files() == []
+    await first.append_message("user", "one")
+    await second.append_message("assistant", "two")
+    await sessions.add_message(KEY, "user", "three")
+    assert first.id == second.id
+    assert first.path() == second.path()
+    assert (
+        said(await first.history())
+        == said(await sessions.history(KEY))
+        == ["user: one", "assistant: two", "user: three"]
+    )
+    assert files() == ["telegram_123456.jsonl"]
+    assert host.statistics().live == 1
+    await sessions.add_message("telegram:7", "user", "elsewhere")
+    assert files() == ["telegram_123456.jsonl", "telegram_7.jsonl"]
+
+
+@pytest.mark.feature("P-12")
+async def test_a_session_that_was_let_go_before_its_first_message_is_the_same_afterwards(
+    sessions: KeyedSessions, host: SessionHost, said: Said, files: Files
+) -> None:
+    before = await sessions.get_or_create(KEY)
+    assert await host.passivate_idle() == 1
+    after = await sessions.get_or_create(KEY)
+    again = await sessions.get_or_create(KEY)
+    assert await host.passivate_idle() == 1
+    await before.append_message("user", "one")
+    await again.append_message("user", "two")
+    assert before.id == after.id == before.header.id == after.header.id
+    assert said(await after.history()) == ["user: one", "user: two"]
+    assert files() == ["telegram_123456.jsonl"]
+
+
+@pytest.mark.feature("P-1")
+async def test_what_is_in_memory_is_had_again_without_the_disk(sessions: KeyedSessions, disk: FaultyDisk) -> None:
+    await sessions.add_message(KEY, "user", "Hello!")
+    history = await sessions.history(KEY)
+    disk.reset_counts()
+    session = await sessions.get_or_create(KEY)
+    assert session.summary == ""
+    assert disk.counts.total() == 0
+    assert await sessions.history(KEY) == history
+    assert disk.counts["open"] == disk.counts["pread"] == disk.bytes_read == 0
+
+
+@pytest.mark.feature("P-2", "P-5", "P-10", "P-42")
+async def test_a_later_process_finds_what_was_said_under_a_root_of_ones_own_choice(tmp_path: Path, said: Said) -> None:
+    root = tmp_path / "home" / ".chat" / "workspace" / "sessions"
+    key = "agent:main:telegram:-100123"
+    async with SessionHost(root) as host:
+        await KeyedSessions(host).add_message(key, "user", "Hello!")
+        await KeyedSessions(host).set_summary(key, "a greeting")
+    assert root.is_dir()
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    path = root / "agent_main_telegram_-100123.jsonl"
+    assert json.loads(path.read_bytes().splitlines()[0])["key"] == key
+    async with SessionHost(root) as host:
+        assert said(await KeyedSessions(host).history(key)) == ["user: Hello!"]
+        assert await KeyedSessions(host).summary(key) == "a greeting"
+        assert (await host.get_or_create(key)).header.key == key
+        assert [row.key for row in await host.list_sessions()] == await KeyedSessions(host).keys() == [key]
+        by_id = await host.load("agent_main_telegram_-100123")
+        assert said(await by_id.history()) == ["user: Hello!"]
+
+
+@pytest.mark.feature("P-28", "P-43")
+async def test_keys_that_look_alike_are_conversations_of_their_own(tmp_path: Path, said: Said) -> None:
+    keys = ["a:b", "a_b", "a/b", "a b", "A:b", "telegram:-1001234567890", "telegram:1001234567890"]
+    for _ in range(2):
+        async with SessionHost(tmp_path) as host:
+            for key in keys:
+                await KeyedSessions(host).add_message(key, "user", key)
+    async with SessionHost(tmp_path) as host:
+        for key in keys:
+            assert said(await KeyedSessions(host).history(key)) == [f"user: {key}"] * 2
+        assert sorted(await KeyedSessions(host).keys()) == sorted(keys)
+    assert len(names_in(tmp_path, "*.jsonl")) == len(keys)
+
+
+@pytest.mark.feature("P-49")
+@pytest.mark.parametrize(
+    "key", ["x" * 1024, "ü" * 512, "聊天/👩‍👩‍👧\n\x00: ", "../../etc/passwd", "con", ".hidden", "x.jsonl"]
+)
+async def test_any_key_works_and_stays_under_the_root(tmp_path: Path, key: str, said: Said) -> None:
+    root = tmp_path / "root"
+    for _ in range(2):
+        async with SessionHost(root) as host:
+            await KeyedSessions(host).add_message(key, "user", "Hello")
+            await (await host.get_or_create(key)).refresh()
+    async with SessionHost(root) as host:
+        assert said(await KeyedSessions(host).history(key)) == ["user: Hello"] * 2
+        assert await KeyedSessions(host).keys() == [key]
+    assert names_in(tmp_path) == ["root"]
+    assert len(names_in(root, "*.jsonl")) == 1
+
+
+@pytest.mark.feature("P-44")
+@pytest.mark.parametrize("key", ["", ".", ".."])
+async def test_what_names_nothing_is_refused_by_every_call(sessions: KeyedSessions, key: str, tmp_path: Path) -> None:
+    for call in (sessions.save, sessions.get_or_create, sessions.history, sessions.summary, sessions.delete):
+        with pytest.raises(InvalidSessionId):
+            await call(key)
+    with pytest.raises(InvalidSessionId):
+        await sessions.add_message(key, "user", "Hello")
+    assert names_in(tmp_path) == []
+
+
+@pytest.mark.feature("D-67")
+async def test_a_key_of_several_parts_is_one_string(sessions: KeyedSessions, said: Said) -> None:
+    key = str(SessionKey("telegram", "-100123", agent="main"))
+    await sessions.add_message(key, "user", "Hello")
+    (found,) = await sessions.keys()
+    assert SessionKey.parse(found) == SessionKey("telegram", "-100123", agent="main")
+
+
+async def test_the_file_of_a_key_that_is_another_session_is_left_alone(host: SessionHost, root: Path) -> None:
+    other = await host.create("telegram_123456")
+    await other.append_message("user", "not of the key")
+    content = (root / "telegram_123456.jsonl").read_bytes()
+    with pytest.raises(SessionExists, match=r"telegram_123456\.jsonl"):
+        await host.get_or_create(KEY)
+    assert (root / "telegram_123456.jsonl").read_bytes() == content
+
+
+async def test_a_session_that_is_made_with_a_key_is_the_one_of_the_key(host: SessionHost, said: Said) -> None:
+    made = await host.create(cwd="/work", key=KEY)
+    await made.append_message("user", "Hello")
+    assert said(await (await host.get_or_create(KEY)).history()) == ["user: Hello"]
+    with pytest.raises(SessionExists):
+        await host.create(key=KEY)
+    with pytest.raises(InvalidInput, match="one of the two"):
+        await host.create("mine", key="telegram:7")
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_a_key_finds_its_session_in_every_dialect(
+    tmp_path: Path, dialect: Literal["native", "pi", "omp"]
+) -> None:
+    for expected in (1, 2):
+        async with SessionHost(tmp_path, dialect=dialect) as host:
+            session = await host.get_or_create("a_b", cwd="/work")
+            await session.append_message("user", "Hello")
+            await session.set_summary("so far")
+            assert (session.message_count, session.summary, session.header.key) == (expected, "so far", "a_b")
+
+
+async def test_a_conversation_that_another_host_holds_says_so(sessions: KeyedSessions, root: Path) -> None:
+    await sessions.add_message(KEY, "user", "Hello")
+    async with SessionHost(root) as other:
+        with pytest.raises(SessionLocked):
+            await KeyedSessions(other).add_message(KEY, "user", "and mine")
+
+
+# -- what is not there
+
+
+@pytest.mark.feature("P-46", "P-47")
+async def test_asking_for_what_is_not_there_makes_nothing(
+    sessions: KeyedSessions, host: SessionHost, tmp_path: Path
+) -> None:
+    assert await sessions.history("nonexistent") == []
+    assert await sessions.summary("nonexistent") == ""
+    assert await host.find_by_key("nonexistent") is None
+    await sessions.save("nonexistent")
+    await sessions.delete("nonexistent")
+    assert names_in(tmp_path) == []
+    assert host.statistics().live == 0
+
+
+async def test_a_conversation_that_was_deleted_begins_anew(sessions: KeyedSessions, files: Files, said: Said) -> None:
+    await sessions.add_message(KEY, "user", "old")
+    await sessions.delete(KEY)
+    await sessions.delete(KEY)
+    assert files() == []
+    assert await sessions.history(KEY) == []
+    await sessions.add_message(KEY, "user", "new")
+    assert said(await sessions.history(KEY)) == ["user: new"]
+
+
+@pytest.mark.feature("P-11", "P-24")
+async def test_without_a_root_nothing_is_written_and_saving_succeeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with SessionHost() as host:
+        sessions = KeyedSessions(host)
+        await sessions.add_message(KEY, "user", "Hello!")
+        await sessions.set_summary(KEY, "a greeting")
+        await sessions.save(KEY)
+        await sessions.save_all()
+        assert said(await sessions.history(KEY)) == ["user: Hello!"]
+        assert (await sessions.get_or_create(KEY)).file_path is None
+    assert names_in(tmp_path) == []
+
+
+# -- messages
+
+
+@pytest.mark.feature("P-6", "P-14")
+async def test_messages_of_all_roles_come_back_in_order(sessions: KeyedSessions, said: Said) -> None:
+    await sessions.add_message(KEY, "system", "You are helpful.")
+    await sessions.add_message(KEY, "user", "Hello")
+    await sessions.add_message(KEY, "assistant", "Hi there!")
+    assert said(await sessions.history(KEY)) == ["system: You are helpful.", "user: Hello", "assistant: Hi there!"]
+
+
+@pytest.mark.feature("P-15")
+async def test_a_full_message_keeps_every_field(root: Path) -> None:
+    result = Message("tool", (tool_result("call_123", '{"setting": "value"}'),), tool_name="files_read")
+    noted = message("user", "noted")
+    async with SessionHost(root) as host:
+        for each in (FULL, result, noted):
+            await KeyedSessions(host).add_full_message(KEY, each)
+    async with SessionHost(root) as host:
+        found = await KeyedSessions(host).history(KEY)
+        assert found == [FULL, result, noted]
+        assert arguments_of(found[0]) == {"path": "/tmp/file.txt", "deep": [{"n": 1}]}
+
+
+@pytest.mark.feature("P-16", "D-10")
+async def test_nothing_that_was_read_reaches_into_the_store(sessions: KeyedSessions) -> None:
+    await sessions.add_full_message(KEY, FULL)
+    session = await sessions.get_or_create(KEY)
+    noted = await session.append_custom_entry("mine", {"deep": {"list": [1]}})
+    history = await sessions.history(KEY)
+    given = arguments_of(history[0])
+    given["path"] = "changed"
+    given["deep"][0]["n"] = 2
+    with pytest.raises(AttributeError):
+        history[0].role = "user"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        history[0].content.append(text("more"))  # type: ignore[attr-defined]
+    history.clear()
+    (await data_of(session, noted))["deep"]["list"].append(2)
+    session.path().clear()
+    session.labels().append(("no", "label"))
+    (await session.entries()).clear()
+    assert await sessions.history(KEY) == [FULL]
+    assert arguments_of((await sessions.history(KEY))[0]) == {"path": "/tmp/file.txt", "deep": [{"n": 1}]}
+    assert await data_of(session, noted) == {"deep": {"list": [1]}}
+    assert len(session.path()) == len(await session.entries()) == 2
+    assert session.labels() == []
+
+
+@pytest.mark.feature("P-17")
+async def test_a_history_that_is_replaced_stays_readable(sessions: KeyedSessions, root: Path, said: Said) -> None:
+    for number in range(3):
+        await sessions.add_message(KEY, "user", f"old {number}")
+    old = (root / "telegram_123456.jsonl").read_bytes()
+    session = await sessions.get_or_create(KEY)
+    leaf = session.leaf_id
+    ids = await sessions.set_history(KEY, [message("system", "You are helpful."), message("user", "Hello")])
+    assert said(await sessions.history(KEY)) == ["system: You are helpful.", "user: Hello"]
+    assert (root / "telegram_123456.jsonl").read_bytes().startswith(old)
+    assert session.path() == ids
+    assert session.children(None)[1:] == ids[:1]
+    assert said([each.message for each in (await session.context(leaf)).messages]) == [
+        f"user: old {n}" for n in range(3)
+    ]
+    assert len(await session.all_messages()) == 5
+    await sessions.set_history(KEY, [])
+    assert await sessions.history(KEY) == []
+    await sessions.add_message(KEY, "user", "and on")
+    assert said(await sessions.history(KEY)) == ["user: and on"]
+    assert len(await session.all_messages()) == 6
+
+
+@pytest.mark.feature("P-17")
+async def test_a_replaced_history_is_there_whole_or_not_at_all(sessions: KeyedSessions, said: Said) -> None:
+    await sessions.add_message(KEY, "user", "old")
+    with pytest.raises(InvalidInput):
+        await sessions.set_history(KEY, [message("user", "new"), Message("")])
+    assert said(await sessions.history(KEY)) == ["user: old"]
+
+
+# -- the summary and the times
+
+
+@pytest.mark.feature("P-7", "P-18", "P-19")
+async def test_a_summary_is_empty_until_it_is_set_and_persists(root: Path) -> None:
+    path = root / "telegram_123456.jsonl"
+    async with SessionHost(root) as host:
+        sessions = KeyedSessions(host)
+        await sessions.add_message(KEY, "user", "Hello!")
+        assert await sessions.summary(KEY) == ""
+        assert b"summary" not in path.read_bytes()
+        await sessions.set_summary(KEY, "User asked about weather.")
+        assert json.loads(path.read_bytes().splitlines()[-1])["session_info"] == {
+            "summary": "User asked about weather."
+        }
+    async with SessionHost(root) as host:
+        sessions = KeyedSessions(host)
+        assert await sessions.summary(KEY) == (await host.get_or_create(KEY)).summary == "User asked about weather."
+        assert len(await sessions.history(KEY)) == 1
+        await sessions.set_summary(KEY, "")
+        assert await sessions.summary(KEY) == ""
+
+
+@pytest.mark.feature("P-8", "P-9")
+async def test_the_time_of_creation_stands_and_that_of_change_moves(sessions: KeyedSessions, host: SessionHost) -> None:
+    session = await sessions.get_or_create(KEY)
+    created = session.created
+    assert session.updated == created
+    times = [created]
+    for change in (
+        sessions.add_message(KEY, "user", "one"),
+        sessions.add_full_message(KEY, FULL),
+        sessions.add_full_message(KEY, Message("tool", (tool_result("call_123", "x"),))),
+        sessions.set_summary(KEY, "so far"),
+        sessions.truncate_history(KEY, 1),
+        sessions.set_history(KEY, [message("user", "anew")]),
+    ):
+        await change
+        times.append(session.updated)
+    assert times == sorted(set(times))
+    await host.passivate_idle()
+    again = await sessions.get_or_create(KEY)
+    assert (again.created, again.updated) == (created, times[-1])
+
+
+# -- many
+
+
+@pytest.mark.feature("P-41")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_starting_with_ten_thousand_conversations_reads_none(root: Path, disk: FaultyDisk, said: Said) -> None:
+    async with SessionHost(root) as host:
+        await KeyedSessions(host).add_message("telegram:0", "user", "Hello")
+    for number in range(1, 10_000):
+        os.link(root / "telegram_0.jsonl", root / f"telegram_{number}.jsonl")
+    disk.reset_counts()
+    async with SessionHost(root, disk=disk) as host:
+        assert disk.counts["open"] == disk.counts["pread"] == disk.counts["list_directory"] == 0
+        assert said(await KeyedSessions(host).history("telegram:0")) == ["user: Hello"]
+        assert host.statistics().activated == 1
+        assert disk.bytes_read <= 4 * (root / "telegram_0.jsonl").stat().st_size
+
+
+async def test_an_archived_conversation_can_be_read_and_comes_back_with_the_next_message(
+    sessions: KeyedSessions, host: SessionHost, said: Said
+) -> None:
+    await sessions.add_message(KEY, "user", "old")
+    await host.archive(await sessions.get_or_create(KEY))
+    assert said(await sessions.history(KEY)) == ["user: old"]
+    assert await sessions.keys() == []
+    await sessions.add_message(KEY, "user", "new")
+    assert said(await sessions.history(KEY)) == ["user: old", "user: new"]
+    assert await sessions.keys() == [KEY]
+
+
+async def test_what_another_program_kept_under_a_key_goes_on_under_it(
+    host: SessionHost, tmp_path: Path, said: Said
+) -> None:
+    document = {
+        "key": "a_b",
+        "messages": [{"role": "user", "content": "Hello!"}, {"role": "assistant", "content": "Hi."}],
+        "summary": "They greeted.",
+        "created": "2024-01-15T10:30:00Z",
+        "updated": "2024-01-15T10:31:00Z",
+    }
+    (tmp_path / "a_b.json").write_text(json.dumps(document), encoding="utf-8")
+    await host.import_sessions(tmp_path / "a_b.json")
+    sessions = KeyedSessions(host)
+    assert await sessions.summary("a_b") == "They greeted."
+    await sessions.add_message("a_b", "user", "And on.")
+    assert said(await sessions.history("a_b")) == ["user: Hello!", "assistant: Hi.", "user: And on."]

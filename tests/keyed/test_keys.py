@@ -1,0 +1,112 @@
+"""Keys and the names of their files: readable, safe, and never the same for two."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treering import InvalidSessionId, SessionKey
+from treering.actors import keys
+from treering.actors.keys import KEY_BYTES_MAX, id_of_key
+from treering.actors.naming import checked_id
+
+PARTS = st.text(st.characters(codec="utf-8", exclude_characters=":"), min_size=1).filter(lambda part: part != "agent")
+KEYS = st.one_of(
+    st.text("ab:_/.-~A ", min_size=1, max_size=8),
+    st.text(st.characters(codec="utf-8"), min_size=1, max_size=20),
+    st.sampled_from(["con", "nul.txt", ".hidden", "x.jsonl", "é", "é", "telegram:1", "telegram_1", "Telegram:1"]),
+).filter(lambda key: key not in (".", ".."))
+
+
+@pytest.mark.feature("P-25", "P-27", "P-43")
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("telegram:123456", "telegram_123456"),
+        ("telegram:-100123", "telegram_-100123"),
+        ("telegram:-1001234567890", "telegram_-1001234567890"),
+        ("discord:123456789012345678", "discord_123456789012345678"),
+        ("agent:main:telegram:123456", "agent_main_telegram_123456"),
+    ],
+)
+def test_what_chat_programs_use_stays_as_it_reads(key: str, name: str) -> None:
+    assert id_of_key(key) == name
+
+
+def test_the_names_are_those_that_the_documentation_shows() -> None:
+    shown = re.findall(r"^    (\S+) +(\S+)\.jsonl$", keys.__doc__ or "", re.MULTILINE)
+    assert len(shown) == 5
+    assert [(key, id_of_key(key)) for key, _ in shown] == shown
+
+
+@pytest.mark.feature("P-28")
+@given(st.lists(KEYS, min_size=2, max_size=20, unique=True))
+def test_no_two_keys_have_one_file_whatever_the_file_system_takes_for_the_same(given_keys: list[str]) -> None:
+    names = [unicodedata.normalize("NFC", id_of_key(key)).casefold() for key in given_keys]
+    assert len(set(names)) == len(given_keys)
+
+
+@pytest.mark.feature("P-49")
+@given(KEYS)
+def test_every_name_can_be_a_file_and_an_id_everywhere(key: str) -> None:
+    name = id_of_key(key)
+    assert checked_id(name) == name
+    assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._~-]*", name)
+    assert len(name) <= 120
+    assert not name.endswith(".jsonl")
+    assert not re.fullmatch(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", name, re.IGNORECASE)
+
+
+@pytest.mark.feature("P-49")
+@pytest.mark.parametrize(
+    "key", ["x" * KEY_BYTES_MAX, "ü" * (KEY_BYTES_MAX // 2), "👩‍👩‍👧" * 40, " ", "\n", "a\x00b", "~"]
+)
+def test_any_text_of_a_kibibyte_is_a_key(key: str) -> None:
+    assert len(id_of_key(key)) <= 120
+
+
+@pytest.mark.feature("P-44")
+@pytest.mark.parametrize("key", ["", ".", "..", "x" * (KEY_BYTES_MAX + 1), "ü" * (KEY_BYTES_MAX // 2 + 1), "\ud800"])
+def test_what_names_nothing_is_no_key(key: str) -> None:
+    with pytest.raises(InvalidSessionId, match=r"give|allowed"):
+        id_of_key(key)
+
+
+@pytest.mark.feature("P-25", "P-26")
+@pytest.mark.parametrize(
+    ("key", "parts"),
+    [
+        ("telegram:123456", SessionKey("telegram", "123456")),
+        ("telegram:-100123", SessionKey("telegram", "-100123")),
+        ("matrix:!room:example.org", SessionKey("matrix", "!room:example.org")),
+        ("agent:main:telegram:123456", SessionKey("telegram", "123456", agent="main")),
+        ("agent:main:telegram:-100123", SessionKey("telegram", "-100123", agent="main")),
+    ],
+)
+def test_keys_of_channels_come_apart_and_together(key: str, parts: SessionKey) -> None:
+    assert SessionKey.parse(key) == parts
+    assert str(parts) == key
+
+
+@pytest.mark.feature("P-26", "D-67")
+@given(PARTS, st.text(min_size=1), st.none() | PARTS)
+def test_parts_survive_the_key(channel: str, chat_id: str, agent: str | None) -> None:
+    parts = SessionKey(channel, chat_id, agent)
+    assert SessionKey.parse(str(parts)) == parts
+
+
+@pytest.mark.feature("P-26")
+@pytest.mark.parametrize("key", ["", "telegram", ":1", "telegram:", "agent:main", "agent:main:telegram", "agent::t:1"])
+def test_what_is_no_key_of_a_channel_is_refused(key: str) -> None:
+    with pytest.raises(InvalidSessionId, match=r"write channel:chat or agent:name:channel:chat"):
+        SessionKey.parse(key)
+
+
+@pytest.mark.parametrize(("channel", "chat_id", "agent"), [("a:b", "1", None), ("agent", "1", None), ("t", "1", "a:b")])
+def test_parts_that_would_be_read_otherwise_are_refused(channel: str, chat_id: str, agent: str | None) -> None:
+    with pytest.raises(InvalidSessionId):
+        SessionKey(channel, chat_id, agent)

@@ -1,0 +1,113 @@
+"""The documented ways of using conversations by key, as the example has them."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from treering import KeyedSessions, LeafMoved, Message, SessionHost, message, tool_result, tool_use
+
+Said = Callable[[Sequence[Message]], list[str]]
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "keyed_sessions.py"
+KEY = "telegram:123456"
+CALL = message("assistant", tool_use("call_1", "files_read", {"path": "config.json"}))
+RESULT = message("tool", tool_result("call_1", '{"setting": "value"}'))
+
+
+@pytest.fixture
+def example() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLE))
+
+
+@pytest.mark.feature("P-30")
+async def test_a_simple_conversation(sessions: KeyedSessions, root: Path, said: Said, example: dict[str, Any]) -> None:
+    await example["talk"](sessions, KEY)
+    expected = ["user: What's the weather?", "assistant: It's sunny today."]
+    assert said(await sessions.history(KEY)) == expected
+    assert (root / "telegram_123456.jsonl").read_bytes().count(b"\n") == 3
+
+
+@pytest.mark.feature("P-31")
+async def test_a_conversation_with_tool_calls(sessions: KeyedSessions, example: dict[str, Any]) -> None:
+    await example["talk_with_tools"](sessions, KEY)
+    assert await sessions.history(KEY) == [
+        message("user", "Read the config file"),
+        CALL,
+        RESULT,
+        message("assistant", "The config contains one setting."),
+    ]
+
+
+@pytest.mark.feature("P-32")
+async def test_up_to_twenty_messages_nothing_is_summarized(sessions: KeyedSessions, example: dict[str, Any]) -> None:
+    await sessions.set_history(KEY, [message("user", str(number)) for number in range(20)])
+    await example["summarize_when_long"](sessions, KEY)
+    assert len(await sessions.history(KEY)) == 20
+    assert await sessions.summary(KEY) == ""
+
+
+@pytest.mark.feature("P-3", "P-32")
+@pytest.mark.parametrize(("after", "kept"), [(2, 4), (3, 5), (4, 4)])
+async def test_beyond_twenty_messages_the_last_four_are_kept_and_a_call_with_its_result(
+    root: Path, said: Said, example: dict[str, Any], after: int, kept: int
+) -> None:
+    """The call and its result stand before the last messages, wherever the cut would fall."""
+    last = [message("assistant", f"after {number}") for number in range(after)]
+    messages = [*(message("user", str(number)) for number in range(19 - after)), CALL, RESULT, *last]
+    async with SessionHost(root) as host:
+        await KeyedSessions(host).set_history(KEY, messages)
+        await example["summarize_when_long"](KeyedSessions(host), KEY)
+    async with SessionHost(root) as host:
+        sessions = KeyedSessions(host)
+        assert len(messages) == 21
+        assert await sessions.history(KEY) == messages[-kept:]
+        assert await sessions.summary(KEY) == "17 messages, the first of which says: 0"
+        assert await (await sessions.get_or_create(KEY)).all_messages() == messages
+        asked = await example["request"](sessions, KEY, "And now?")
+        assert said(asked[:2]) == [
+            "system: You are a helpful assistant.",
+            "system: Previous conversation summary: 17 messages, the first of which says: 0",
+        ]
+        assert asked[2:] == [*messages[-kept:], message("user", "And now?")]
+
+
+@pytest.mark.feature("P-3")
+async def test_what_is_said_while_a_summary_is_made_is_not_lost(
+    sessions: KeyedSessions, said: Said, example: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sessions.set_history(KEY, [message("user", str(number)) for number in range(21)])
+
+    async def slow(messages: Sequence[Message]) -> str:
+        await sessions.add_message(KEY, "user", "meanwhile")
+        return "too early"
+
+    monkeypatch.setitem(example["summarize_when_long"].__globals__, "summary_of", slow)
+    with pytest.raises(LeafMoved):
+        await example["summarize_when_long"](sessions, KEY)
+    assert len(await sessions.history(KEY)) == 22
+    assert await sessions.summary(KEY) == ""
+
+
+@pytest.mark.feature("P-3")
+async def test_the_two_steps_of_the_recipe_work_by_themselves(sessions: KeyedSessions, said: Said) -> None:
+    await sessions.set_history(KEY, [message("user", str(number)) for number in range(21)])
+    await sessions.set_summary(KEY, "of seventeen")
+    await sessions.truncate_history(KEY, 4)
+    await sessions.save(KEY)
+    assert await sessions.summary(KEY) == "of seventeen"
+    assert said(await sessions.history(KEY)) == ["user: 17", "user: 18", "user: 19", "user: 20"]
+
+
+@pytest.mark.feature("P-51", "P-53")
+async def test_saving_in_the_background_keeps_the_order(sessions: KeyedSessions, said: Said, root: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        for number in range(20):
+            await sessions.add_message(KEY, "user", str(number))
+            tasks.start_soon(sessions.save, KEY)
+    assert said(await sessions.history(KEY)) == [f"user: {number}" for number in range(20)]
+    assert (root / "telegram_123456.jsonl").read_bytes().count(b"\n") == 21

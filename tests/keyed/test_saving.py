@@ -1,0 +1,153 @@
+"""Saving: what was added is in the file without it, it may be called at any time, and no error of the disk is swallowed."""
+
+from __future__ import annotations
+
+import errno
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import anyio
+import pytest
+
+from treering import AppendFailed, KeyedSessions, Message, SessionHost, SyncHost, SyncKeyedSessions
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk, WrappedDisk
+
+Said = Callable[[Sequence[Message]], list[str]]
+KEY = "telegram:123456"
+
+
+@pytest.mark.feature("P-48")
+async def test_what_was_added_is_in_the_file_without_saving(sessions: KeyedSessions, root: Path) -> None:
+    for number in range(3):
+        await sessions.add_message(KEY, "user", f"message {number}")
+        assert f"message {number}".encode() in (root / "telegram_123456.jsonl").read_bytes()
+
+
+@pytest.mark.feature("P-23", "P-48")
+async def test_saving_again_changes_nothing(sessions: KeyedSessions, host: SessionHost, root: Path) -> None:
+    await sessions.add_message(KEY, "user", "Hello")
+    before = (root / "telegram_123456.jsonl").read_bytes()
+    for _ in range(3):
+        await sessions.save(KEY)
+        await sessions.save_all()
+    await host.passivate_idle()
+    await sessions.save(KEY)
+    assert (root / "telegram_123456.jsonl").read_bytes() == before
+
+
+@pytest.mark.feature("P-45", "P-50")
+async def test_a_disk_that_is_full_says_so_and_the_message_is_nowhere(
+    sessions: KeyedSessions, disk: FaultyDisk, root: Path, said: Said
+) -> None:
+    path = root / "telegram_123456.jsonl"
+    await sessions.add_message(KEY, "user", "one")
+    before = path.read_bytes()
+    fault = disk.fail("write", errno.ENOSPC, path="*.jsonl", times=None)
+    for call in (
+        lambda: sessions.add_message(KEY, "user", "two"),
+        lambda: sessions.set_summary(KEY, "no"),
+        lambda: sessions.set_history(KEY, []),
+    ):
+        with pytest.raises(AppendFailed, match=r"telegram_123456\.jsonl") as caught:
+            await call()
+        cause = caught.value.__cause__
+        assert isinstance(cause, OSError)
+        assert (cause.errno, cause.filename) == (errno.ENOSPC, str(path))
+        assert path.read_bytes() == before
+        assert said(await sessions.history(KEY)) == ["user: one"]
+        assert await sessions.summary(KEY) == ""
+    fault.lift()
+    await sessions.add_message(KEY, "user", "two")
+    assert said(await sessions.history(KEY)) == ["user: one", "user: two"]
+
+
+class Denied(WrappedDisk):
+    """Lets nobody open session files, as the system does for a user who may not."""
+
+    def open(self, path: str, flags: int) -> int:
+        if path.endswith("telegram_123456.jsonl"):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return super().open(path, flags)
+
+
+@pytest.mark.feature("P-45")
+async def test_what_cannot_be_read_is_the_systems_own_error_with_its_path(
+    sessions: KeyedSessions, host: SessionHost, root: Path
+) -> None:
+    await sessions.add_message(KEY, "user", "Hello")
+    await host.passivate_idle()
+    async with SessionHost(root, disk=Denied(OsDisk())) as other:
+        denied = KeyedSessions(other)
+        for call in (denied.get_or_create, denied.history, denied.summary):
+            with pytest.raises(PermissionError) as caught:
+                await call(KEY)
+            assert caught.value.filename == str(root / "telegram_123456.jsonl")
+        with pytest.raises(PermissionError):
+            await denied.add_message(KEY, "user", "and on")
+    assert len(await sessions.history(KEY)) == 1
+
+
+class Rounds(KeyedSessions):
+    """Counts how often everything was saved."""
+
+    __slots__ = ("done", "wanted")
+
+    def __init__(self, host: SessionHost, wanted: int) -> None:
+        super().__init__(host)
+        self.wanted = wanted
+        self.done = anyio.Event()
+
+    async def save_all(self) -> None:
+        await super().save_all()
+        self.wanted -= 1
+        if not self.wanted:
+            self.done.set()
+
+
+@pytest.mark.feature("P-54")
+async def test_everything_is_saved_at_an_interval_until_that_is_cancelled(host: SessionHost, said: Said) -> None:
+    sessions = Rounds(host, 3)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(sessions.save_every, 0)
+        await sessions.add_message(KEY, "user", "one")
+        await sessions.done.wait()
+        tasks.cancel_scope.cancel()
+    await sessions.add_message(KEY, "user", "two")
+    assert said(await sessions.history(KEY)) == ["user: one", "user: two"]
+
+
+@pytest.mark.feature("P-54")
+async def test_saving_waits_for_its_interval(host: SessionHost) -> None:
+    sessions = Rounds(host, 1)
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        await sessions.save_every()
+    assert not sessions.done.is_set()
+
+
+class SyncRounds(SyncKeyedSessions):
+    """Ends the saving after the first rounds."""
+
+    __slots__ = ("until", "wanted")
+
+    def __init__(self, host: SyncHost, wanted: int) -> None:
+        super().__init__(host)
+        self.wanted = wanted
+        self.until = threading.Event()
+
+    def save_all(self) -> None:
+        super().save_all()
+        self.wanted -= 1
+        if not self.wanted:
+            self.until.set()
+
+
+@pytest.mark.feature("P-54")
+def test_a_thread_saves_everything_until_the_event_is_set(root: Path) -> None:
+    with SyncHost(root) as host:
+        sessions = SyncRounds(host, 3)
+        sessions.add_message(KEY, "user", "one")
+        sessions.save_every(0, until=sessions.until)
+        assert sessions.wanted == 0

@@ -1,0 +1,230 @@
+"""Truncating: the last messages stay in the context, all of them in the file, and no result loses its call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from treering import (
+    Changed,
+    InvalidInput,
+    KeyedSessions,
+    LeafMoved,
+    Message,
+    SessionHost,
+    Snapshot,
+    SummaryRequest,
+    ToolResultPart,
+    ToolUsePart,
+    UnsafeCut,
+    message,
+    tool_result,
+    tool_use,
+)
+from treering.projections.context import apply_change
+
+Said = Callable[[Sequence[Message]], list[str]]
+KEY = "telegram:123456"
+
+
+def call(*call_ids: str) -> Message:
+    return Message("assistant", tuple(tool_use(call_id, "read", {}) for call_id in call_ids))
+
+
+def result(call_id: str) -> Message:
+    return Message("tool", (tool_result(call_id, f"of {call_id}"),))
+
+
+EXCHANGE = [message("user", "Read it."), call("c1"), result("c1"), message("assistant", "It says so.")]
+
+
+@pytest.mark.feature("P-20", "P-21")
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_the_context_shows_the_last_messages_and_the_file_keeps_all(
+    root: Path, dialect: Literal["native", "pi", "omp"], said: Said
+) -> None:
+    texts = [f"user: {number}" for number in range(10)]
+    async with SessionHost(root, dialect=dialect) as host:
+        sessions = KeyedSessions(host)
+        for number in range(10):
+            await sessions.add_message(KEY, "user", str(number))
+        before = (root / "telegram_123456.jsonl").read_bytes()
+        assert await sessions.truncate_history(KEY, 4) is not None
+        assert said(await sessions.history(KEY)) == texts[6:]
+        assert (root / "telegram_123456.jsonl").read_bytes().startswith(before)
+        await sessions.add_message(KEY, "user", "10")
+        assert await sessions.truncate_history(KEY, 3) is not None
+        assert said(await sessions.history(KEY)) == [*texts[8:], "user: 10"]
+    async with SessionHost(root, dialect=dialect) as host:
+        session = await host.get_or_create(KEY)
+        assert said(await session.history()) == [*texts[8:], "user: 10"]
+        assert await session.truncate_history(0) is not None
+        assert await session.history() == []
+        assert said(await session.all_messages()) == [*texts, "user: 10"]
+        assert (root / "telegram_123456.jsonl").read_bytes().startswith(before)
+        await session.append_message("user", "on")
+        assert said(await session.history()) == ["user: on"]
+
+
+@pytest.mark.feature("P-22")
+@pytest.mark.parametrize(
+    ("messages", "keep", "kept"),
+    [
+        (EXCHANGE, 1, 1),
+        (EXCHANGE, 2, 3),
+        (EXCHANGE, 3, 3),
+        ([message("user", "a"), call("c1", "c2"), result("c2"), result("c1"), message("user", "b")], 2, 4),
+        ([message("user", "a"), call("c1"), result("c1")], 1, 2),
+    ],
+)
+async def test_a_call_and_its_results_are_kept_together(
+    sessions: KeyedSessions, messages: list[Message], keep: int, kept: int
+) -> None:
+    for each in messages:
+        await sessions.add_full_message(KEY, each)
+    await sessions.truncate_history(KEY, keep)
+    assert await sessions.history(KEY) == messages[-kept:]
+
+
+async def test_what_shows_no_more_than_that_is_not_cut(
+    sessions: KeyedSessions, root: Path, files: Callable[[], list[str]]
+) -> None:
+    assert await sessions.truncate_history(KEY, 0) is None
+    assert files() == []
+    for each in EXCHANGE:
+        await sessions.add_full_message(KEY, each)
+    before = (root / "telegram_123456.jsonl").read_bytes()
+    for keep in (4, 5, 100):
+        assert await sessions.truncate_history(KEY, keep) is None
+    assert (root / "telegram_123456.jsonl").read_bytes() == before
+    with pytest.raises(InvalidInput, match="-1 messages"):
+        await sessions.truncate_history(KEY, -1)
+
+
+async def test_clearing_takes_the_summary_of_a_compaction_along(sessions: KeyedSessions) -> None:
+    session = await sessions.get_or_create(KEY)
+    await session.append_message("user", "old")
+    await session.append_compaction("It was long ago.", None, 10)
+    assert [each.role for each in await session.history()] == ["compactionSummary"]
+    await session.truncate_history(0)
+    assert await session.history() == []
+    assert await session.truncate_history(0) is None
+
+
+@pytest.mark.parametrize("keep", [0, 1, 2])
+async def test_while_a_call_waits_nothing_is_cut_and_beginning_anew_is_possible(
+    sessions: KeyedSessions, keep: int, said: Said
+) -> None:
+    await sessions.add_message(KEY, "user", "old")
+    await sessions.add_message(KEY, "user", "Read it.")
+    await sessions.add_full_message(KEY, call("c1"))
+    with pytest.raises(UnsafeCut, match="append that first, or begin anew"):
+        await sessions.truncate_history(KEY, keep, summary="not set either")
+    assert len(await sessions.history(KEY)) == 3
+    assert await sessions.summary(KEY) == ""
+    await sessions.set_history(KEY, [])
+    assert await sessions.history(KEY) == []
+
+
+async def test_a_summary_is_set_in_the_same_step_unless_more_was_said(sessions: KeyedSessions, said: Said) -> None:
+    for number in range(6):
+        await sessions.add_message(KEY, "user", str(number))
+    session = await sessions.get_or_create(KEY)
+    leaf = session.leaf_id or ""
+    await sessions.add_message(KEY, "user", "said meanwhile")
+    with pytest.raises(LeafMoved):
+        await sessions.truncate_history(KEY, 2, summary="of 0 to 3", expected_leaf=leaf)
+    assert await sessions.summary(KEY) == ""
+    assert len(await sessions.history(KEY)) == 7
+    await sessions.truncate_history(KEY, 2, summary="of 0 to 4", expected_leaf=session.leaf_id)
+    assert await sessions.summary(KEY) == "of 0 to 4"
+    assert said(await sessions.history(KEY)) == ["user: 5", "user: said meanwhile"]
+    await sessions.truncate_history(KEY, 2, summary="nothing to cut")
+    assert await sessions.summary(KEY) == "nothing to cut"
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Message]:
+    """Make exchanges of questions, answers, and calls with all of their results."""
+    messages: list[Message] = []
+    for number in range(draw(st.integers(1, 6))):
+        messages.append(message("user", f"question {number}"))
+        for step in range(draw(st.integers(0, 2))):
+            ids = [f"c{number}-{step}-{each}" for each in range(draw(st.integers(1, 3)))]
+            messages.append(call(*ids))
+            messages.extend(result(each) for each in draw(st.permutations(ids)))
+        messages.append(message("assistant", "answer"))
+    return messages
+
+
+@pytest.mark.feature("P-22")
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@settings(max_examples=50)
+@given(conversations(), st.lists(st.integers(0, 12), min_size=1, max_size=3))
+async def test_no_result_is_ever_without_its_call(messages: list[Message], cuts: list[int]) -> None:
+    async with SessionHost() as host:
+        session = await host.get_or_create(KEY)
+        await session.append_many(messages)
+        shown = messages
+        for keep in cuts:
+            await session.truncate_history(keep)
+            history = await session.history()
+            assert len(history) <= len(shown)
+            assert shown[len(shown) - len(history) :] == history
+            assert len(history) >= min(keep, len(shown))
+            assert keep or not history
+            parts = [part for each in history for part in each.content]
+            made = {part.tool_use.id for part in parts if isinstance(part, ToolUsePart)}
+            told = {part.tool_result.tool_use_id for part in parts if isinstance(part, ToolResultPart)}
+            assert made == told
+            assert not history or history[0].role != "tool"
+            shown = history
+        assert await session.all_messages() == messages
+
+
+async def test_who_follows_the_context_sees_what_the_reader_sees(sessions: KeyedSessions) -> None:
+    session = await sessions.get_or_create(KEY)
+    for each in EXCHANGE:
+        await session.append(each)
+    async with session.subscribe("context") as changes:
+        first = await anext(changes)
+        assert isinstance(first, Snapshot)
+        held = first.value
+        for change in (
+            lambda: session.truncate_history(2, summary="so far"),
+            lambda: session.append_message("user", "on"),
+            lambda: session.truncate_history(0),
+            lambda: session.set_history([message("user", "anew")]),
+            lambda: session.set_history([]),
+        ):
+            await change()
+            now = await session.context()
+            while held != now:
+                changed = await anext(changes)
+                assert isinstance(changed, Changed)
+                held = apply_change(held, changed.change)
+        assert held.messages == ()
+
+
+async def test_a_history_that_was_cut_can_be_compacted_and_one_that_was_compacted_cut(
+    sessions: KeyedSessions, said: Said
+) -> None:
+    async def shorter(request: SummaryRequest) -> str:
+        return "in short"
+
+    session = await sessions.get_or_create(KEY)
+    for number in range(10):
+        await session.append_message("user", f"{number} {'long ' * 50}")
+    await session.truncate_history(6)
+    assert (await session.compact(shorter, keep_tokens=200)).applied
+    compacted = await session.history()
+    assert said(compacted[:1]) == ["compactionSummary: in short"]
+    assert 2 <= len(compacted) < 6
+    await session.truncate_history(1)
+    assert await session.history() == compacted[-1:]
+    assert session.message_count == 10

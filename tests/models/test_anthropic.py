@@ -1,0 +1,131 @@
+"""What is peculiar to Anthropic's interface: prompt caching, thinking, blocks of other kinds."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from treering import (
+    Completed,
+    InvalidEntry,
+    Message,
+    Model,
+    ModelRequest,
+    ToolSpec,
+    image,
+    message,
+    tool_result,
+    tool_use,
+)
+from treering.events.content import Thinking, ThinkingPart
+from treering.models.anthropic import AnthropicModel
+from treering.testing.model_server import ModelServer, Speech
+
+TOOLS = (ToolSpec.of("read", "Reads.", {"type": "object"}), ToolSpec.of("list", "Lists.", {"type": "object"}))
+SAID = (
+    message("system", "You help."),
+    message("user", "One"),
+    message("assistant", tool_use("c1", "read", {})),
+    message("tool", tool_result("c1", "content")),
+    message("assistant", "Two"),
+    message("user", "Three"),
+)
+
+
+async def answer(model: Model, request: ModelRequest) -> Message:
+    events = [event async for event in model.generate(request)]
+    assert isinstance(events[-1], Completed)
+    return events[-1].message
+
+
+def marked(value: object, path: str = "$") -> list[str]:
+    """Return the places that are marked to be cached."""
+    if isinstance(value, list):
+        return [found for place, each in enumerate(value) for found in marked(each, f"{path}[{place}]")]
+    if not isinstance(value, dict):
+        return []
+    own = [path] if "cache_control" in value else []
+    return own + [found for name, each in value.items() for found in marked(each, f"{path}.{name}")]
+
+
+async def test_what_stays_the_same_is_marked_to_be_cached(server: ModelServer) -> None:
+    async with AnthropicModel("m", base_url=server.url) as model:
+        for said, tools in ((SAID, TOOLS), (SAID[1:], TOOLS), (SAID[:2], ())):
+            server.says("So")
+            await answer(model, ModelRequest(messages=said, tools=tools))
+    turns = ["$.messages[2].content[0]", "$.messages[4].content[0]"]
+    assert [sorted(marked(sent.body)) for sent in server.requests] == [
+        [*turns, "$.system[0]"],
+        [*turns, "$.tools[1]"],
+        ["$.messages[0].content[0]", "$.system[0]"],
+    ]
+    assert server.requests[0].body["system"][0]["cache_control"] == {"type": "ephemeral"}
+
+
+async def test_how_long_it_is_cached_can_be_said(server: ModelServer) -> None:
+    server.says("So")
+    server.says("So")
+    await answer(AnthropicModel("m", base_url=server.url, cache="1h"), ModelRequest(messages=SAID))
+    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=SAID))
+    assert server.requests[0].body["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert marked(server.requests[1].body) == []
+
+
+@pytest.mark.parametrize(
+    ("thinking", "level", "bound", "sent"),
+    [
+        (None, "high", 16_384, None),
+        ("budget", None, 16_384, None),
+        ("budget", "off", 16_384, None),
+        ("budget", "low", 16_384, {"type": "enabled", "budget_tokens": 2048}),
+        ("budget", "high", 16_384, {"type": "enabled", "budget_tokens": 8192}),
+        ("budget", "high", 1000, None),
+        ("adaptive", "minimal", 1000, {"type": "adaptive"}),
+    ],
+)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_model_is_told_how_much_to_think(
+    server: ModelServer, thinking: Literal["budget", "adaptive"] | None, level: str | None, bound: int, sent: object
+) -> None:
+    server.says("So")
+    model = AnthropicModel("m", base_url=server.url, thinking=thinking)
+    await answer(model, ModelRequest(messages=SAID, thinking_level=level, max_tokens=bound))
+    body = server.requests[0].body
+    assert body.get("thinking") == sent
+    assert body.get("output_config") == ({"effort": "low"} if thinking == "adaptive" else None)
+
+
+async def test_thoughts_come_back_as_they_were_signed(server: ModelServer) -> None:
+    async with AnthropicModel("m", base_url=server.url, cache=None) as model:
+        block = {"type": "redacted_thinking", "data": "sealed"}
+        begun = {"type": "content_block_start", "index": 5, "content_block": block}
+        server.reply(Speech(thought=["Hm"], text=["So"], signature="signed", extra=[begun]))
+        told = await answer(model, ModelRequest(messages=SAID))
+        assert told.content[0] == ThinkingPart(Thinking("Hm", "signed"))
+        assert told.content[2] == ThinkingPart(Thinking("", "sealed", redacted=True))
+        server.says("So")
+        await answer(model, ModelRequest(messages=(*SAID, told, message("user", "On"))))
+    assert server.requests[1].body["messages"][-2]["content"] == [
+        {"type": "thinking", "thinking": "Hm", "signature": "signed"},
+        {"type": "text", "text": "So"},
+        block,
+    ]
+
+
+async def test_a_block_that_a_message_cannot_hold_is_refused(server: ModelServer) -> None:
+    block = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}
+    server.reply(Speech(text=["So"], extra=[{"type": "content_block_start", "index": 1, "content_block": block}]))
+    with pytest.raises(InvalidEntry, match=r"content\[1\]"):
+        await answer(AnthropicModel("m", base_url=server.url), ModelRequest(messages=SAID))
+
+
+async def test_images_are_sent(server: ModelServer) -> None:
+    server.says("A cat")
+    model = AnthropicModel("m", base_url=server.url, cache=None)
+    await answer(model, ModelRequest(messages=(message("user", ["What?", image("QUJD", "image/png")]),)))
+    assert server.requests[0].body["messages"][0]["content"][1]["source"] == {
+        "type": "base64",
+        "media_type": "image/png",
+        "data": "QUJD",
+    }

@@ -1,0 +1,218 @@
+"""What providers answer when they do not answer, over real connections, as errors of the tree."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+
+from treering import (
+    AnswerCutOff,
+    Completed,
+    ContextOverflow,
+    Model,
+    ModelError,
+    ModelRequest,
+    ModelUnavailable,
+    RateLimited,
+    RequestRefused,
+    RequestTooLong,
+    TextDelta,
+    message,
+)
+from treering.models.anthropic import AnthropicModel
+from treering.models.failures import failed_request, retry_after_s
+from treering.models.openai import OpenAIModel
+from treering.testing.model_server import Failure, ModelServer, Raw, Speech
+
+ASKED = ModelRequest(messages=(message("user", "Hello"),))
+
+
+async def failure(model: Model) -> ModelError:
+    with pytest.raises(ModelError) as raised:
+        _ = [event async for event in model.generate(ASKED)]
+    return raised.value
+
+
+def openai_error(words: str, **fields: object) -> dict[str, Any]:
+    return {"error": {"message": words, "type": None, "param": None, "code": None, **fields}}
+
+
+def anthropic_error(kind: str, words: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": words}}
+
+
+async def test_a_server_that_is_busy_or_broken(
+    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    async with model() as asking:
+        for headers, seconds in (
+            ([("retry-after", "7")], 7.0),
+            ([("retry-after-ms", "250"), ("retry-after", "1")], 0.25),
+            ([], None),
+        ):
+            server.reply(Failure(429, openai_error("Slow down."), headers))
+            limited = await failure(asking)
+            assert isinstance(limited, RateLimited)
+            assert (limited.status, limited.retry_after_s) == (429, seconds)
+            assert "Slow down." in str(limited)
+        for status in (500, 502, 503, 529, 408, 409):
+            server.reply(Failure(status, anthropic_error("overloaded_error", "Overloaded")))
+            broken = await failure(asking)
+            assert type(broken) is ModelUnavailable
+            assert broken.status == status
+        for status in (400, 401, 403, 404, 422):
+            server.reply(Failure(status, "no such thing"))
+            refused = await failure(asking)
+            assert type(refused) is RequestRefused
+            assert refused.status == status
+            assert "no such thing" in str(refused)
+    assert len(server.requests) == 14  # each was asked once: the libraries' own retries are off
+    assert server.connections == 1
+
+
+async def test_a_connection_that_is_cut(
+    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    cut = Speech(text=["one", "two", "three"], cut_after=4)
+    silent = Speech(text=["one", "two"], stop=None, usage=None)
+    for reply in (cut, silent):
+        server.reply(reply)
+        stream = model().generate(ASKED)
+        assert await anext(stream) == TextDelta("one")
+        with pytest.raises(AnswerCutOff):
+            assert all([isinstance(event, TextDelta) async for event in stream])
+    server.reply(Speech(text=["one"], cut_after=-1))  # it had said why it ended
+    assert isinstance([event async for event in model().generate(ASKED)][-1], Completed)
+    server.reply(Raw(b"data: {not json\n\n"), Raw(b"<html>Hello</html>"))
+    assert type(await failure(model())) is ModelUnavailable
+    assert type(await failure(model())) is AnswerCutOff
+
+
+async def test_a_server_that_is_not_there() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # nobody listens
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        for model in (OpenAIModel("m", base_url=url), AnthropicModel("m", base_url=url)):
+            assert type(await failure(model)) is ModelUnavailable
+
+
+async def test_a_server_that_falls_silent(
+    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    text = ["one", "two", "three"]
+    server.reply(Speech(text=text, hold_after=0), Speech(text=text, hold_after=4))
+    assert type(await failure(model(timeout_s=0.05))) is ModelUnavailable
+    assert type(await failure(model(timeout_s=0.05))) is AnswerCutOff
+
+
+async def test_cancelling_closes_the_connection(
+    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    server.reply(Speech(text=["one", "two", "three"], hold_after=4))
+
+    async def ask() -> None:
+        async for event in model().generate(ASKED):
+            assert isinstance(event, TextDelta)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+    assert await to_thread.run_sync(server.gone.wait, 10)
+
+
+async def test_an_error_in_the_middle_of_an_answer(server: ModelServer) -> None:
+    async with (
+        OpenAIModel("m", base_url=server.openai_url) as openai,
+        AnthropicModel("m", base_url=server.url) as claude,
+    ):
+        server.reply(Speech(text=["one"], extra=[anthropic_error("overloaded_error", "Overloaded")]))
+        assert type(await failure(claude)) is ModelUnavailable
+        server.reply(Speech(extra=[anthropic_error("rate_limit_error", "Slow down")]))
+        assert type(await failure(claude)) is RateLimited
+        server.reply(Speech(text=["one"], extra=[openai_error("Worker died", type="server_error")]))
+        assert type(await failure(openai)) is ModelUnavailable
+        server.reply(Speech(extra=[{"error": "Context size has been exceeded."}]))
+        assert type(await failure(openai)) is RequestTooLong
+        server.reply(Speech(extra=[{"error": {"code": 400, "message": "bad grammar"}}]))
+        assert type(await failure(openai)) is RequestRefused
+
+
+TOO_LONG = [
+    (400, openai_error("This model's maximum context length is 8192 tokens.", code="context_length_exceeded")),
+    (400, openai_error("Your input exceeds the context window of this model. Please adjust it.")),
+    (429, openai_error("Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 41235.")),
+    (400, {"error": {"code": 400, "message": "n_ctx", "type": "exceed_context_size_error", "n_ctx": 256}}),
+    (500, {"error": {"code": 500, "message": "the request exceeds the available context size, try increasing it"}}),
+    (400, {"error": "Trying to keep the first 9000 tokens when context the overflows. Load a larger context."}),
+    (400, {"error": "The number of tokens to keep from the initial prompt is greater than the context length."}),
+    (400, openai_error("the input length exceeds the context length")),
+    (400, {"object": "error", "message": "This model's maximum context length is 4096 tokens. You requested 5000."}),
+    (400, anthropic_error("invalid_request_error", "prompt is too long: 207035 tokens > 200000 maximum")),
+    (
+        400,
+        anthropic_error("invalid_request_error", "input length and `max_tokens` exceed context limit: 190000 + 20000"),
+    ),
+    (413, anthropic_error("request_too_large", "Request exceeds the maximum size")),
+]
+
+
+async def test_a_request_that_is_too_long(
+    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    async with model() as asking:
+        for status, body in TOO_LONG:
+            server.reply(Failure(status, body))
+            error = await failure(asking)
+            assert type(error) is RequestTooLong, body
+            assert isinstance(error, ContextOverflow)
+            assert error.status == status
+
+
+async def test_a_quota_that_is_used_up_is_no_matter_of_time(server: ModelServer) -> None:
+    server.reply(Failure(429, openai_error("You exceeded your current quota.", code="insufficient_quota")))
+    assert type(await failure(OpenAIModel("m", base_url=server.openai_url))) is RequestRefused
+
+
+async def test_a_key_that_is_missing(monkeypatch: pytest.MonkeyPatch, server: ModelServer) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+    monkeypatch.setenv("HOME", "/nonexistent")
+    for model in (OpenAIModel("m"), AnthropicModel("m")):
+        assert type(await failure(model)) is RequestRefused
+    assert server.requests == []
+
+
+async def test_the_environments_key_goes_to_its_own_provider_alone(
+    monkeypatch: pytest.MonkeyPatch, server: ModelServer
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret")
+    for model in (OpenAIModel("m", base_url=server.openai_url), AnthropicModel("m", base_url=server.url)):
+        server.says("Hello")
+        _ = [event async for event in model.generate(ASKED)]
+    assert len(server.requests) == 2
+    assert not any("secret" in value for sent in server.requests for value in sent.headers.values())
+
+
+def test_when_to_come_again() -> None:
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=100))
+    assert 90 < (retry_after_s({"retry-after": later}) or 0) <= 100
+    earlier = format_datetime(datetime.now(UTC) - timedelta(seconds=100))
+    assert retry_after_s({"retry-after": earlier}) == 0
+    for nonsense in ("soon", "inf", "nan", "-3", ""):
+        assert retry_after_s({"retry-after": nonsense}) is None
+
+
+def test_a_body_of_no_known_shape_is_shown() -> None:
+    assert "{'odd': 1}" in str(failed_request("it", 400, {}, {"odd": 1}))
+    assert "nothing" in str(failed_request("it", 500, {}, None))
+    assert type(failed_request("it", None, {}, None)) is ModelUnavailable

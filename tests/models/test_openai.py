@@ -1,0 +1,133 @@
+"""What is peculiar to OpenAI's interface, and to the many servers that speak it each in its way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from treering import (
+    Completed,
+    Message,
+    Model,
+    ModelRequest,
+    ThinkingDelta,
+    ToolCallStarted,
+    Usage,
+    image,
+    message,
+    text,
+    tool_use,
+)
+from treering.events.content import ToolUsePart
+from treering.models.openai import OpenAIModel
+from treering.testing.model_server import ModelServer, Raw
+
+ASKED = ModelRequest(messages=(message("user", "Hello"),))
+
+
+def stream(*chunks: object) -> Raw:
+    return Raw(
+        b"".join(f"data: {json.dumps(chunk)}\r\n\r\n".encode() for chunk in chunks) + b": ping\n\ndata: [DONE]\n\n"
+    )
+
+
+def chunk(delta: object, finish: str | None = None) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+
+def call(name: str, arguments: str, **fields: object) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}, **fields}
+
+
+async def answer(model: Model, request: ModelRequest = ASKED) -> Message:
+    events = [event async for event in model.generate(request)]
+    assert isinstance(events[-1], Completed)
+    return events[-1].message
+
+
+@pytest.fixture
+def model(server: ModelServer) -> OpenAIModel:
+    return OpenAIModel("m", base_url=server.openai_url, provider="ollama")
+
+
+async def test_calls_that_all_have_one_number_are_told_apart_by_their_ids(
+    server: ModelServer, model: OpenAIModel
+) -> None:
+    calls = [call("read", '{"a":1}', index=0, id="x"), call("read", '{"a":2}', index=0, id="y")]
+    server.reply(stream(chunk({"tool_calls": calls}), chunk({"content": None}, "stop")))
+    told = await answer(model)
+    assert told.content == (tool_use("x", "read", {"a": 1}), tool_use("y", "read", {"a": 2}))
+    assert told.stop_reason == "tool_use"  # although the server said that it just stopped
+
+
+async def test_a_call_without_an_id_gets_one(server: ModelServer, model: OpenAIModel) -> None:
+    calls = [call("read", "{}", index=0), call("list", "{}", index=1)]
+    server.reply(stream(chunk({"tool_calls": calls}, "tool_calls")))
+    *started, completed = [event async for event in model.generate(ASKED)]
+    assert isinstance(completed, Completed)
+    ids = [part.tool_use.id for part in completed.message.content if isinstance(part, ToolUsePart)]
+    assert len(set(ids)) == 2
+    assert all(ids)
+    assert started == [ToolCallStarted(ids[0], "read"), ToolCallStarted(ids[1], "list")]
+
+
+async def test_thoughts_stand_under_either_name(server: ModelServer, model: OpenAIModel) -> None:
+    server.reply(
+        stream(chunk({"reasoning": "Hm"}), chunk({"reasoning_content": "!"}), chunk({"content": "So"}, "stop"))
+    )
+    events = [event async for event in model.generate(ASKED)]
+    assert events[:2] == [ThinkingDelta("Hm"), ThinkingDelta("!")]
+
+
+async def test_a_refusal_is_a_text_that_says_so(server: ModelServer, model: OpenAIModel) -> None:
+    server.reply(stream(chunk({"refusal": "I can"}), chunk({"refusal": "not."}), chunk({}, "stop")))
+    told = await answer(model)
+    assert told.content == (text("I cannot."),)
+    assert told.stop_reason == "refusal"
+
+
+async def test_fields_that_are_null_or_absent_are_no_matter(server: ModelServer, model: OpenAIModel) -> None:
+    odd = [
+        {"choices": None},
+        {"choices": [{"delta": None}]},
+        chunk({"content": "So", "tool_calls": None, "new": 1}, "stop"),
+    ]
+    server.reply(stream(*odd, {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}))
+    told = await answer(model)
+    assert told.content == (text("So"),)
+    assert told.usage == Usage(3, 2, total_tokens=5)
+    assert told.provider == "ollama"
+
+
+async def test_an_answer_whose_usage_was_not_told_has_none(server: ModelServer, model: OpenAIModel) -> None:
+    server.says("Hello", usage=None)
+    assert (await answer(model)).usage is None
+
+
+async def test_images_are_sent(server: ModelServer, model: OpenAIModel) -> None:
+    server.says("A cat")
+    await answer(model, ModelRequest(messages=(message("user", ["What?", image("QUJD", "image/png")]),)))
+    parts = server.requests[0].body["messages"][0]["content"]
+    assert parts[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
+
+
+async def test_a_model_that_thinks_is_told_how_much(server: ModelServer) -> None:
+    async with OpenAIModel(
+        "m", base_url=server.openai_url, thinks=True, max_tokens_field="max_completion_tokens"
+    ) as model:
+        for level in ("high", "off", None):
+            server.says("So")
+            await answer(model, ModelRequest(messages=ASKED.messages, thinking_level=level, max_tokens=5))
+    assert [sent.body.get("reasoning_effort") for sent in server.requests] == ["high", None, None]
+    assert all(sent.body["max_completion_tokens"] == 5 for sent in server.requests)
+
+
+async def test_openai_itself_wants_the_newer_name_of_the_bound(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+    server.says("So")
+    await answer(OpenAIModel("m", api_key="k", max_tokens=9))
+    assert server.requests[0].body["max_completion_tokens"] == 9
