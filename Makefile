@@ -14,7 +14,7 @@ demo: $(READY) ## play a short story with several agents, and show the tree it l
 	@$(BIN)/treering demo
 
 test: $(READY) ## every test on asyncio, uvloop and trio, but for the soak
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto --dist worksteal
 
 check: $(READY) ## style, types, and the arrows between the packages
 	$(BIN)/ruff check

@@ -295,7 +295,7 @@ class SessionHost(Finding):
 
         Args:
             session: The session; one of this host is there already, and is returned as it is.
-            replace: Let it take the place of a session with its id.
+            replace: Let it take the place of a session with its id, whose file is kept as `.bak`.
 
         Raises:
             SessionExists: There is a session with its id, and it is not to be replaced.

@@ -1,4 +1,7 @@
-"""The charts of a result: bars, one for each side, the fastest on top, with the least and the greatest."""
+"""The charts of a result: bars, one for each side, the fastest on top, with the least and the greatest.
+
+And of a soak: its memory over time, with the sessions that were live.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from matplotlib.figure import Figure
 
 from .report import Report, number
 from .runner import ScenarioResult, Spread
+from .soak import SoakResult
 
 _OURS, _OTHERS = "#2a7f62", "#9aa5b1"
 
@@ -30,11 +34,56 @@ def draw(report: Report, folder: Path) -> list[Path]:
             if len(sides) < 2:
                 continue
             figure = _bars(scenario, sorted(sides, key=lambda side: -side[1].median))
-            for suffix in ("png", "svg"):
-                path = folder / f"{scenario.name}.{suffix}"
-                figure.savefig(path, dpi=130, metadata={"Date": None} if suffix == "svg" else None)
-                drawn.append(path)
+            drawn += _saved(figure, folder / scenario.name)
     return drawn
+
+
+def draw_soak(result: SoakResult, folder: Path) -> list[Path]:
+    """Draw what a soak took of memory, as PNG and SVG.
+
+    Args:
+        result: What came of it.
+        folder: Where the pictures go; they are called soak.
+
+    Returns:
+        The files.
+    """
+    with mpl.rc_context({"svg.hashsalt": "treering", "font.size": 9}):
+        return _saved(_lines(result), folder / "soak")
+
+
+def _saved(figure: Figure, path: Path) -> list[Path]:
+    files = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    for each in files:
+        figure.savefig(each, dpi=130, metadata={"Date": None} if each.suffix == ".svg" else None)
+    return files
+
+
+def _lines(result: SoakResult) -> Figure:
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    above, below = figure.subplots(2, sharex=True, height_ratios=(2, 1))
+    hours = [sample.at_hours for sample in result.samples]
+    above.plot(hours, [each.memory.resident_bytes / 1e6 for each in result.samples], color=_OURS, label="resident")
+    traced = [each.memory.traced_bytes for each in result.samples]
+    if result.options.trace:
+        above.plot(hours, [(each or 0) / 1e6 for each in traced], color="#b5651d", label="traced")
+    above.set_ylabel("MB")
+    above.set_ylim(bottom=0)
+    above.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    agents, length = result.options.agents, result.options.hours
+    above.set_title(f"memory of a host with {agents:,} agents, {length:g} hours", loc="left", size=10, weight="bold")
+    for name, color, counts in (
+        ("live", _OURS, [each.live for each in result.samples]),
+        ("resting", _OTHERS, [each.resting for each in result.samples]),
+    ):
+        below.plot(hours, counts, color=color, label=name)
+    below.set_ylabel("sessions")
+    below.set_xlabel("virtual hours")
+    below.set_ylim(bottom=0)
+    below.legend(frameon=False, loc="upper left", bbox_to_anchor=(1, 1))
+    for axes in (above, below):
+        axes.spines[["top", "right"]].set_visible(False)
+    return figure
 
 
 def _bars(scenario: ScenarioResult, sides: list[tuple[str, Spread]]) -> Figure:

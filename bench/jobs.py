@@ -102,7 +102,8 @@ class Searches(Struct, frozen=True, tag=True):
     Attributes:
         sessions: How many there are; see `bench.searched`.
         entries: How many messages each of them has.
-        word: What is looked for; the first 50 hits are wanted.
+        word: What is looked for.
+        hits: How many hits that gives, of which no more than 50 are wanted.
         scan: Read the logs, although there is an index.
     """
 
@@ -110,6 +111,7 @@ class Searches(Struct, frozen=True, tag=True):
     sessions: int
     entries: int
     word: str
+    hits: int
     scan: bool = False
 
 
@@ -156,5 +158,7 @@ class Stalls(Struct, frozen=True, tag=True):
     seconds: float = 2.0
 
 
-Job: TypeAlias = Appends | Reads | Opens | Contexts | Branches | Lists | Searches | FanOuts | Holds | Descriptors | Stalls
+Job: TypeAlias = (
+    Appends | Reads | Opens | Contexts | Branches | Lists | Searches | FanOuts | Holds | Descriptors | Stalls
+)
 """Anything that a peer may be asked to do."""

@@ -119,7 +119,7 @@ def run(
     ]
     return ScenarioResult(
         scenario.name,
-        scenario.title,
+        scenario.titled(scale),
         scenario.unit,
         rounds,
         scenario.note,

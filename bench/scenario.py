@@ -24,7 +24,8 @@ class Scale(Struct, frozen=True):
         messages: How many messages are appended in a round.
         many: How many "many sessions" are.
         entries: How many entries a long log has.
-        held: How many resting sessions are held.
+        held: How many sessions are held, or searched.
+        resting: How many passivated sessions are held.
         seconds_max: How long a side may append, in a round.
         everything: Take the sizes and the peers in that take long.
     """
@@ -34,15 +35,23 @@ class Scale(Struct, frozen=True):
     many: int
     entries: int
     held: int
+    resting: int
     seconds_max: float
     everything: bool = False
 
 
 SCALES = {
-    "tiny": Scale(rounds=1, messages=20, many=4, entries=200, held=20, seconds_max=0.2),
-    "quick": Scale(rounds=3, messages=4_000, many=1_000, entries=100_000, held=2_000, seconds_max=1.0),
+    "tiny": Scale(rounds=1, messages=20, many=4, entries=200, held=20, resting=20, seconds_max=0.2),
+    "quick": Scale(rounds=3, messages=4_000, many=1_000, entries=100_000, held=2_000, resting=2_000, seconds_max=1.0),
     "full": Scale(
-        rounds=7, messages=20_000, many=1_000, entries=100_000, held=10_000, seconds_max=3.0, everything=True
+        rounds=7,
+        messages=20_000,
+        many=1_000,
+        entries=100_000,
+        held=10_000,
+        resting=100_000,
+        seconds_max=3.0,
+        everything=True,
     ),
 }
 
@@ -92,7 +101,7 @@ class Scenario:
 
     Attributes:
         name: Its name on the command line.
-        title: One line for the table.
+        title: One line for the table; a function of the scale where it says a number that depends on it.
         unit: The unit of its figures; less is better.
         figure: Takes the figure out of a sample.
         sides: Says who takes part, of the peers that are present.
@@ -103,7 +112,7 @@ class Scenario:
     """
 
     name: str
-    title: str
+    title: str | Callable[[Scale], str]
     unit: str
     figure: Callable[[Sample], float]
     sides: Callable[[Sequence[Peer], Scale], list[Side]]
@@ -111,6 +120,10 @@ class Scenario:
     yardstick: str | None = None
     rounds_max: int = 1_000
     note: str = ""
+
+    def titled(self, scale: Scale) -> str:
+        """Return the title, with the numbers of a scale."""
+        return self.title if isinstance(self.title, str) else self.title(scale)
 
 
 def peer_sides(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from msgspec import Struct
 
 from .jobs import Job
 from .peer import Peer
+from .process import peak_bytes
 from .timing import Sample
 from .workspace import Workspace
 
@@ -42,8 +42,7 @@ def main() -> None:
     space = Workspace(Path(order.folder))
     sample = peer.do(order.job, space)
     if sample is not None:
-        scale = 1 if sys.platform == "darwin" else 1024
-        sample.peak_bytes = sample.peak_bytes or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+        sample.peak_bytes = sample.peak_bytes or peak_bytes()
         sample.disk_bytes = sample.disk_bytes or space.bytes_made()
     os.write(said, msgspec.json.encode(sample))
 

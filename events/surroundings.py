@@ -117,7 +117,7 @@ class Surroundings:
             elif found["offset"]:
                 self._name_fragment(path, int(found["offset"]), int(found["crc"], 16))
             elif found["kind"].startswith(".bak"):
-                self._add(path, "backup", "note", "the session as it was before it was brought to a newer version")
+                self._add(path, "backup", "note", "the session as it was before a migration, or before it was replaced")
             else:
                 others.append((path, found["kind"]))
         return others

@@ -1,7 +1,8 @@
-"""What every test may ask for: the three event loops, and the folder of real session files."""
+"""What every test may ask for: the three event loops, the folder of real session files, and a tally of what was proven."""
 
 from __future__ import annotations
 
+from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from hypothesis import HealthCheck, settings
 # The same examples in every run, however busy the machine: a test that fails once fails always. The soak looks further.
 settings.register_profile("here", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
+
+FIGURES = ("kills survived", "crash states checked", "seeds run", "inputs fuzzed", "lines lost")
+_tally = pytest.StashKey[Counter[str]]()
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -39,3 +43,32 @@ def shared_fixtures() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder of real session files is not here")
     return folder
+
+
+@pytest.fixture
+def tally(pytestconfig: pytest.Config) -> Counter[str]:
+    """How often what was proven; lines that are lost fail their tests, too."""
+    return _tally_of(pytestconfig)
+
+
+def _tally_of(config: pytest.Config) -> Counter[str]:
+    return config.stash.setdefault(_tally, Counter())
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)  # there where tests run in parallel
+    if output is not None:
+        output["tally"] = dict(_tally_of(session.config))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401  # pytest-xdist need not be here
+    _tally_of(node.config).update(getattr(node, "workeroutput", {}).get("tally", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    tally = _tally_of(config)
+    if tally:
+        terminalreporter.section("proof")
+        for figure in FIGURES:
+            terminalreporter.write_line(f"{tally[figure]:>10,} {figure}")

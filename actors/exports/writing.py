@@ -12,6 +12,7 @@ from ...events.entries import Entry, Header
 from ...events.errors import ExportExists, InvalidInput
 from ...events.offload import carried_out
 from ...events.redaction import Redaction
+from ...projections.tokens import message_tokens
 from ..naming import dialect_named
 from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document, view_named
 from .lines import session_file
@@ -94,4 +95,4 @@ def _write_folder(header: Header, entries: list[Entry], folder: Path, overwrite:
     there = [each / f"{PREFIX}{header.id}" for each in projects.iterdir()] if projects.is_dir() else []
     if not overwrite and (found := next(filter(os.path.lexists, there), None)) is not None:
         raise ExportExists(f"{found} is there already: give another folder, or overwrite=True")
-    return write_nanocoder(header, entries, folder)
+    return write_nanocoder(header, entries, folder, count=message_tokens)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from .host import SyncHost as SyncHost
 from .keyed import SyncKeyedSessions as SyncKeyedSessions
+from .searches import SyncSearch as SyncSearch
 from .session import SyncSession as SyncSession
 from .subscriptions import SyncEntrySubscription as SyncEntrySubscription
 from .subscriptions import SyncSubscription as SyncSubscription

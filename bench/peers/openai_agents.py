@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..driving import appended, on_loop
-from ..jobs import TEXT_1_KB, Appends, Branches, Reads
+from ..jobs import TEXT_1_KB, Appends, Branches, Descriptors, Reads
 from ..peer import Peer
+from ..process import open_descriptors
 from ..timing import Sample, timed
 from ..workspace import Workspace
 
@@ -55,6 +56,22 @@ class OpenAIAgents(Peer):
                 items = await session.get_items()
             assert len(items) == job.entries
             session.close()
+            return sample
+
+        return on_loop(run)
+
+    def descriptors(self, job: Descriptors, space: Workspace) -> Sample:
+        """Count the files that are open once each session was added to; all of them share one database."""
+        folder = space.fresh()
+
+        async def run() -> Sample:
+            before = open_descriptors()
+            sessions = [self._session(folder, str(number)) for number in range(job.sessions)]
+            for each in sessions:
+                await each.add_items([_ITEM])
+            sample = Sample(job.sessions, value=float(open_descriptors() - before))
+            for each in sessions:
+                each.close()
             return sample
 
         return on_loop(run)

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import gc
 import statistics
 import time
-import tracemalloc
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
-from ..jobs import TEXT_1_KB, Appends, Branches, Contexts, FanOuts, Holds, Lists, Opens, Reads, Stalls
+from ..jobs import TEXT_1_KB, Appends, Branches, Contexts, FanOuts, Opens, Reads, Stalls
+from ..many_sessions import ManySessions, begun
 from ..peer import Peer
 from ..timing import Sample, timed
 from ..workspace import Log, Workspace
 
 if TYPE_CHECKING:
-    from treering import Session, SessionHost
+    from treering import Session
 
 TICK_S = 0.005
 
 
-class Treering(Peer):
-    """A host on one event loop."""
-
-    durability = "the process"
-
-    def __init__(self, loop: str, backend: str, *, modules: tuple[str, ...] = (), options: dict[str, Any]) -> None:
-        self.name = f"treering/{loop}"
-        self.modules = modules
-        self._backend = backend
-        self._options = options
-
-    def _run(self, job: Callable[[], Awaitable[Sample]]) -> Sample:
-        return anyio.run(job, backend=self._backend, backend_options=self._options)
+class Treering(ManySessions):
+    """The same, and the jobs that are about one session, or about appending to all of them."""
 
     # -- appending
 
@@ -47,7 +34,7 @@ class Treering(Peer):
         async def run() -> Sample:
             sample = Sample(0)
             async with SessionHost(space.fresh()) as host:
-                sessions = await _begun(host, job.sessions)
+                sessions = await begun(host, job.sessions)
                 one = _append_batches if job.batch > 1 else _append_messages
                 with timed(sample):
                     until = time.perf_counter() + job.seconds_max
@@ -66,7 +53,7 @@ class Treering(Peer):
         async def run() -> Sample:
             late: list[float] = []
             async with SessionHost(space.fresh()) as host:
-                sessions = await _begun(host, job.sessions)
+                sessions = await begun(host, job.sessions)
                 endless = Appends(job.sessions, 1_000_000_000)
                 with anyio.move_on_after(job.seconds):
                     async with anyio.create_task_group() as group:
@@ -169,7 +156,7 @@ class Treering(Peer):
         async def run() -> Sample:
             sample = Sample(job.subscribers * job.events)
             async with SessionHost(space.fresh()) as host:
-                (session,) = await _begun(host, 1)
+                (session,) = await begun(host, 1)
                 ready, through = 0, 0
                 done = anyio.Event()
 

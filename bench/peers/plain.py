@@ -13,8 +13,10 @@ from uuid import uuid4
 
 import msgspec
 
-from ..jobs import TEXT_1_KB, Appends, Opens, Reads
+from ..jobs import TEXT_1_KB, Appends, Descriptors, Opens, Reads, Searches
 from ..peer import Peer
+from ..process import open_descriptors
+from ..searched import write_sessions
 from ..timing import Sample, timed
 from ..workspace import Workspace
 
@@ -110,6 +112,24 @@ class PlainLoop(Peer):
             os.close(file)
         return sample
 
+    def descriptors(self, job: Descriptors, space: Workspace) -> Sample | None:
+        """Count the files that are open after a line in each; what encodes it, and whether it is flushed, says nothing."""
+        if self._library != "msgspec" or self._handles == "synced":
+            return None
+        folder, encode, before = space.fresh(), _with_msgspec(), open_descriptors()
+        held: list[int] = []
+        for number in range(job.sessions):
+            file = _open(folder, number)
+            os.write(file, encode(str(uuid4()), None))
+            if self._handles == "held":
+                held.append(file)
+            else:
+                os.close(file)
+        sample = Sample(job.sessions, value=float(open_descriptors() - before))
+        for file in held:
+            os.close(file)
+        return sample
+
 
 class Floor(PlainLoop):
     """The plain loop that the others are held against; it reads, too."""
@@ -133,6 +153,25 @@ class Floor(PlainLoop):
         with timed(sample):
             lines = msgspec.json.Decoder().decode_lines(_body(path))
         assert len(lines) == job.entries
+        return sample
+
+    def search(self, job: Searches, space: Workspace) -> Sample:
+        """Read every file and look for the bytes of the word, until there are hits enough."""
+
+        def make(folder: Path) -> None:
+            write_sessions(folder / "sessions", job.sessions, job.entries)
+
+        root = space.kept(f"searched-{job.sessions}-{job.entries}", make) / "sessions"
+        word = job.word.encode()
+        sample = Sample()
+        with timed(sample):
+            hits: list[bytes] = []
+            for path in sorted(root.glob("*.jsonl")):
+                if word in (data := path.read_bytes()):
+                    hits += [line for line in data.splitlines()[1:] if word in line]
+                if len(hits) > 50:
+                    break
+        assert len(hits) >= job.hits
         return sample
 
 

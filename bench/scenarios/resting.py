@@ -1,8 +1,8 @@
-"""What sessions cost that a program holds, and how late the event loop is while all of them append."""
+"""What sessions cost that a program holds, the files that they keep open, and how late the event loop is while all of them append."""
 
 from __future__ import annotations
 
-from ..jobs import Holds, Stalls
+from ..jobs import Descriptors, Holds, Stalls
 from ..scenario import Goal, Scenario, peer_sides, value
 
 _NOTE = "Traced allocations per session, after each was appended to once; the handle came from create()."
@@ -10,17 +10,17 @@ _NOTE = "Traced allocations per session, after each was appended to once; the ha
 SCENARIOS = [
     Scenario(
         "memory-passivated",
-        "memory of a passivated session that a program still holds",
+        lambda scale: f"memory of each of {scale.resting:,} passivated sessions that a program still holds",
         "bytes",
         value,
-        lambda peers, scale: peer_sides(peers, Holds(scale.held)),
+        lambda peers, scale: peer_sides(peers, Holds(scale.resting)),
         (Goal("treering/uvloop", "figure", 1024),),
         rounds_max=1,
         note=_NOTE,
     ),
     Scenario(
         "memory-live",
-        "memory of a live session that does nothing",
+        lambda scale: f"memory of each of {scale.held:,} live sessions that do nothing",
         "bytes",
         value,
         lambda peers, scale: peer_sides(peers, Holds(scale.held, live=True)),
@@ -28,8 +28,18 @@ SCENARIOS = [
         note=_NOTE,
     ),
     Scenario(
+        "descriptors",
+        lambda scale: f"files that a process has open after appending to {scale.many:,} sessions",
+        "files",
+        value,
+        lambda peers, scale: peer_sides(peers, Descriptors(scale.many)),
+        (Goal("treering/uvloop", "figure", 150),),
+        rounds_max=1,
+        note="More than before it began, the event loop's own not counted. A process may often have no more than 256 or 1,024.",
+    ),
+    Scenario(
         "loop-stall",
-        "how late a ticker of 5 ms is, p99, while 1,000 sessions append as fast as they can",
+        lambda scale: f"how late a ticker of 5 ms is, p99, while {scale.many:,} sessions append as fast as they can",
         "ms",
         value,
         lambda peers, scale: peer_sides(peers, Stalls(scale.many)),

@@ -46,7 +46,7 @@ _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
 _encoder = msgspec.json.Encoder()
 _decode_known: Callable[[bytes], KnownEntry] = msgspec.json.Decoder(KnownEntry).decode
-_decode_lines: Callable[[bytes], list[Entry | None]] = msgspec.json.Decoder(KnownEntry).decode_lines
+_decode_lines: Callable[[bytes], list[KnownEntry]] = msgspec.json.Decoder(KnownEntry).decode_lines
 _decode_object: Callable[[bytes], Fields] = msgspec.json.Decoder(dict).decode
 
 
@@ -134,7 +134,7 @@ class NativeDialect:
                 pass  # some line is not: each is looked at by itself
             else:
                 if [entry.seq for entry in entries] == list(range(first, first + len(lines))):
-                    return entries
+                    return [*entries]
         return [self.decode(line, seq) for seq, line in enumerate(lines, first)]
 
     def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:

@@ -31,6 +31,7 @@ from .claude_scan import Scan
 from .claude_tree import Conversation, Tree
 
 _LOOKED_AT = 50
+_LONG = b'{"parentUuid":'  # a first line that goes on beyond what is looked at
 _HEAD_BYTES = 256 * 1024
 _BOOKKEEPING = frozenset({"summary", "file-history-snapshot"})
 
@@ -46,6 +47,8 @@ class ClaudeCodeFormat:
         if path.is_dir():
             first = next(iter(_transcripts(path)), None)
             return first is not None and self.recognizes(first, _head(first))
+        if b"\n" not in head and head.startswith(_LONG):
+            return True
         return any(_is_ours(outline) for line in head.splitlines()[:_LOOKED_AT] if (outline := outline_of(line)))
 
     def read(self, path: Path) -> Iterator[ForeignSession]:

@@ -8,7 +8,7 @@ for the async interface go through `SyncHost`, from as many threads as they have
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial, wraps
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ import pytest
 from anyio import CapacityLimiter, to_thread
 
 import treering
-from treering.actors.sync import SyncHost, SyncSession, SyncSubscription
+from treering.actors.sync import SyncHost, SyncSearch, SyncSession, SyncSubscription
 from treering.events.stores.base import Append, Outcome, Store
 
 _ORIGINALS = treering.SessionHost, treering.Session
@@ -29,11 +29,19 @@ def _inward(value: Any) -> Any:
 def _outward(value: Any) -> Any:
     if isinstance(value, SyncSession):
         return ThreadedSession(value)
+    if isinstance(value, SyncSearch):
+        return _iterated(value)
     return ThreadedSubscription(value) if isinstance(value, SyncSubscription) else value
 
 
 async def _elsewhere(call: Callable[[], Any], *, leave: bool = False) -> Any:
     return await to_thread.run_sync(call, abandon_on_cancel=leave, limiter=CapacityLimiter(1))
+
+
+async def _iterated(found: Iterator[Any]) -> AsyncIterator[Any]:
+    end = object()
+    while (item := await _elsewhere(lambda: next(found, end))) is not end:
+        yield item
 
 
 def _member(name: str, original: Any) -> Any:
@@ -50,8 +58,7 @@ def _member(name: str, original: Any) -> Any:
 
     @wraps(original)
     async def iterating(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        iterator, end = call(self, args, kwargs)(), object()
-        while (item := await _elsewhere(lambda: next(iterator, end))) is not end:
+        async for item in _iterated(call(self, args, kwargs)()):
             yield item
 
     @wraps(original)

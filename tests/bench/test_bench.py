@@ -15,17 +15,27 @@ ROOT = Path(__file__).resolve().parents[2]
 OURS = ("--peer", "treering/asyncio", "--peer", "plain loop")
 
 
-def bench(*arguments: str, fails: bool = False) -> str:
+def bench(*arguments: str) -> str:
     command = [sys.executable, "-m", "bench", *arguments]
     ended = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=100)
-    assert (ended.returncode != 0) == fails, ended.stderr
-    return ended.stderr if fails else ended.stdout
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def here(*arguments: str, fails: bool = False) -> str:
+    """Do the same in this process, for what measures nothing."""
+    from bench.__main__ import main
+    from click.testing import CliRunner
+
+    ended = CliRunner().invoke(main, arguments, terminal_width=120)
+    assert (ended.exit_code != 0) == fails, ended.output
+    return ended.output
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bench") / "results.json"
-    chosen = ("append-one", "open-cold", "fan-out-10", "memory-passivated", "import")
+    chosen = ("append-one", "open-cold", "memory-passivated", "descriptors", "search-10000", "import")
     bench("run", *chosen, "--scale", "tiny", *OURS, "--output", str(path))
     return path
 
@@ -33,7 +43,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_tiny_run_reports_sides_with_their_spread_and_their_goals(results: Path) -> None:
     report: dict[str, Any] = json.loads(results.read_text())
 
-    listed = {line.split()[0] for line in bench("list").splitlines()}
+    listed = {line.split()[0] for line in here("list").splitlines()}
     assert {scenario["name"] for scenario in report["scenarios"]} <= listed
     for scenario in report["scenarios"]:
         sides = {side["name"]: side for side in scenario["sides"]}
@@ -43,6 +53,26 @@ def test_a_tiny_run_reports_sides_with_their_spread_and_their_goals(results: Pat
         assert yardstick is None or [name for name in sides if sides[name]["speed"] is None] == [yardstick]
     assert report["machine"]["processors"] >= 1
     assert str(ROOT) not in results.read_text()
+
+
+def test_a_title_says_how_many_sessions_there_were_at_this_scale(results: Path) -> None:
+    titles = {scenario["name"]: scenario["title"] for scenario in json.loads(results.read_text())["scenarios"]}
+    assert titles["search-10000"].startswith("search 20 sessions of 50 entries")
+    assert "search 10,000 sessions of 50 entries" in here("list")
+    assert "memory of each of 20 passivated sessions" in titles["memory-passivated"]
+    assert "memory of each of 100,000 passivated sessions" in here("list")
+
+
+def test_a_plain_loop_keeps_a_file_open_for_each_session(results: Path) -> None:
+    scenarios = {scenario["name"]: scenario for scenario in json.loads(results.read_text())["scenarios"]}
+    sides = {side["name"]: side["figure"] for side in scenarios["descriptors"]["sides"]}
+    assert sides["plain loop"]["median"] == 4
+    assert 0 < sides["treering/asyncio"]["median"] < 100
+
+
+@pytest.mark.parametrize("command", ["run", "soak", "prepare", "compare", "plot", "list"])
+def test_the_help_of_each_command_has_an_example(command: str) -> None:
+    assert f"  python -m bench {command}" in here(command, "--help")
 
 
 def test_a_table_says_whether_the_goals_were_met_and_what_an_append_survives() -> None:
@@ -55,11 +85,11 @@ def test_a_table_says_whether_the_goals_were_met_and_what_an_append_survives() -
 
 
 def test_a_scenario_that_is_not_there_is_refused_with_those_that_are() -> None:
-    assert "append-one" in bench("run", "nothing", fails=True)
+    assert "append-one" in here("run", "nothing", fails=True)
 
 
 def test_two_results_are_held_against_each_other(results: Path) -> None:
-    table = bench("compare", str(results), str(results))
+    table = here("compare", str(results), str(results))
     rows = [line for line in table.splitlines() if "treering/asyncio" in line]
     assert len(rows) >= 4
     assert all(row.rstrip().endswith("1.00x") for row in rows)

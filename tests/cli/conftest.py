@@ -6,21 +6,27 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import anyio
 import pytest
 from click.testing import CliRunner, Result
 
+from treering import SessionHost
 from treering.cli import main
+
+from .terminal import Terminal
 
 Lines: TypeAlias = list[dict[str, Any]]
 Treering: TypeAlias = Callable[..., Result]
 Spawn: TypeAlias = Callable[..., "subprocess.Popen[bytes]"]
 Say: TypeAlias = Callable[..., dict[str, Any]]
 Write: TypeAlias = Callable[..., Path]
+Talked: TypeAlias = Callable[..., str]
+AtTerminal: TypeAlias = Callable[..., Terminal]
 
 HEADER = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
 
@@ -78,8 +84,11 @@ def treering(monkeypatch: pytest.MonkeyPatch) -> Treering:
     """Run the command within this process, without colors."""
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
-    def invoke(*args: str | Path, env: Mapping[str, str | None] | None = None, color: bool = False) -> Result:
-        result = CliRunner().invoke(main, [str(arg) for arg in args], env=env, color=color)
+    def invoke(
+        *args: str | Path, env: Mapping[str, str | None] | None = None, color: bool = False, typed: str | None = None
+    ) -> Result:
+        words = [str(arg) for arg in args]
+        result = CliRunner().invoke(main, words, env=env, color=color, input=typed, prog_name="treering")
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
@@ -101,3 +110,70 @@ def spawn() -> Spawn:
         )
 
     return start
+
+
+# -- sessions under a root
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the sessions are that commands find by themselves; it is not made yet."""
+    place = tmp_path / "root"
+    monkeypatch.setenv("TREERING_ROOT", str(place))
+    for name in ("TREERING_MODEL", "TREERING_BASE_URL", "TREERING_API_KEY", "TREERING_WINDOW"):
+        monkeypatch.delenv(name, raising=False)
+    return place
+
+
+@pytest.fixture
+def project(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that commands run in."""
+    place = tmp_path / "shop"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def talked(root: Path, project: Path) -> Talked:
+    """Write a session of some turns, and return its id: what was asked, each with an answer to it.
+
+    It is of this project unless `cwd` says otherwise, and began at `at`, an hour ago where that is not given.
+    """
+
+    async def write(session_id: str | None, asked: tuple[str, ...], cwd: Path, at: datetime, name: str | None) -> str:
+        async with SessionHost(root, clock=lambda: at) as host:
+            session = await host.create(session_id, cwd=cwd)
+            for each in asked:
+                await session.append_message("user", each)
+                await session.append_message("assistant", f"About {each!r}: yes.")
+            if name is not None:
+                await session.append_session_info(name)
+            return session.id
+
+    def to_root(
+        *asked: str,
+        session_id: str | None = None,
+        cwd: Path | None = None,
+        at: datetime | None = None,
+        name: str | None = None,
+    ) -> str:
+        moment = at or datetime.now(UTC) - timedelta(hours=1)
+        return anyio.run(write, session_id, asked, cwd or project, moment, name)
+
+    return to_root
+
+
+@pytest.fixture
+def at_terminal(project: Path) -> Iterator[AtTerminal]:
+    """Start the command at a terminal, in the project's folder."""
+    begun: list[Terminal] = []
+
+    def start(*args: str | Path, **options: int) -> Terminal:
+        terminal = Terminal(*args, cwd=project, **options)
+        begun.append(terminal)
+        return terminal
+
+    yield start
+    for terminal in begun:
+        terminal.close()

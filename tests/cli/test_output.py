@@ -25,6 +25,13 @@ Spawn = Callable[..., "subprocess.Popen[bytes]"]
 
 VIEWS = ["context", "tree", "labels", "entries"]
 ON_A_FILE = [*VIEWS, "follow"]
+NAMES = [name for section in main.sections for name in section.commands]
+
+
+def loaded(name: str) -> click.Command:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    return command
 
 
 @pytest.mark.parametrize("command", ON_A_FILE)
@@ -125,17 +132,28 @@ def test_version(treering: Treering) -> None:
     assert treering("--version").output == f"treering {__version__}\n"
 
 
-@pytest.mark.parametrize("name", [None, *sorted(main.commands)])
+@pytest.mark.parametrize("name", [None, *NAMES])
 def test_every_help_has_an_example(treering: Treering, name: str | None) -> None:
     output = treering(*([name] if name else []), "--help").stdout
     assert "Examples:\n" in output
     assert f"  treering {name or 'tree'}" in output
 
 
-def test_commands_have_a_short_help() -> None:
-    for command in main.commands.values():
-        assert isinstance(command, click.Command)
-        assert command.get_short_help_str(limit=200)
+def test_the_list_of_commands_says_what_each_command_says_of_itself(treering: Treering) -> None:
+    told = {name: place.help for section in main.sections for name, place in section.commands.items()}
+    assert told == {name: loaded(name).get_short_help_str(limit=200) for name in NAMES}
+    output = " ".join(treering("--help").stdout.split())
+    for name, line in told.items():
+        assert f" {name} {line}" in output
+
+
+def test_help_loads_no_command(treering: Treering) -> None:
+    code = (
+        "import sys; from click.testing import CliRunner; from treering.cli import main; "
+        "assert 'sessions' in CliRunner().invoke(main, ['--help']).output; "
+        "sys.exit(any(name in sys.modules for name in ('treering.cli.tree', 'treering.cli.home', 'rich')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 # -- for real

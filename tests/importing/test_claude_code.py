@@ -335,6 +335,14 @@ async def test_a_byte_order_mark_and_windows_line_ends(host: SessionHost, tmp_pa
     assert (report.entries, await other.messages()) == (16, await plain.messages())
 
 
+async def test_a_first_line_of_any_length(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    first = {"parentUuid": None, "sessionId": "s", "type": "user", "uuid": "1", "message": {"content": "x" * 1_000_000}}
+    path.write_text(json.dumps(first, separators=(",", ":")) + "\n")
+    (report,) = await host.import_sessions(path)
+    assert (report.format, report.messages) == ("claude-code", 1)
+
+
 async def test_a_file_without_messages_is_refused(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "titles.jsonl"
     path.write_text('{"type":"summary","summary":"A title","leafUuid":"elsewhere"}\n')

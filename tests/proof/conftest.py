@@ -1,9 +1,8 @@
-"""What the proofs share: what was proven so far, and a bar that shows how far a long proof is."""
+"""What the proofs share: silence, and a bar that shows how far a long proof is."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias, TypeVar
 
@@ -13,21 +12,7 @@ import structlog
 T = TypeVar("T")
 Bar: TypeAlias = Callable[[str, Iterable[T]], Iterator[T]]
 
-FIGURES = ("kills survived", "crash states checked", "seeds run", "inputs fuzzed", "lines lost")
 WIDTH = 40
-_tally = pytest.StashKey[Counter[str]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash.setdefault(_tally, Counter())
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    tally = config.stash.setdefault(_tally, Counter())
-    if tally:
-        terminalreporter.section("proof")
-        for figure in FIGURES:
-            terminalreporter.write_line(f"{tally[figure]:>10,} {figure}")
 
 
 @pytest.fixture(autouse=True)
@@ -40,12 +25,6 @@ def _quiet() -> Iterator[None]:
 
 def _drop(*_: object) -> str:
     raise structlog.DropEvent
-
-
-@pytest.fixture
-def tally(pytestconfig: pytest.Config) -> Counter[str]:
-    """How often what was proven; lines that are lost fail their tests, too."""
-    return pytestconfig.stash.setdefault(_tally, Counter())
 
 
 @pytest.fixture

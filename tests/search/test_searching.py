@@ -336,7 +336,7 @@ async def test_a_host_in_memory_scans() -> None:
 async def test_a_long_log_is_taken_in_by_portions_and_goes_on_after_them(
     new_host: Callable[..., SessionHost], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treering.actors.searching._PORTION_CHARS", 2000)
+    monkeypatch.setattr("treering.actors.search_feeding._PORTION_CHARS", 2000)
     async with new_host() as host:
         session = await host.create("long")
         made = [await session.append_message("user", f"needle {number} " + "x" * 100) for number in range(600)]

@@ -289,7 +289,6 @@ async def test_reads_run_in_parallel_and_while_a_write_is_held_back(root: Path) 
         Custom(""),
         SessionInfo(7),  # type: ignore[arg-type]
     ],
-    ids=repr,
 )
 async def test_an_entry_with_a_missing_or_ill_typed_field_is_refused_before_a_byte_is_written(
     session: Session, content: Content, all_of: AllOf, payload: Payload

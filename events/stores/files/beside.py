@@ -25,7 +25,7 @@ import os
 import struct
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import count
 from zlib import crc32
@@ -283,7 +283,7 @@ def remove_derived(disk: Disk, path: str) -> None:
             disk.unlink(f"{folder}/{each}")
 
 
-def write_beside(disk: Disk, path: str, parts: Sequence[bytes], *, sync: bool) -> None:
+def write_beside(disk: Disk, path: str, parts: Iterable[bytes], *, sync: bool) -> None:
     """Write a file under another name and rename it, so that it is there whole or not at all."""
     fd, temporary = open_temporary(disk, path)
     try:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from ...dialects.base import Dialect
 from ...disk import Disk, FileStat
 from ...errors import Conflict
+from .backups import back_up
 from .beside import open_temporary, write_all
 from .table import CHUNK, Table
 
@@ -34,7 +35,7 @@ def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, tabl
         table.grow(disk, fd, before.size)
         new = _write_new(disk, path, fd, block, dialect, table, before.size)
         try:
-            backup = _copy(disk, path, fd, before.size)
+            backup = back_up(disk, path, fd, before.size)
             if _same(before, disk.stat(path)):
                 disk.rename(new, path)
                 disk.sync_directory(os.path.dirname(path))
@@ -76,32 +77,3 @@ def _write_new(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, t
             disk.unlink(temporary)
         raise
     return temporary
-
-
-def _copy(disk: Disk, path: str, fd: int, size: int) -> str:
-    """Copy the old log to the first free of `.bak`, `.bak-2` and so on: a copy, so that its own name is never gone."""
-    backup, number = path + ".bak", 2
-    while _is_there(disk, backup):
-        backup, number = f"{path}.bak-{number}", number + 1
-    target, temporary = open_temporary(disk, backup)
-    try:
-        try:
-            for offset in range(0, size, CHUNK):
-                write_all(disk, target, disk.pread(fd, min(CHUNK, size - offset), offset))
-            disk.datasync(target)
-        finally:
-            disk.close(target)
-        disk.rename(temporary, backup)
-    except BaseException:
-        with suppress(OSError):
-            disk.unlink(temporary)
-        raise
-    return backup
-
-
-def _is_there(disk: Disk, path: str) -> bool:
-    try:
-        disk.stat(path)
-    except FileNotFoundError:
-        return False
-    return True

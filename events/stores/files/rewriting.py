@@ -1,4 +1,4 @@
-"""Putting a whole log in the place of another: after a crash it is the old one or the new one."""
+"""Putting a whole log in the place of another: after a crash it is the old one or the new one, and the old one is kept."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...disk import Disk
 from ...errors import Conflict, InvalidInput
 from ..base import Cursor
 from ..lines import check_lines
+from .backups import back_up
 from .beside import LEAF_SUFFIX, open_temporary, write_all
 from .log import Log
 from .table import CHUNK
@@ -17,7 +18,7 @@ from .writer import missing
 
 
 def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
-    """Write a log and rename it; return its head.
+    """Write a log and rename it; return its head. What was there is kept as `.bak`, see `backups`.
 
     Raises:
         Conflict: Another program appended to the log that is there, or put another one in its place.
@@ -30,6 +31,25 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     folder = os.path.dirname(log.path)
     new_folders = missing(disk, folder)
     disk.make_directory(folder)
+    backup = _backed_up(disk, log)
+    try:
+        _replace(disk, log, header, lines)
+    except BaseException:
+        if backup is not None:
+            with suppress(OSError):
+                disk.unlink(backup)
+        raise
+    for each in (folder, *map(os.path.dirname, new_folders)):
+        disk.sync_directory(each)
+    with suppress(OSError):
+        disk.unlink(log.path + LEAF_SUFFIX)
+    log.changed()
+    log.doubt = None
+    log.unsynced = -1
+    return log.head
+
+
+def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> None:
     fd, temporary = open_temporary(disk, log.path)
     try:
         try:
@@ -45,14 +65,14 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         with suppress(OSError):
             disk.unlink(temporary)
         raise
-    for each in (folder, *map(os.path.dirname, new_folders)):
-        disk.sync_directory(each)
-    with suppress(OSError):
-        disk.unlink(log.path + LEAF_SUFFIX)
-    log.changed()
-    log.doubt = None
-    log.unsynced = -1
-    return log.head
+
+
+def _backed_up(disk: Disk, log: Log) -> str | None:
+    """Keep a copy of the log that is there, and return its path; None where there is none, or an empty one."""
+    if log.size:
+        with suppress(FileNotFoundError), log.opened(os.O_RDONLY) as fd:
+            return back_up(disk, log.path, fd, log.size)
+    return None
 
 
 def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -6,7 +6,7 @@
       abc.jsonl.leaf            its leaf record: where the leaf was moved to
       abc.jsonl.view-words      the checkpoint of a projection: derived, too
       abc.jsonl.torn-812-9ab1   a fragment that a crash left at its end
-      abc.jsonl.bak             what it was before it was migrated
+      abc.jsonl.bak             what it was before it was migrated, or another was put in its place
       --work--/2026_x.jsonl     a log in a folder
       .treering/locks/          who owns what
       .treering/journal/        what hosts with durability "group" appended lately
@@ -532,7 +532,7 @@ class FileStore:
             log.unpacked(self._disk)
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
-        """Write a whole log in one step; see `Store.put`.
+        """Write a whole log in one step, and keep the one that was there as `.bak`; see `Store.put`.
 
         Raises:
             Conflict: The lease is over, or another program appended to the log: read it again.

@@ -1,12 +1,14 @@
-"""The command line: what a person or a script asks of session files.
+"""The command line: what a person or a script asks of sessions.
 
-Every command opens its file read-only: it takes no lock, changes no byte, and works while another process writes. Only
-`doctor --repair` writes, and only under the locks of the sessions that it mends.
-Stdout carries what was asked for and nothing else; errors, warnings and counts go to stderr. The exit status is 0, 1
-for an error (said in one sentence), or 2 for wrong usage.
+Sessions are named by id or name, under a root (see `home`), or by the path of a file. What looks opens read-only: it takes no lock, changes no byte, and works while another process writes.
 
-One file per command. Of what they share, `opening` gets a session and tells of damage, `telling` says in a line what an
-entry is, `drawing` lays out the tree, `output` writes. rich is imported where people are shown something, and only then.
+Stdout carries what was asked for and nothing else; errors, warnings, progress and counts go to stderr, and `-q` leaves
+counts and progress out. The exit status is 0, 1 for an error (said in one sentence), or 2 for wrong usage or where a
+terminal is needed and there is none.
+
+One file per command, loaded when it is run (`shelf`). Of what they share, `home` says where sessions are, `opening` gets one
+session and tells of damage, `rows` and `telling` say in a line what a session or an entry is, `drawing` lays out the tree,
+`picker` lets a person choose, `output` writes. rich is imported where people are shown something, and only then.
 """
 
 from __future__ import annotations
@@ -14,30 +16,81 @@ from __future__ import annotations
 import click
 
 from .. import __version__
-from .context import context
-from .demo import demo
-from .doctor import doctor
-from .entries import entries
-from .follow import follow
-from .labels import labels
-from .output import Commands, prepare
-from .tree import tree
+from .output import prepare
+from .shelf import Place, Section, Shelf
+
+_SECTIONS = (
+    Section(
+        "Sessions",
+        {
+            "sessions": Place("sessions", "sessions", "List the sessions of this project, or of all."),
+            "chat": Place("chat.command", "chat", "Talk with a model; everything is kept as it is said."),
+            "resume": Place("resume", "resume", "Go on with a session; without one, choose it."),
+            "current": Place("current", "current", "Show or set the current session of this project."),
+            "info": Place("info", "info", "Show what is known of a session."),
+            "search": Place("search", "search", "Find entries of all sessions by what they say."),
+            "rename": Place("rename", "rename", "Give a session a name."),
+            "label": Place("label", "label", "Bookmark an entry of a session, or take the bookmark away."),
+            "compact": Place("compact", "compact", "Let a summary stand for the older part of a session."),
+            "debug": Place("debug", "debug", "Look at what a model is sent."),
+        },
+    ),
+    Section(
+        "Keeping and moving",
+        {
+            "archive": Place("keeping", "archive", "Take sessions out of the listing; nothing of them is lost."),
+            "unarchive": Place("keeping", "unarchive", "Bring archived sessions back."),
+            "delete": Place("delete", "delete", "Delete sessions for good."),
+            "gc": Place("gc", "gc", "Archive what the settings no longer keep among the others."),
+            "export": Place(
+                "export", "export", "Write a session for others: as a page, a text, a file of another program."
+            ),
+            "import": Place("importing", "import_", "Take in sessions of other programs, or from elsewhere."),
+        },
+    ),
+    Section(
+        "Looking into one",
+        {
+            "context": Place("context", "context", "Print what a model is shown of the path to the leaf."),
+            "tree": Place("tree", "tree", "Draw all branches of a session; a dot marks the path to the leaf."),
+            "labels": Place("labels", "labels", "List the labelled entries, those on the path to the leaf first."),
+            "entries": Place(
+                "entries",
+                "entries",
+                "Print the entries in the order of the file; with --leaf, only those on the path to it.",
+            ),
+            "follow": Place("follow", "follow", "Print each entry as another process appends it, until Ctrl-C."),
+            "doctor": Place(
+                "doctor",
+                "doctor",
+                "Examine session files, and those in directories at any depth, with what belongs to them.",
+            ),
+        },
+    ),
+    Section(
+        "More",
+        {
+            "demo": Place("demo", "demo", "Play a short story with several agents, and show the tree it leaves."),
+            "completion": Place("completion", "completion", "Print what makes a shell complete commands and sessions."),
+        },
+    ),
+)
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Shelf, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="treering", message="%(prog)s %(version)s")
 def main() -> None:
-    """Look into agent session files: native, pi and oh-my-pi.
+    """Sessions of agents: find them, go on with them, look into them, move them.
+
+    A SESSION is an id, the beginning of one, a name, `last`, or the path of a file.
 
     \b
     Examples:
       treering demo                      see what treering does
-      treering tree session.jsonl        all branches of a session
-      treering context session.jsonl     what a model is shown of it
+      treering sessions                  the sessions of this project
+      treering resume                    choose one and go on with it
+      treering search "connection lost"  in all sessions
+      treering tree last                 all branches of the one used last
       treering doctor ~/sessions         what is damaged, by file, line and byte
     """
     prepare()
-
-
-for command in (context, tree, labels, entries, follow, doctor, demo):
-    main.add_command(command)

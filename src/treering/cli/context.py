@@ -8,6 +8,7 @@ from textwrap import indent
 import click
 
 from ..projections.context import Context, to_json
+from .home import root_option
 from .logs import warn
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import clean, echo_json, echo_lines, run
@@ -18,7 +19,8 @@ from .telling import colored, part_text, short
 @session_file
 @leaf_option
 @json_option
-def context(file: str, leaf: str | None, as_json: bool) -> None:
+@root_option
+def context(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
     """Print what a model is shown of the path to the leaf.
 
     \b
@@ -26,11 +28,11 @@ def context(file: str, leaf: str | None, as_json: bool) -> None:
       treering context session.jsonl
       treering context session.jsonl --leaf 5f0c12ab --json
     """
-    run(_context, file, leaf, as_json)
+    run(_context, file, root, leaf, as_json)
 
 
-async def _context(file: str, leaf: str | None, as_json: bool) -> None:
-    async with opened(file) as session:
+async def _context(file: str, root: str | None, leaf: str | None, as_json: bool) -> None:
+    async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         log = await session.log()
         found = await log.context(log.index.leaf if seq is None else seq)

@@ -9,6 +9,7 @@ import msgspec
 
 from ..actors.session import Session
 from ..events.entries import Entry, OpaqueEntry
+from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import as_json as encoded
 from .output import run
@@ -21,7 +22,8 @@ _AT_ONCE = 256
 @session_file
 @leaf_option
 @json_option
-def entries(file: str, leaf: str | None, as_json: bool) -> None:
+@root_option
+def entries(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
     """Print the entries in the order of the file; with --leaf, only those on the path to it.
 
     With --json, each entry is one line in the native form, whatever the file's own format is, with its ordinal as `seq`.
@@ -31,11 +33,11 @@ def entries(file: str, leaf: str | None, as_json: bool) -> None:
       treering entries session.jsonl
       treering entries session.jsonl --json | jq -r 'select(.type == "message").message.role'
     """
-    run(_entries, file, leaf, as_json)
+    run(_entries, file, root, leaf, as_json)
 
 
-async def _entries(file: str, leaf: str | None, as_json: bool) -> None:
-    async with opened(file) as session:
+async def _entries(file: str, root: str | None, leaf: str | None, as_json: bool) -> None:
+    async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         waiting: list[Entry] = []
         async for entry in session.iter_entries() if seq is None else _path(session, seq):

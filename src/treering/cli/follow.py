@@ -9,6 +9,7 @@ import click
 from ..events.entries import Entry
 from ..projections.feed import Reset, Transient
 from .entries import show
+from .home import root_option
 from .logs import warn
 from .opening import json_option, opened, session_file
 from .output import run
@@ -18,7 +19,8 @@ from .output import run
 @session_file
 @json_option
 @click.option("--from-start", is_flag=True, help="Print the entries that are there already, too.")
-def follow(file: str, as_json: bool, from_start: bool) -> None:
+@root_option
+def follow(file: str, as_json: bool, from_start: bool, root: str | None) -> None:
     """Print each entry as another process appends it, until Ctrl-C.
 
     \b
@@ -27,11 +29,14 @@ def follow(file: str, as_json: bool, from_start: bool) -> None:
       treering follow session.jsonl --json --from-start
     """
     with suppress(KeyboardInterrupt):
-        run(_follow, file, as_json, from_start)
+        run(_follow, file, root, as_json, from_start)
 
 
-async def _follow(file: str, as_json: bool, from_start: bool) -> None:
-    async with opened(file) as session, session.subscribe(after=0 if from_start else session.cursor) as subscription:
+async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) -> None:
+    async with (
+        opened(file, root) as session,
+        session.subscribe(after=0 if from_start else session.cursor) as subscription,
+    ):
         while True:
             entries: list[Entry] = []
             for item in await subscription.receive_many():

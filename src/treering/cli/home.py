@@ -14,28 +14,29 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 from msgspec import Struct
 
-from ..events.errors import InvalidInput
+from ..events.errors import InvalidInput, TreeringError
 from .logs import telling_logs
+from .output import run
 
 if TYPE_CHECKING:
     from ..actors.catalog.settings import Settings
     from ..actors.host import SessionHost
+    from ..projections.summary import SessionSummary
 
 ROOT = "TREERING_ROOT"
 """The environment's variable that says where the sessions are."""
 
 CONFIG_NAMES = ("config.toml", "config.json")
 """What the file with the settings may be called, in the root."""
-
-F = TypeVar("F", bound=Callable[..., object])
 
 
 class Home(Struct, frozen=True):
@@ -116,8 +117,29 @@ root_option = click.option(
 )
 """Another root. Make of it what `Home.at` does."""
 
-session_argument = click.argument("session", metavar="SESSION")
+
+def session_completion(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the sessions whose ids begin as what was typed so far; none where they cannot be listed."""
+    home = Home.at(ctx.params.get("root"))
+    try:
+        rows = run(_rows, home)
+    except (TreeringError, OSError):  # a shell that completes shows no errors
+        return []
+    return [CompletionItem(row.id, help=row.title) for row in rows if row.id.startswith(incomplete)]
+
+
+session_argument = click.argument("session", metavar="SESSION", shell_complete=session_completion)
 """A session by its id, the beginning of one, its name, `last`, or the path of its file."""
+
+sessions_argument = click.argument(
+    "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=session_completion
+)
+"""One session or several."""
+
+
+async def _rows(home: Home) -> list[SessionSummary]:
+    async with home.opened() as host:
+        return await host.list_sessions()
 
 
 def _platform_root() -> str:

@@ -8,6 +8,7 @@ import click
 
 from ..projections.labels import LabelledEntry
 from ..projections.labels import labels as labels_of
+from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import clean, echo_json, run
 from .telling import said, short, who
@@ -19,7 +20,8 @@ _WIDTH_OF_PIPES = 10_000
 @session_file
 @leaf_option
 @json_option
-def labels(file: str, leaf: str | None, as_json: bool) -> None:
+@root_option
+def labels(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
     """List the labelled entries, those on the path to the leaf first.
 
     \b
@@ -27,11 +29,11 @@ def labels(file: str, leaf: str | None, as_json: bool) -> None:
       treering labels session.jsonl
       treering labels session.jsonl --json
     """
-    run(_labels, file, leaf, as_json)
+    run(_labels, file, root, leaf, as_json)
 
 
-async def _labels(file: str, leaf: str | None, as_json: bool) -> None:
-    async with opened(file) as session:
+async def _labels(file: str, root: str | None, leaf: str | None, as_json: bool) -> None:
+    async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         log = await session.log()
         found = labels_of(log.index, seq)

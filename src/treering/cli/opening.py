@@ -13,17 +13,23 @@ from typing import TYPE_CHECKING
 import click
 
 from ..actors.host import SessionHost
+from ..actors.naming import SUFFIX
 from ..actors.session import Session
+from ..events.disk import OsDisk
 from ..events.doctor import places
 from ..events.errors import EntryNotFound, NotFound, SessionNotFound, TreeringError
 from ..events.kinds import Kind
+from ..events.stores.files.packed import packed_forms
+from .home import Home, session_completion
 from .logs import telling_logs, warn
 
 if TYPE_CHECKING:
     from ..actors.open_log import OpenLog
 
-session_file = click.argument("file", metavar="FILE", type=click.Path(readable=False))
-"""The session file that a command looks at."""
+session_file = click.argument(
+    "file", metavar="SESSION", type=click.Path(readable=False), shell_complete=session_completion
+)
+"""The session that a command looks at: the path of its file, or, where no file is there, what a root's session is called."""
 
 leaf_option = click.option(
     "--leaf", metavar="ID", help="Look from this entry instead of the leaf; its first characters do."
@@ -79,19 +85,26 @@ class Damage:
 
 
 @asynccontextmanager
-async def opened(file: str) -> AsyncGenerator[Session, None]:
-    """Open a session file read-only, and tell of its damage.
+async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, None]:
+    """Open a session read-only, and tell of its damage.
+
+    Args:
+        file: The path of its file; or an id, the beginning of one, a name or `last`.
+        root: Where sessions are looked for that are no path; see `Home.at`.
 
     Raises:
         OSError: It is not there, is no file, or cannot be read.
-        TreeringError: It is no session that can be read.
+        TreeringError: It is no session that can be read; no session or several are called so.
     """
-    folder, path = _located(file)
-    damage = Damage(file)
-    with telling_logs(damage.met):
-        async with SessionHost(folder) as host:
+    if not _is_path(file):
+        file = await _found(file, root)
+    path, packed = _located(file)
+    damage = None if packed else Damage(file)  # in what is packed, lines have no place that helps anybody
+    with telling_logs(None if damage is None else damage.met):
+        async with SessionHost(os.path.dirname(path)) as host:
             session = await host.load(path, read_only=True)
-            damage.tell(await session.log())
+            if damage is not None:
+                damage.tell(await session.log())
             yield session
 
 
@@ -115,8 +128,22 @@ async def find_leaf(session: Session, given: str | None) -> int | None:
     return next(iter(found.values()))
 
 
-def _located(file: str) -> tuple[str, str]:
-    """Return the folder and the path of a file that can be read; errors name it as it was given."""
+def _is_path(text: str) -> bool:
+    return os.sep in text or text.endswith(SUFFIX) or os.path.lexists(text)
+
+
+async def _found(text: str, root: str | None) -> str:
+    """Return the path of the session of a root that a text means."""
+    async with Home.at(root).opened() as host:
+        row = await host.resolve(text)
+    return row.path or row.ref
+
+
+def _located(file: str) -> tuple[str, bool]:
+    """Return the path of a file that can be read, and whether it is packed; errors name it as it was given."""
+    path = os.path.abspath(file)
+    if not os.path.lexists(path) and packed_forms(OsDisk(), path):
+        return path, True
     found = os.stat(file)
     if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, "this is a directory: give the path of a session file", file)
@@ -125,5 +152,4 @@ def _located(file: str) -> tuple[str, str]:
     if not found.st_size:
         raise SessionNotFound(f"{file}: the file is empty, so there is nothing to show yet")
     with open(file, "rb"):
-        path = os.path.abspath(file)
-        return os.path.dirname(path), path
+        return path, False

@@ -20,6 +20,7 @@ from ..events.errors import TreeringError
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+_QUIET = "treering.quiet"
 _LINES_AT_ONCE = 1000
 _LINE_OF_PIPES = 120
 _NARROWEST = 40
@@ -60,9 +61,9 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 def sentence(error: TreeringError | OSError) -> str:
     """Say in one sentence what went wrong, and where."""
     if isinstance(error, TreeringError):
-        return clean(str(error))
+        return line(str(error))
     what = error.strerror or str(error) or type(error).__name__
-    return clean(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)
+    return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)
 
 
 def prepare() -> None:
@@ -92,6 +93,28 @@ def as_json(value: object) -> bytes:
         return json.dumps(msgspec.to_builtins(value)).encode()
 
 
+def quieted(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+    """Note that nothing is to be said beside what was asked for."""
+    ctx.meta[_QUIET] = value
+
+
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, expose_value=False, callback=quieted, help="Leave out counts and progress on stderr."
+)
+"""Say nothing beside what was asked for; errors and warnings are said all the same."""
+
+
+def quiet() -> bool:
+    """Tell whether counts and progress are to be left out."""
+    return bool(click.get_current_context().meta.get(_QUIET))
+
+
+def tell(message: str) -> None:
+    """Say on stderr what was done, or how much there is, unless that is not wanted."""
+    if not quiet():
+        click.echo(clean(message), err=True)
+
+
 def echo_lines(lines: Iterable[str]) -> None:
     """Write lines, many at a time."""
     waiting = iter(lines)
@@ -102,6 +125,11 @@ def echo_lines(lines: Iterable[str]) -> None:
 def clean(text: str) -> str:
     """Make a text safe to show: what would steer the terminal, or cannot be encoded, becomes U+FFFD."""
     return _UNSHOWABLE.sub("\ufffd", text)
+
+
+def line(text: str) -> str:
+    """Make a text safe to show, and one line of it."""
+    return clean(" ".join(text.split()))
 
 
 def columns() -> int:

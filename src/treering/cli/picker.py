@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from ..events.errors import TreeringError
 from ..events.projects import project_hash
 from ..projections.summary import SessionSummary
 from .keys import Keys
-from .output import clean
+from .output import line
 from .picker_screen import Layout, draw
 from .picking import Picked, Picking
 from .telling import said, who
@@ -79,7 +80,8 @@ class _Picker:
     async def run(self) -> Picked:
         """Go on until something is chosen."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._follow_size)
+            if threading.current_thread() is threading.main_thread():  # the only one that signals reach
+                tasks.start_soon(self._follow_size)
             tasks.start_soon(self._follow_selection)
             self._draw()
             picked = await self._follow_keys()
@@ -139,14 +141,14 @@ class _Picker:
 async def preview(host: SessionHost, row: SessionSummary) -> list[str]:
     """Return a line for each of the last messages that somebody said in a session, the latest last."""
     if row.problem is not None:
-        return [clean(row.problem)]
+        return [line(row.problem)]
     try:
         async with await host.load(row.path or row.ref, read_only=True) as session:
             log = await session.log()
             seqs = log.index.path(log.index.leaf)[-_LOOKED_AT:]
             found = await log.entries_at(seqs)
     except (TreeringError, OSError) as error:
-        return [clean(str(error))]
+        return [line(str(error))]
     entries = [entry for seq in seqs if isinstance(entry := found[seq], MessageEntry)]
     spoken = [entry for entry in entries if entry.message.role in ("user", "assistant") and said(entry)]
     return [f"{who(entry)}: {said(entry, 400)}" for entry in spoken[-_PREVIEWED:]]

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 
 from ..events.findings import counted
 from ..projections.summary import ACTIVE, SessionSummary
-from .output import clean
+from .output import line
 from .telling import short
 from .when import when
 
@@ -17,7 +17,7 @@ NAMELESS = "(nothing said yet)"
 
 def name_of(row: SessionSummary) -> str:
     """Return the name of a session, or how its first message begins."""
-    return clean(row.title or NAMELESS)
+    return line(row.title or "") or NAMELESS
 
 
 def used(row: SessionSummary, now: datetime, zone: tzinfo | None = None) -> str:
@@ -36,7 +36,7 @@ def place_of(row: SessionSummary) -> str:
         return "-"
     mine = os.path.expanduser("~")
     inside = row.project == mine or row.project.startswith(mine.rstrip(os.sep) + os.sep)
-    return clean("~" + row.project[len(mine.rstrip(os.sep)) :] if inside else row.project)
+    return line("~" + row.project[len(mine.rstrip(os.sep)) :] if inside else row.project)
 
 
 def id_of(row: SessionSummary) -> str:
@@ -46,4 +46,4 @@ def id_of(row: SessionSummary) -> str:
 
 def status_of(row: SessionSummary) -> str:
     """Return a session's status where it is not the usual one."""
-    return "" if row.status == ACTIVE else clean(row.status)
+    return "" if row.status == ACTIVE else line(row.status)

@@ -10,6 +10,7 @@ import click
 from ..actors.session import Session
 from ..projections.tree import LeafMoved, Tree, TreeNode, TreeReplica, to_json
 from .drawing import gutters
+from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import clean, columns, echo_json, echo_lines, run
 from .telling import PREVIEW_CHARS, colored, said, short, who
@@ -21,7 +22,8 @@ _LEAST_SAID = 20
 @session_file
 @leaf_option
 @json_option
-def tree(file: str, leaf: str | None, as_json: bool) -> None:
+@root_option
+def tree(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
     """Draw all branches of a session; a dot marks the path to the leaf.
 
     \b
@@ -29,11 +31,11 @@ def tree(file: str, leaf: str | None, as_json: bool) -> None:
       treering tree session.jsonl
       treering tree session.jsonl --json | jq '.[] | select(.on_path).id'
     """
-    run(_tree, file, leaf, as_json)
+    run(_tree, file, root, leaf, as_json)
 
 
-async def _tree(file: str, leaf: str | None, as_json: bool) -> None:
-    async with opened(file) as session:
+async def _tree(file: str, root: str | None, leaf: str | None, as_json: bool) -> None:
+    async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         if as_json:
             echo_json(to_json(_seen_from(session.tree(), seq)))

@@ -1,0 +1,188 @@
+"""Who lives in the soak: agents that think, ask, call tools, go back and compact, and followers that come and go."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+from time import monotonic
+from typing import TYPE_CHECKING
+
+import anyio
+
+from .soak_check import Acknowledged
+
+if TYPE_CHECKING:
+    from treering import Session, SessionHost, SummaryRequest
+
+_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+_TEXT = (
+    "The reader opens a file, finds what it was looking for, changes a line, and checks that nothing else moved. " * 50
+)
+_SUMMARY = "Files were read and changed one after the other, and each was checked. "
+_COMPACT_EVERY = 8
+_KEEP_TOKENS = 2_000
+_STAY_S = 1_800.0
+
+
+class VirtualTime:
+    """Time that passes faster than the machine's.
+
+    Args:
+        speed: How many of its seconds are one of the machine's.
+        seconds: How long it lasts, in its own seconds.
+    """
+
+    def __init__(self, speed: float, seconds: float) -> None:
+        self._speed = speed
+        self._seconds = seconds
+        self._began = monotonic()
+
+    def __call__(self) -> datetime:
+        """Tell the time, as the clock of a host; it does not stop at the end."""
+        return _BEGIN + timedelta(seconds=self.passed_s)
+
+    @property
+    def passed_s(self) -> float:
+        """Virtual seconds since the beginning."""
+        return (monotonic() - self._began) * self._speed
+
+    @property
+    def left_s(self) -> float:
+        """Virtual seconds to the end."""
+        return max(0.0, self._seconds - self.passed_s)
+
+    def real(self, seconds: float) -> float:
+        """Return how long the machine takes for that many virtual seconds, or for those that are left."""
+        return min(seconds, self.left_s) / self._speed
+
+    async def sleep(self, seconds: float) -> None:
+        """Sleep for that many virtual seconds, or for those that are left."""
+        await anyio.sleep(self.real(seconds))
+
+
+class Agent:
+    """One agent with its session.
+
+    Args:
+        session: The session, in which nothing is yet.
+        seed: What it does follows from this number; when it does it, from the machine as well.
+        think_s: How long it thinks between two turns, on average, in virtual seconds.
+        did: Counts what it does.
+    """
+
+    def __init__(self, session: Session, seed: int, think_s: float, did: Counter[str]) -> None:
+        self.session = session
+        self.acknowledged = Acknowledged()
+        self._random = Random(seed)
+        self._think_s = think_s
+        self._did = did
+        self._turns = 0
+        self._ends: deque[str] = deque(maxlen=8)
+
+    async def live(self, host: SessionHost, time: VirtualTime) -> None:
+        """Think and take turns until the time is over; the last turn is brought to its end."""
+        await time.sleep(self._random.uniform(0, min(self._think_s, time.left_s / 2)))
+        while time.left_s:
+            await self._turn(host)
+            await time.sleep(self._random.expovariate(1 / self._think_s))
+
+    async def _turn(self, host: SessionHost) -> None:
+        self._turns += 1
+        self._did["turns"] += 1
+        if self._random.random() < 0.05:
+            await self._take_up_again(host)
+        if self._ends and self._random.random() < 0.05:
+            await self._go_back()
+        await self._say("user", self._words(100, 1_000))
+        for number in range(self._random.randint(1, 3)):
+            await self._use_tool(f"call-{self._turns}-{number}")
+        self._ends.append(await self._say("assistant", self._words(200, 1_500)))
+        if self._turns % _COMPACT_EVERY == 0:
+            await self._compact()
+
+    async def _take_up_again(self, host: SessionHost) -> None:
+        """Let the handle go and load the session anew, as another request of a program would."""
+        if self.acknowledged.count:
+            await self.session.close()
+            self.session = await host.load(self.session.id)
+            self._did["loads"] += 1
+
+    async def _go_back(self) -> None:
+        """Go on from the end of an earlier turn, at times with a summary of what is left behind."""
+        end = self._random.choice(self._ends)
+        if self._random.random() < 0.3:
+            self._note(await self.session.branch_with_summary(end, "Another way was tried, and given up."))
+        else:
+            await self.session.branch(end)
+        self._did["branches"] += 1
+
+    async def _use_tool(self, call: str) -> None:
+        from treering import text, tool_use
+
+        await self.session.context()  # what a model would be sent
+        arguments = {"path": f"src/{self._random.randrange(1_000)}.py"}
+        said = await self.session.append_message("assistant", [text("I read it."), tool_use(call, "read", arguments)])
+        self._note(said)
+        read = self._words(3_000, 5_000) if self._random.random() < 0.05 else self._words(100, 1_500)
+        made = await self.session.append_tool_execution(
+            call, "read", arguments, read, duration_ms=12.5, message_id=said
+        )
+        self._note(*made)
+        self._did["tools"] += 1
+
+    async def _compact(self) -> None:
+        report = await self.session.compact(_summarize, keep_tokens=_KEEP_TOKENS)
+        if report.entry_id is not None:
+            self._note(report.entry_id)
+            self._did["compactions"] += 1
+
+    async def _say(self, role: str, said: str) -> str:
+        await self.session.context()
+        entry_id = await self.session.append_message(role, said)
+        self._note(entry_id)
+        return entry_id
+
+    def _note(self, *ids: str) -> None:
+        for each in ids:
+            self.acknowledged.add(each)
+
+    def _words(self, least: int, most: int) -> str:
+        at = self._random.randrange(100)
+        return _TEXT[at : at + self._random.randint(least, most)]
+
+
+async def follow(host: SessionHost, agents: Sequence[Agent], seed: int, time: VirtualTime, did: Counter[str]) -> None:
+    """Follow one session after the other for a while each, some from their beginning, and look that nothing is left out.
+
+    Raises:
+        OutOfOrder: A subscriber got an entry that was not the next one.
+    """
+    from treering import Entry
+
+    random = Random(-seed - 1)
+    while time.left_s:
+        agent = random.choice(agents)
+        if not agent.acknowledged.count:
+            await time.sleep(random.expovariate(1 / 60))
+            continue
+        session = await host.load(agent.session.id)
+        seq = 0 if random.random() < 0.2 else agent.acknowledged.count
+        did["subscriptions"] += 1
+        with anyio.move_on_after(time.real(random.expovariate(1 / _STAY_S))):
+            async with session.subscribe(after=seq) as entries:
+                async for entry in entries:
+                    if not isinstance(entry, Entry) or entry.seq != seq + 1:
+                        raise OutOfOrder(f"after entry {seq} of session {session.id} came {entry!r}")
+                    seq += 1
+                    did["deliveries"] += 1
+        await session.close()
+
+
+async def _summarize(request: SummaryRequest) -> str:
+    return _SUMMARY * 3
+
+
+class OutOfOrder(Exception):
+    """A subscriber got an entry that was not the next one."""

@@ -1,0 +1,40 @@
+"""Backups: what a log was before another file takes its place, as `.bak`, `.bak-2` and so on. Nobody removes them."""
+
+from __future__ import annotations
+
+from ...disk import Disk
+from .beside import write_beside
+from .table import CHUNK
+
+SUFFIX = ".bak"
+"""How the name of a log's first backup ends."""
+
+
+def back_up(disk: Disk, path: str, fd: int, size: int) -> str:
+    """Copy a log that is about to be replaced to the first free name, and return the copy's path.
+
+    It is a copy, so that the log's own name is never gone.
+
+    Args:
+        disk: The disk.
+        path: The log's path.
+        fd: The log, open for reading.
+        size: How many bytes of it there are.
+
+    Raises:
+        OSError: The copy cannot be written; nothing is left of it.
+    """
+    backup, number = path + SUFFIX, 2
+    while _is_there(disk, backup):
+        backup, number = f"{path}{SUFFIX}-{number}", number + 1
+    parts = (disk.pread(fd, min(CHUNK, size - offset), offset) for offset in range(0, size, CHUNK))
+    write_beside(disk, backup, parts, sync=True)
+    return backup
+
+
+def _is_there(disk: Disk, path: str) -> bool:
+    try:
+        disk.stat(path)
+    except FileNotFoundError:
+        return False
+    return True

@@ -1,0 +1,71 @@
+"""The models of a chat: made by name, with the address and key that belong to one provider, and who summarizes for them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...actors.agents.model import Model
+from ...actors.agents.summarizing import summarizer_of
+from ...events.content import plain_text
+from ...events.previews import preview
+from ...models.naming import model_named
+from ...projections.building.summaries import Summarizer, SummaryRequest
+from ...projections.tokens import ByteEstimator
+
+ECHO = "echo"
+"""The model that needs neither network nor key."""
+
+_BEGINNING_CHARS = 120
+
+
+class Models(Struct, frozen=True):
+    """Makes models by name.
+
+    Attributes:
+        name: The name of the first one.
+        base_url: Where its provider serves it; another provider's models are asked where those are mostly.
+        api_key: The key for that address, under the same rule.
+        window: How many tokens the models of that provider take; None where that is not known.
+    """
+
+    name: str = ECHO
+    base_url: str | None = None
+    api_key: str | None = None
+    window: int | None = None
+
+    def named(self, name: str) -> Model:
+        """Make a model.
+
+        Raises:
+            InvalidInput: The name names no model.
+            ExtraMissing: What its client needs is not installed.
+        """
+        if _provider(name) != _provider(self.name):  # what was given for one provider is nothing for another
+            return model_named(name)
+        return model_named(name, base_url=self.base_url, api_key=self.api_key, context_window=self.window)
+
+
+def summarizer_for(model: Model) -> Summarizer:
+    """Return what makes summaries beside a model: the model itself; beside the echo, what needs none."""
+    return told_by_beginnings if model.provider == "treering" else summarizer_of(model)
+
+
+async def told_by_beginnings(request: SummaryRequest) -> str:
+    """Tell of a conversation by how its latest messages begin, since an echo cannot summarize."""
+    tokenizer = ByteEstimator()
+    head = (
+        f"{len(request.conversation)} messages were said; this is how the latest of them begin, and no model read them:"
+    )
+    room = request.target_tokens - tokenizer.count(head)
+    lines: list[str] = []
+    for each in reversed(request.conversation):
+        line = f"- {each.role}: {preview(plain_text(each.content), _BEGINNING_CHARS)}"
+        room -= tokenizer.count(line) + 1
+        if room < 0:
+            break
+        lines.append(line)
+    return "\n".join([head, *reversed(lines)]) if lines else f"{len(request.conversation)} messages were said."
+
+
+def _provider(name: str) -> str:
+    return name.partition(":")[0]

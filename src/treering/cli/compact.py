@@ -1,0 +1,112 @@
+"""`treering compact`: a summary in place of the older part of a session; what it would do is told first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import click
+from msgspec import Struct
+
+from ..actors.compaction import KEEP_TOKENS, CompactionReport
+from ..events.findings import counted
+from .home import Home, root_option, session_argument
+from .opening import json_option
+from .output import clean, echo_json, echo_lines, quiet_option, run, tell
+from .telling import short
+
+
+class _Wanted(Struct, frozen=True):
+    session: str
+    keep_tokens: int
+    model: str
+    base_url: str | None
+
+
+@click.command()
+@session_argument
+@click.option("--apply", "applying", is_flag=True, help="Do it; --model makes the summary.")
+@click.option(
+    "--keep-tokens",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=KEEP_TOKENS,
+    show_default=True,
+    help="About how much stays as it is.",
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    envvar="TREERING_MODEL",
+    show_envvar=True,
+    help="Who makes the summary; named as `treering chat` does.",
+)
+@click.option(
+    "--base-url",
+    metavar="URL",
+    envvar="TREERING_BASE_URL",
+    show_envvar=True,
+    help="Where that model is served, if not where such models are served mostly.",
+)
+@json_option
+@quiet_option
+@root_option
+def compact(
+    session: str,
+    applying: bool,
+    keep_tokens: int,
+    model: str | None,
+    base_url: str | None,
+    as_json: bool,
+    root: str | None,
+) -> None:
+    """Let a summary stand for the older part of a session.
+
+    Without --apply nothing is written and no model is asked: it tells where the session would be cut, and how many tokens it
+    takes before and after. The originals stay in the session whatever is done.
+
+    \b
+    Examples:
+      treering compact last
+      treering compact last --apply --model ollama:qwen3:8b
+    """
+    if applying and model is None:
+        raise click.UsageError("--apply needs --model: it makes the summary")
+    wanted = _Wanted(session, keep_tokens, model or "", base_url)
+    report = run(_compact, Home.at(root), wanted, applying)
+    if as_json:
+        echo_json(report)
+    else:
+        echo_lines(report_lines(report))
+    if not report.applied and not report.reason:
+        tell("nothing was written: --apply does it")
+
+
+async def _compact(home: Home, wanted: _Wanted, applying: bool) -> CompactionReport:
+    async with home.opened() as host:
+        row = await host.resolve(wanted.session)
+        if not applying:
+            async with await host.load(row.path or row.ref, read_only=True) as session:
+                return await session.dry_compact(keep_tokens=wanted.keep_tokens)
+        from .chat.command import API_KEY
+        from .chat.models import Models, summarizer_for
+
+        key = os.environ.get(API_KEY) if wanted.base_url else None
+        summarizer = summarizer_for(Models(wanted.model, wanted.base_url, key).named(wanted.model))
+        session = await host.load(row.path or row.ref)
+        return await session.compact(summarizer, keep_tokens=wanted.keep_tokens)
+
+
+def report_lines(report: CompactionReport) -> Iterator[str]:
+    """Yield what a compaction did or would do, for people."""
+    if report.first_kept_entry_id is None:
+        yield f"nothing to compact: {clean(report.reason)}"
+        return
+    verb, would = ("summarized", "") if report.applied else ("would summarize", "would ")
+    kept = f"{counted(report.kept_count, 'message')} from {short(report.first_kept_entry_id)} on"
+    yield f"{verb} {counted(report.summarized_count, 'message')}, and {would}keep{'' if would else 's'} {kept}"
+    about = "" if report.applied else "about "
+    yield f"tokens before {report.tokens_before:,}, after {about}{report.tokens_after:,} (estimated)"
+    yield f"the summary takes {about}{report.summary_tokens:,}"
+    if report.entry_id is not None:
+        yield f"compaction {short(report.entry_id)}"

@@ -1,0 +1,117 @@
+"""`treering debug`: what a model is sent, and how it came about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import indent
+
+import click
+
+from ..actors.agents.sent import SentContext
+from ..actors.session import Session
+from ..events.content import Content
+from ..events.errors import InvalidInput
+from ..events.findings import counted
+from ..projections.building.budget import ContextBudget, calculate_budget
+from ..projections.building.builder import ContextBuildResult
+from ..projections.tokens import ByteEstimator
+from .home import Home, root_option, session_argument
+from .opening import json_option
+from .output import clean, echo_json, echo_lines, quiet_option, run, tell
+from .telling import colored, part_text, short
+
+
+@click.group()
+def debug() -> None:
+    """Look at what a model is sent.
+
+    \b
+    Examples:
+      treering debug context last
+    """
+
+
+@debug.command()
+@session_argument
+@click.option(
+    "--window",
+    metavar="TOKENS",
+    type=click.IntRange(min=1),
+    help="How many tokens the model takes; else what the session says of its model.",
+)
+@json_option
+@quiet_option
+@root_option
+def context(session: str, window: int | None, as_json: bool, root: str | None) -> None:
+    """Show what a model would be sent of a session now: the messages, the strategy, the counts.
+
+    What was sent is written nowhere, since it can be made again: `/debug context` in a chat shows what was sent last there.
+    This command makes it anew, without a system prompt, calls no model and writes nothing.
+
+    \b
+    Examples:
+      treering debug context last
+      treering debug context 5f0c12ab --window 8192 --json
+    """
+    built = run(_context, Home.at(root), session, window)
+    tell("nothing was sent by this process; this is what would be sent now")
+    if as_json:
+        echo_json(built.to_json())
+    else:
+        echo_lines(built_lines(built))
+
+
+async def _context(home: Home, text: str, window: int | None) -> ContextBuildResult:
+    async with home.opened() as host:
+        row = await host.resolve(text)
+        async with await host.load(row.path or row.ref, read_only=True) as session:
+            return await session.build_context(_budget(session, window))
+
+
+def _budget(session: Session, window: int | None) -> ContextBudget:
+    if window is not None:
+        return calculate_budget(window, "", "", ByteEstimator())
+    try:
+        return session.budget()
+    except InvalidInput as error:
+        raise InvalidInput(f"session {session.id!r} does not say what its model's window is: give --window") from error
+
+
+def built_lines(built: ContextBuildResult) -> Iterator[str]:
+    """Yield a context that was built, for people: the strategy, the counts, what was of no use, the messages."""
+    yield from _counts(built, "would be sent")
+    for each in built.messages:
+        yield from _message(each.role, each.entry_id or None, each.content)
+
+
+def sent_lines(sent: SentContext) -> Iterator[str]:
+    """Yield a request that was sent, for people, the messages exactly as they went out."""
+    yield click.style(f"request {sent.number}", bold=True)
+    yield from _counts(sent.built, "sent", len(sent.messages))
+    for each in sent.messages:
+        yield from _message(each.role, None, each.content)
+
+
+def _counts(built: ContextBuildResult, what: str, count: int | None = None) -> Iterator[str]:
+    messages = counted(len(built.messages) if count is None else count, "message")
+    yield f"strategy  {click.style(clean(built.strategy), bold=True)}"
+    yield f"tokens    {built.tokens_used:,} of {built.token_budget:,} (estimated)"
+    yield f"messages  {messages} {what}, of {built.original_message_count} in the context: " + ", ".join(
+        f"{number} {name}"
+        for number, name in (
+            (built.included_message_count, "as they are"),
+            (built.summarized_message_count, "summarized"),
+            (built.dropped_message_count, "left out"),
+            (built.masked_message_count, "with tool results cut"),
+        )
+        if number
+    )
+    for failure in built.failures:
+        yield click.style(f"of no use  {clean(str(failure))}", dim=True)
+
+
+def _message(role: str, entry_id: str | None, content: Sequence[Content]) -> Iterator[str]:
+    yield ""
+    yield colored(clean(role)) + (f"  {click.style(short(entry_id), dim=True)}" if entry_id else "")
+    for part in content:
+        yield indent(clean(part_text(part)), "  ")

@@ -1,0 +1,81 @@
+"""`treering export`: a session for others."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import click
+
+from ..actors.exporting import ExportFormat
+from ..events.findings import counted
+from .home import Home, root_option, session_argument
+from .opening import find_leaf
+from .output import quiet_option, run, tell
+
+
+@click.command()
+@session_argument
+@click.option(
+    "-f",
+    "--format",
+    "format_",
+    type=click.Choice(get_args(ExportFormat)),
+    default="markdown",
+    show_default=True,
+    help="What to write.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PATH",
+    type=click.Path(readable=False),
+    help="Write there, whole or not at all, instead of to stdout; for nanocoder, the folder of all its sessions.",
+)
+@click.option("--leaf", metavar="ID", help="Only the path to this entry, as a session of its own.")
+@click.option("--redact", is_flag=True, help="Take secrets out; for json, markdown and html.")
+@click.option("--force", is_flag=True, help="Replace what is at the path.")
+@quiet_option
+@root_option
+def export(
+    session: str,
+    format_: ExportFormat,
+    output: str | None,
+    leaf: str | None,
+    redact: bool,
+    force: bool,
+    root: str | None,
+) -> None:
+    """Write a session for others: as a page, a text, a file of another program.
+
+    docs/exporting.md says what each format holds, and which of them `treering import` takes in again. What is redacted cannot
+    be imported; read it before you publish it.
+
+    \b
+    Examples:
+      treering export last > talk.md
+      treering export 5f0c12ab -f html -o talk.html --redact
+      treering export last -f native | ssh other 'cat > session.jsonl'
+    """
+    run(_export, Home.at(root), session, format_, output, leaf, redact, force)
+
+
+async def _export(
+    home: Home, text: str, format_: ExportFormat, output: str | None, leaf: str | None, redact: bool, force: bool
+) -> None:
+    from ..events.redaction import Redaction
+
+    redaction = Redaction() if redact else None
+    async with home.opened() as host:
+        row = await host.resolve(text)
+        async with await host.load(row.path or row.ref, read_only=True) as session:
+            seq = await find_leaf(session, leaf)
+            leaf_id = None if seq is None else (await session.log()).index.ids[seq]
+            if output is None:
+                click.echo(await session.export(format_, leaf_id=leaf_id, redact=redaction), nl=False)
+            else:
+                path = await session.export(format_, output, leaf_id=leaf_id, redact=redaction, overwrite=force)
+                tell(f"written to {path}")
+    if redaction is not None:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in redaction.counts.items())
+        taken = counted(sum(redaction.counts.values()), "secret")
+        tell(f"{taken} taken out{': ' + kinds if kinds else ''}")

@@ -1,0 +1,60 @@
+"""`treering gc`: the retention, said first and done when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import click
+
+from ..actors.catalog.keeping import RetentionReport
+from ..events.findings import counted
+from .home import Home, root_option
+from .opening import json_option
+from .output import echo_json, echo_lines, line, quiet_option, run, tell
+from .telling import short
+from .when import when
+
+_WHY = {"inactive": "nothing was appended for long", "too_many": "its project has too many that were used later"}
+
+
+@click.command()
+@click.option(
+    "--apply/--dry-run", "applying", default=False, help="Do it, or only say what would be done (the default)."
+)
+@json_option
+@quiet_option
+@root_option
+def gc(applying: bool, as_json: bool, root: str | None) -> None:
+    """Archive what the settings no longer keep among the others.
+
+    These are sessions to which nothing was appended for `auto_archive_after_days`, and those beyond
+    `max_sessions_per_project`. Nothing is ever deleted, and sessions in use are spared.
+
+    \b
+    Examples:
+      treering gc
+      treering gc --apply
+    """
+    report = run(_gc, Home.at(root), applying)
+    if as_json:
+        echo_json(report)
+    else:
+        echo_lines(_lines(report))
+    archived = counted(len(report.archived), "session")
+    tell(f"{archived} archived" if applying else f"{archived} would be archived: --apply does it")
+
+
+async def _gc(home: Home, applying: bool) -> RetentionReport:
+    async with home.opened() as host:
+        return await host.apply_retention(dry_run=not applying)
+
+
+def _lines(report: RetentionReport) -> Iterator[str]:
+    now = datetime.now(UTC)
+    verb = "would archive" if report.dry_run else "archived"
+    for each in report.archived:
+        name = f"  {line(each.name)}" if each.name else ""
+        yield f"{verb} {short(each.session_id)}{name}  {when(each.last_entry, now)}: {_WHY[each.reason]}"
+    for spared in report.spared:
+        yield f"spared {short(spared.session_id)}: {line(spared.why)}"

@@ -1,0 +1,135 @@
+"""`treering import`: sessions of other programs, or from elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+import click
+
+from ..actors.import_report import ImportReport
+from ..events.errors import TreeringError
+from ..events.findings import counted
+from ..events.foreign.detect import FORMATS
+from .home import Home, root_option
+from .opening import json_option
+from .output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell
+from .telling import short
+
+
+@click.command("import")
+@click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(readable=False))
+@click.option(
+    "-f", "--format", "format_", type=click.Choice(list(FORMATS)), help="What they are; else it is found out."
+)
+@json_option
+@quiet_option
+@root_option
+@click.pass_context
+def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_json: bool, root: str | None) -> None:
+    """Take in sessions of other programs, or from elsewhere.
+
+    A session that is here already gets what it lacks, so that an import can be repeated. What is damaged in a source is left
+    out and told on stderr, by file, line and byte; all that is whole is taken in. A path that cannot be imported is told, the
+    others are imported, and the exit status is 1.
+
+    \b
+    Examples:
+      treering import ~/.claude/projects/-work-shop/*.jsonl
+      treering import session.json --format picoclaw
+    """
+    reports, failed = run(_import, Home.at(root), paths, format_)
+    if as_json:
+        echo_json(reports)
+    else:
+        echo_lines(_lines(reports))
+    if not reports:
+        ctx.exit(1)
+    new = sum(not each.existed for each in reports)
+    damaged = sum(len(each.findings) for each in reports)
+    told = [
+        f"{counted(len(reports), 'session')}, {new} new",
+        counted(sum(each.added for each in reports), "line") + " added",
+    ]
+    tell(", ".join([*told, *([counted(damaged, "finding")] if damaged else [])]))
+    ctx.exit(int(failed > 0))
+
+
+async def _import(home: Home, paths: Sequence[str], format_: str | None) -> tuple[list[ImportReport], int]:
+    reports: list[ImportReport] = []
+    failed = 0
+    async with home.opened() as host:
+        with _progress(len(paths)) as progress:
+            for path in paths:
+                progress.begin(path)
+                try:
+                    found = await host.import_sessions(path, format=format_)
+                except (TreeringError, OSError) as error:
+                    failed += 1
+                    progress.say(f"treering: {_with_path(path, sentence(error))}")
+                    continue
+                reports += found
+                for report in found:
+                    for finding in report.findings:
+                        progress.say(f"{finding.where}: {finding.severity}: {finding.message}")
+    return reports, failed
+
+
+def _with_path(path: str, told: str) -> str:
+    return told if path in told else f"{path}: {told}"
+
+
+def _lines(reports: Sequence[ImportReport]) -> Iterator[str]:
+    for each in reports:
+        what = f"{each.added} of {counted(each.entries, 'line')} added" if each.added else "nothing to add"
+        yield f"{click.style(short(each.id), bold=True)}  {each.format}  {what}  {line(each.source)}"
+
+
+class _Progress(Protocol):
+    def begin(self, path: str) -> None:
+        """Say which path comes next."""
+        ...
+
+    def say(self, told: str) -> None:
+        """Write a line to stderr, above what shows how far it is."""
+        ...
+
+
+class _Lines:
+    """Says lines and shows nothing else."""
+
+    def begin(self, path: str) -> None:
+        """Say nothing."""
+
+    def say(self, told: str) -> None:
+        """Write a line to stderr."""
+        click.echo(line(told), err=True)
+
+
+@contextmanager
+def _progress(count: int) -> Generator[_Progress, None, None]:
+    """Show how far it is while stderr is a terminal; nothing of it stays."""
+    if quiet() or not sys.stderr.isatty():
+        yield _Lines()
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+    from rich.text import Text
+
+    bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    task = bar.add_task("importing", total=count)
+
+    class _Bar:
+        begun = 0
+
+        def begin(self, path: str) -> None:
+            bar.update(task, completed=self.begun, description=f"importing {Text(line(path)).plain}")
+            self.begun += 1
+
+        def say(self, told: str) -> None:
+            bar.console.print(Text(line(told)), soft_wrap=True)
+
+    with bar:
+        yield _Bar()

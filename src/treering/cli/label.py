@@ -1,0 +1,36 @@
+"""`treering label`: a bookmark of an entry."""
+
+from __future__ import annotations
+
+import click
+
+from .home import Home, root_option, session_argument
+from .opening import find_leaf
+from .output import run
+
+
+@click.command()
+@session_argument
+@click.argument("entry", metavar="ENTRY")
+@click.argument("text", metavar="[TEXT]", required=False)
+@root_option
+def label(session: str, entry: str, text: str | None, root: str | None) -> None:
+    """Bookmark an entry of a session, or take the bookmark away.
+
+    ENTRY is an entry's id, or the beginning of one. Without TEXT, the bookmark goes. `treering labels` lists them.
+
+    \b
+    Examples:
+      treering label last 9b2e1c33 "before the rewrite"
+      treering label last 9b2e1c33
+    """
+    run(_label, Home.at(root), session, entry, text)
+
+
+async def _label(home: Home, session: str, entry: str, text: str | None) -> None:
+    async with home.opened() as host:
+        loaded = await host.load(session)
+        seq = await find_leaf(loaded, entry)
+        assert seq is not None  # an entry was given
+        index = (await loaded.log()).index
+        await loaded.set_label(index.ids[seq], text)

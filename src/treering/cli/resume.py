@@ -1,0 +1,97 @@
+"""`treering resume`: go on with a session, one that is named or one that is chosen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ..projections.summary import CORRUPTED, SessionSummary
+from .home import Home, root_option, session_completion
+from .output import echo_lines, run
+from .table import table_of
+
+if TYPE_CHECKING:
+    from ..actors.host import SessionHost
+    from .picking import Picked
+
+_INTERRUPTED = 130
+_NO_TERMINAL = 2
+
+
+@click.command()
+@click.argument("session", metavar="[SESSION]", required=False, shell_complete=session_completion)
+@click.option("-a", "--all", "everywhere", is_flag=True, help="Choose among the sessions of all projects.")
+@click.option("--model", metavar="NAME", help="Who answers; see `treering chat`.")
+@click.option("--base-url", metavar="URL", help="Where that model is served.")
+@root_option
+@click.pass_context
+def resume(
+    ctx: click.Context,
+    session: str | None,
+    everywhere: bool,
+    model: str | None,
+    base_url: str | None,
+    root: str | None,
+) -> None:
+    """Go on with a session; without one, choose it.
+
+    It becomes the current session of its project, and a chat goes on in it. Where there is no terminal to choose on, the
+    sessions are listed and the exit status is 2.
+
+    Keys: Enter resumes, n begins a new session, q leaves; arrows or j and k go up and down, / filters, Tab shows all projects.
+
+    \b
+    Examples:
+      treering resume
+      treering resume 5f0c12ab
+      treering resume "Fix the cart" --model ollama:qwen3:8b
+    """
+    home = Home.at(root)
+    if session is not None:
+        row: SessionSummary | None = run(_current, home, session)
+    else:
+        from .picker import has_terminal
+
+        if not has_terminal():
+            echo_lines(table_of(run(_rows, home, everywhere), places=everywhere))
+            click.echo("treering: there is no terminal to choose on: give one of these, as resume SESSION", err=True)
+            ctx.exit(_NO_TERMINAL)
+        picked = run(_choose, home, everywhere)
+        if picked.action in ("quit", "interrupt"):
+            ctx.exit(_INTERRUPTED if picked.action == "interrupt" else 0)
+        row = picked.session
+    from .chat.command import chat
+
+    chosen = ["--new"] if row is None else ["--resume", row.path or row.id]
+    given = (("--model", model), ("--base-url", base_url), ("--root", home.root))
+    args = [*chosen, *(part for name, value in given if value is not None for part in (name, value))]
+    with chat.make_context("chat", args, parent=ctx.parent) as inner:
+        chat.invoke(inner)
+
+
+async def _rows(home: Home, everywhere: bool) -> list[SessionSummary]:
+    async with home.opened() as host:
+        return await host.list_sessions(project=None if everywhere else home.project)
+
+
+async def _choose(home: Home, everywhere: bool) -> Picked:
+    from .picker import pick
+
+    async with home.opened() as host:
+        picked = await pick(host, project=home.project, everywhere=everywhere)
+        if picked.session is not None:
+            await _make_current(host, home, picked.session)
+        return picked
+
+
+async def _current(home: Home, text: str) -> SessionSummary:
+    async with home.opened() as host:
+        row = await host.resolve(text)
+        await _make_current(host, home, row)
+        return row
+
+
+async def _make_current(host: SessionHost, home: Home, row: SessionSummary) -> None:
+    if row.status != CORRUPTED:  # of one that cannot be read, the chat says why
+        await host.set_current_session(row.project or home.project, row.path or row.ref)

@@ -1,0 +1,54 @@
+"""`treering sessions`: the sessions of a project, or of all."""
+
+from __future__ import annotations
+
+import click
+
+from ..events.findings import counted
+from ..projections.summary import ARCHIVED, CORRUPTED
+from .home import Home, root_option
+from .opening import json_option
+from .output import echo_json, echo_lines, quiet_option, run, tell
+from .table import table_of
+
+
+@click.command()
+@click.option("-a", "--all", "everywhere", is_flag=True, help="Those of all projects, and what cannot be read.")
+@click.option("--archived", is_flag=True, help="The archived ones instead.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most so many.")
+@json_option
+@quiet_option
+@root_option
+def sessions(everywhere: bool, archived: bool, limit: int | None, as_json: bool, root: str | None) -> None:
+    """List the sessions of this project, or of all.
+
+    The one used last comes first. A row is the session's name, or how its first message begins; when it was used; how many
+    messages it has; its id. A `*` marks the current session of the project.
+
+    \b
+    Examples:
+      treering sessions
+      treering sessions --all --limit 20
+      treering sessions --json | jq -r '.[].id'
+    """
+    run(_sessions, Home.at(root), everywhere, archived, limit, as_json)
+
+
+async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | None, as_json: bool) -> None:
+    status = ARCHIVED if archived else None
+    async with home.opened() as host:
+        rows = await host.list_sessions(project=None if everywhere else home.project, status=status, limit=limit)
+        current = await host.current_session(home.project)
+        elsewhere = [] if everywhere else await host.list_sessions(status=status)
+        broken = [] if everywhere else await host.list_sessions(status=CORRUPTED)
+    if as_json:
+        echo_json(rows)
+    else:
+        echo_lines(table_of(rows, places=everywhere, current=None if current is None else current.ref))
+    if not rows and limit != 0:
+        kind = "archived sessions" if archived else "sessions"
+        others = len(elsewhere) - (0 if archived else len(broken))
+        where = f"in {home.root}" if everywhere else f"of this project; {others} of others: --all" if others else "yet"
+        tell(f"no {kind} {where}")
+    if broken:
+        tell(f"{counted(len(broken), 'file')} cannot be read: --all tells which")

@@ -1,0 +1,40 @@
+"""A table of sessions, for people: dense rows, the name first, the current one marked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+import click
+
+from ..events.stores.base import Ref
+from ..projections.summary import CORRUPTED, SessionSummary
+from .output import columns
+from .rows import id_of, name_of, place_of, size_of, status_of, used
+
+WIDTH_OF_PIPES = 10_000
+"""How wide a table may be where no terminal bounds it."""
+
+
+def table_of(rows: Sequence[SessionSummary], *, places: bool, current: Ref | None = None) -> Iterator[str]:
+    """Yield a line for each session: its name, when it was used, its size, its id; with a `*` before the current one.
+
+    Args:
+        rows: The sessions.
+        places: Say also to which folder each belongs.
+        current: The name of the current session's log.
+    """
+    from .columns import GAP, aligned
+
+    now = datetime.now(UTC)
+    cells = [
+        [name_of(row), used(row, now), size_of(row), id_of(row), place_of(row) if places else "", status_of(row)]
+        for row in rows
+    ]
+    width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
+    for row, (name, *others) in zip(rows, aligned(cells, width - 2), strict=True):
+        mark = "* " if row.ref == current else "  "
+        color = "red" if row.status == CORRUPTED else None
+        rest = click.style(GAP.join(others).rstrip(), dim=True)
+        yield f"{mark}{click.style(name, bold=row.ref == current, fg=color)}{GAP}{rest}".rstrip()

@@ -1,0 +1,99 @@
+"""The soak runs, reports, and would notice if an entry were missing; how fast anything is, is asserted nowhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from bench.soak_check import Acknowledged, Checked, checked
+from bench.watching import Histogram
+
+from treering import SessionHost
+
+pytest.importorskip("rich")
+ROOT = Path(__file__).resolve().parents[2]
+TINY = ("--agents", "6", "--hours", "4", "--speed", "10000", "--think", "600")
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    pytest.importorskip("matplotlib")
+    folder = tmp_path_factory.mktemp("soak")
+    command = [sys.executable, "-m", "bench", "soak", *TINY, "--output", str(folder / "soak.json"), "--to", str(folder)]
+    process = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True, timeout=100)
+    assert process.returncode == 0, process.stderr
+    return process.stdout, folder
+
+
+def test_a_tiny_soak_does_all_that_agents_do_and_finds_every_entry(ended: tuple[str, Path]) -> None:
+    result: dict[str, Any] = json.loads((ended[1] / "soak.json").read_text())
+
+    did = result["did"]
+    assert all(
+        did[what] for what in ("turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries")
+    )
+    assert result["checked"] == {"entries": result["entries"], "replayed": 6, "lost": []}
+    last = result["samples"][-1]
+    assert last["passivations"] > 0
+    assert last["live"] + last["resting"] == 6
+    assert last["entries"] == result["entries"]
+    hours = [sample["at_hours"] for sample in result["samples"]]
+    assert hours == sorted(hours)
+    assert result["tracked"] > sum(result["tracked_types"].values()) > 0
+
+
+def test_a_soak_says_how_memory_went_and_whether_its_goal_was_met(ended: tuple[str, Path]) -> None:
+    said, folder = ended
+    assert "resident MB" in said
+    assert "goal: no full collection takes more than 50 ms" in said
+    assert "6 sessions replayed: all there" in said
+    assert (folder / "soak.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (folder / "soak.svg").read_text()
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+def _swap(path: Path) -> None:
+    head, first, second, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join((head, second, first, *rest)))
+
+
+def _leave(path: Path) -> None:
+    assert path.exists()
+
+
+@pytest.mark.parametrize(("harm", "lost"), [(_leave, 0), (_cut, 2), (_swap, 2)])
+def test_an_entry_that_is_missing_or_elsewhere_is_noticed(
+    tmp_path: Path, harm: Callable[[Path], None], lost: int
+) -> None:
+    async def run() -> Checked:
+        acknowledged: dict[str, Acknowledged] = {}
+        async with SessionHost(tmp_path) as host:
+            for _ in range(2):
+                session = await host.create()
+                ids = [await session.append_message("user", word) for word in ("one", "two", "three")]
+                acknowledged[session.ref] = Acknowledged(ids)
+        harm(tmp_path / next(iter(acknowledged)))
+        return await checked(tmp_path, acknowledged)
+
+    found = anyio.run(run)
+    assert (found.entries, found.replayed) == (6, 2)
+    assert len(found.lost) == lost  # the file and its replay
+
+
+def test_durations_are_told_to_a_tenth_however_many_there_are() -> None:
+    durations = Histogram()
+    for number in range(1, 1_001):
+        durations.add(number / 1_000)
+    assert durations.quantile(0.5) == pytest.approx(0.5, rel=0.1)
+    assert durations.quantile(0.99) == pytest.approx(0.99, rel=0.1)
+    assert durations.max_s == 1.0
+    assert Histogram().quantile(0.99) == 0

@@ -1,0 +1,103 @@
+"""A terminal of a test's own: a program runs at it, keys are sent, and what the screen shows is read."""
+
+from __future__ import annotations
+
+import os
+import sys
+import termios
+from pathlib import Path
+
+import pexpect
+import pyte
+
+import treering
+
+WAIT_S = 20
+"""How long to wait for what does not come."""
+
+_CHUNK = 65536
+_PACKAGES = str(Path(treering.__file__).resolve().parents[1])
+
+
+class Terminal:
+    """The command at a pseudo-terminal.
+
+    Args:
+        args: What the command is called with.
+        cwd: Where it runs.
+        columns: How wide the screen is.
+        lines: How high it is.
+        dumb: Let it be one that cannot move its cursor.
+
+    Attributes:
+        first_settings: Its settings before the command did anything.
+    """
+
+    def __init__(self, *args: str | Path, cwd: Path, columns: int = 90, lines: int = 24, dumb: bool = False) -> None:
+        self._screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self._screen)
+        self._process = pexpect.spawn(
+            sys.executable,
+            ["-m", "treering.cli", *map(str, args)],
+            cwd=str(cwd),
+            env={
+                **os.environ,
+                "PYTHONPATH": _PACKAGES,
+                "TERM": "dumb" if dumb else "xterm",
+                "TZ": "UTC",
+                "PYTHONUTF8": "1",
+            },
+            dimensions=(lines, columns),
+            timeout=WAIT_S,
+        )
+        self._process.delaybeforesend = None
+        self._process.ptyproc.delayafterclose = 0  # what is not waited for is not slept for
+        self.first_settings = self.settings
+
+    @property
+    def settings(self) -> list[object]:
+        """How the terminal treats what is typed and what is written."""
+        return list(termios.tcgetattr(self._process.child_fd))
+
+    @property
+    def lines(self) -> list[str]:
+        """What the screen shows, without what is blank at the ends of lines and below the last."""
+        return "\n".join(line.rstrip() for line in self._screen.display).rstrip().split("\n")
+
+    def until(self, *words: str, without: str | None = None) -> list[str]:
+        """Wait until the screen shows some words, and not another one; return its lines."""
+        while not self._shows(words, without):
+            try:
+                self._stream.feed(self._process.read_nonblocking(_CHUNK, timeout=WAIT_S))
+            except (pexpect.TIMEOUT, pexpect.EOF) as error:
+                raise AssertionError("\n".join([f"{words} did not appear on the screen:", *self.lines])) from error
+        return self.lines
+
+    def _shows(self, words: tuple[str, ...], without: str | None) -> bool:
+        text = "\n".join(self.lines)
+        return all(word in text for word in words) and (without is None or without not in text)
+
+    def press(self, keys: str) -> None:
+        """Send keys."""
+        self._process.send(keys)
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Change the size of the window."""
+        self._screen.resize(lines, columns)
+        self._process.setwinsize(lines, columns)
+
+    def ended(self) -> int:
+        """Wait for the end of the command, and return its exit status."""
+        while True:
+            try:
+                self._stream.feed(self._process.read_nonblocking(_CHUNK, timeout=WAIT_S))
+            except pexpect.EOF:
+                break
+        self._process.wait()
+        status = self._process.exitstatus
+        assert isinstance(status, int), f"it was ended by signal {self._process.signalstatus}"
+        return status
+
+    def close(self) -> None:
+        """End the command if it still runs."""
+        self._process.close(force=True)

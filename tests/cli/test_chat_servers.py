@@ -1,0 +1,167 @@
+"""`treering chat` with a model behind a real HTTP server: what is sent, what fails, what was used."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from click.testing import CliRunner, Result
+
+from treering import MessageEntry, SyncHost, calculate_budget, plain_text
+from treering.cli import main
+from treering.events.providers.openai import to_openai
+from treering.projections.tokens import ByteEstimator
+from treering.testing.model_server import Counts, Failure, ModelServer, Speech
+
+pytest.importorskip("openai")
+
+Chat: TypeAlias = Callable[..., Result]
+Spawn: TypeAlias = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def flags(server: ModelServer, root: Path) -> list[str]:
+    return ["chat", "--root", str(root), "--model", "openai:any", "--base-url", server.openai_url, "--window", "8000"]
+
+
+@pytest.fixture
+def chat(flags: list[str]) -> Chat:
+    """Run the command within this process; each of `lines` is a line of its input."""
+
+    def run(*args: str, lines: tuple[str, ...] = ()) -> Result:
+        result = CliRunner().invoke(main, [*flags, *args], input="".join(f"{line}\n" for line in lines))
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return run
+
+
+def bodies(server: ModelServer) -> list[list[dict[str, Any]]]:
+    """Return the messages of each request that the server got."""
+    return [request.body["messages"] for request in server.requests]
+
+
+@pytest.mark.feature("N-77")
+def test_a_context_is_built_before_each_request(chat: Chat, server: ModelServer, root: Path) -> None:
+    for number in range(3):
+        server.says(f"Answer {number}")
+    result = chat("--system", "Be brief.", lines=("One", "Two", "Three"))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "Answer 0\nAnswer 1\nAnswer 2\n", "")
+    budget = calculate_budget(8000, "Be brief.", "", ByteEstimator())
+    with SyncHost(root) as host:
+        session = host.load("last", read_only=True)
+        asked = [
+            entry.id
+            for entry in session.entries()
+            if isinstance(entry, MessageEntry) and entry.message.role == "user" and entry.id
+        ]
+        built = [session.build_context(budget, leaf_id=entry_id).to_messages() for entry_id in asked]
+    system = {"role": "system", "content": "Be brief."}
+    assert bodies(server) == [[system, *to_openai(messages)] for messages in built]
+    assert [len(each) for each in bodies(server)] == [2, 4, 6]
+
+
+@pytest.mark.feature("N-78")
+def test_what_was_sent_last_is_shown_exactly(chat: Chat, server: ModelServer, root: Path) -> None:
+    server.says("First")
+    server.says("Second")
+    shown = chat("--system", "Be brief.", lines=("One", "Two", "/debug context --json", "/debug context")).stdout
+    _, _, told, *lines = shown.splitlines()
+    sent = json.loads(told)
+    assert [(each["role"], each["content"][0]["text"]["content"]) for each in sent["messages"]] == [
+        (each["role"], each["content"]) for each in bodies(server)[-1]
+    ]
+    assert sent["strategy"] == "full-history"
+    assert sent["counts"] == {"original": 3, "included": 3, "summarized": 0, "dropped": 0, "masked": 0, "sent": 4}
+    with SyncHost(root) as host:
+        assert sent["session_id"] == host.load("last", read_only=True).id
+    assert f"strategy full-history, {sent['tokens_used']} of {sent['token_budget']} tokens" in lines[0]
+    assert lines[1] == "4 messages sent; of 3 in the context 3 included, 0 summarized, 0 masked, 0 dropped"
+    assert lines[2:] == ["system", "  Be brief.", "user", "  One", "assistant", "  First", "user", "  Two"]
+
+
+def test_a_server_that_is_busy_is_asked_again(chat: Chat, server: ModelServer) -> None:
+    server.reply(Failure(429, "later", [("retry-after", "0")]))
+    server.says("Here I am")
+    result = chat("-p", "Hello")
+    assert (result.exit_code, result.stdout) == (0, "Here I am\n")
+    assert result.stderr == "(openai answered 429: later; trying again in 0 s)\n"
+    assert bodies(server)[0] == bodies(server)[1]
+
+
+def test_a_key_that_is_refused_is_told_on_one_line(
+    chat: Chat, server: ModelServer, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREERING_API_KEY", "the-key")
+    server.reply(Failure(401, {"error": {"message": "no such\nkey\x1b[31m"}}))
+    server.says("Welcome")
+    result = chat("-p", "Hello", "--json")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "treering: openai answered 401: no such key\ufffd[31m\n"
+    assert server.requests[0].headers["authorization"] == "Bearer the-key"
+    with SyncHost(root) as host:
+        assert [each.role for each in host.load("last", read_only=True).messages()] == ["user"]
+    assert chat("-c", lines=("/retry",)).stdout == "Welcome\n"
+    assert bodies(server)[1] == bodies(server)[0]
+
+
+@pytest.mark.feature("U-23")
+def test_usage_survives_resuming_and_is_not_the_size_of_the_context(chat: Chat, server: ModelServer) -> None:
+    server.says("One", usage=Counts(100, 10))
+    server.says("One again", usage=Counts(100, 20))
+    server.says("Two", usage=Counts(150, 30, cache_read=50))
+    chat(lines=("Hello", "/retry"))
+    before = chat("-c", lines=("/usage",)).stdout.splitlines()
+    assert before == [
+        "all branches: 200 tokens in, 30 out",
+        "  openai/any: 200 tokens in, 30 out",
+        "the next request takes about 120 tokens of 8000",
+    ]
+    shown = chat("-c", lines=("More", "/usage")).stdout.splitlines()
+    assert shown[0] == "Two"
+    assert shown[1:] == [
+        "all branches: 300 tokens in, 60 out, 50 cached",
+        "  openai/any: 300 tokens in, 60 out, 50 cached",
+        "the next request takes about 180 tokens of 8000",
+    ]
+    assert chat("-c", lines=("/usage",)).stdout.splitlines() == shown[1:]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_keeps_what_was_said(
+    spawn: Spawn, flags: list[str], server: ModelServer, root: Path, number: signal.Signals
+) -> None:
+    server.reply(Speech(text=["Once upon ", "a time"], hold_after=3))
+    with spawn(*flags, "-p", "Tell a story") as process:
+        assert process.stdout is not None
+        said = b""
+        while not said.endswith(b"a time"):
+            said += os.read(process.stdout.fileno(), 1024)
+        process.send_signal(number)
+        process.communicate(timeout=30)
+    assert process.returncode == 128 + number
+    assert server.gone.wait(10)
+    with SyncHost(root) as host:
+        session = host.load("last")  # nobody holds it any more
+        asked, answer = session.messages()
+    assert plain_text(asked.content) == "Tell a story"
+    assert (plain_text(answer.content), answer.stop_reason) == ("Once upon a time", "aborted")

@@ -1,0 +1,111 @@
+"""Where sessions are looked for, and the settings that lie there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from treering import InvalidInput, Settings
+from treering.cli.home import Home
+
+Treering = Callable[..., Result]
+Talked = Callable[..., str]
+
+
+def ids(result: Result) -> list[str]:
+    assert result.exit_code == 0, result.output
+    return [row["id"] for row in json.loads(result.stdout)]
+
+
+def test_the_root_is_given_or_of_the_environment_or_of_the_platform(
+    treering: Treering, talked: Talked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = talked("Hello")
+    assert ids(treering("sessions", "--json")) == [here]
+    assert ids(treering("sessions", "--json", "--root", tmp_path / "elsewhere")) == []
+    assert ids(treering("sessions", "--json", env={"TREERING_ROOT": str(tmp_path / "elsewhere")})) == []
+
+    monkeypatch.delenv("TREERING_ROOT")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    if os.name == "posix" and os.uname().sysname == "Linux":
+        assert Home.at().root == str(tmp_path / "data" / "treering" / "sessions")
+    assert Home.at("~/logs").root == str(tmp_path / "logs")
+
+
+def test_looking_makes_no_root(treering: Treering, root: Path, project: Path) -> None:
+    for command in (["sessions"], ["sessions", "--all"], ["gc"], ["current"], ["search", "x"], ["info"], ["resume"]):
+        treering(*command)
+        assert not root.exists(), command
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.toml", "auto_archive_after_days = 7\ndebounce_ms = 5\n"),
+        ("config.json", '{"auto_archive_after_days": 7, "debounce_ms": 5}'),
+    ],
+)
+def test_settings_are_read_from_the_root(root: Path, name: str, text: str) -> None:
+    assert Home.at().settings() == Settings()
+    root.mkdir()
+    (root / name).write_text(text)
+    assert Home.at().settings() == Settings(auto_archive_after_days=7, debounce_ms=5)
+
+
+def test_two_files_of_settings_are_one_too_many(root: Path) -> None:
+    root.mkdir()
+    (root / "config.toml").write_text("")
+    (root / "config.json").write_text("{}")
+    with pytest.raises(InvalidInput, match=r"config\.toml and .*config\.json: take one of them away"):
+        Home.at().settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("config.toml", "archive_after = 7\n", "archive_after"),
+        ("config.toml", "debounce_ms = -1\n", "debounce_ms"),
+        ("config.toml", "debounce_ms = ", "config.toml"),
+        ("config.toml", b"\xff\xfe", "config.toml"),
+        ("config.json", '{"debounce_ms": "soon"}', "debounce_ms"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_an_error(
+    treering: Treering, root: Path, project: Path, name: str, text: str | bytes, told: str
+) -> None:
+    root.mkdir()
+    (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    result = treering("sessions")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith("treering: ")
+    assert str(root / name) in result.stderr
+    assert told in result.stderr
+
+
+@pytest.mark.feature("N-121")
+def test_flags_are_parsed_before_anything_is_opened(treering: Treering, root: Path, project: Path) -> None:
+    root.mkdir()
+    (root / "config.toml").write_text("nonsense")  # whoever opens the root says so, with status 1
+    wrong = [
+        ["sessions", "--limit", "-1"],
+        ["resume", "--nonsense"],
+        ["compact", "last", "--apply"],
+        ["export", "last", "--format", "nonsense"],
+        ["search", "x", "--after", "soon"],
+        ["current", "last", "--clear"],
+        ["chat", "--continue", "--new"],
+        ["chat", "--json"],
+    ]
+    for args in wrong:
+        result = treering(*args)
+        assert (result.exit_code, result.stdout) == (2, ""), args
+        assert "nonsense'" in result.stderr or "config" not in result.stderr, args
+    assert os.listdir(root) == ["config.toml"]
+    assert treering("sessions").exit_code == 1

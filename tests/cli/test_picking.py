@@ -1,0 +1,300 @@
+"""Choosing a session: keys, what they do, and what is drawn, all without a terminal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from treering import SessionSummary
+from treering.cli.keys import Keys
+from treering.cli.picker_screen import Layout, draw
+from treering.cli.picking import Picked, Picking
+
+NOW = datetime(2026, 12, 25, 15, 0, tzinfo=UTC)
+HERE, ELSEWHERE = "1111", "2222"
+
+
+def row(
+    title: str,
+    at: datetime = NOW,
+    count: int = 2,
+    project: str = HERE,
+    *,
+    session_id: str | None = None,
+    problem: str | None = None,
+) -> SessionSummary:
+    return SessionSummary(
+        id=session_id or title,
+        ref=f"{session_id or title}.jsonl",
+        name=title,
+        title=title,
+        created=at,
+        modified=at,
+        last_entry=at,
+        last_accessed=at,
+        message_count=count,
+        project=f"/work/{project}",
+        project_hash=project,
+        dialect="native",
+        status="active" if problem is None else "corrupted",
+        problem=problem,
+    )
+
+
+ROWS = [
+    row("Implement auth system", NOW - timedelta(minutes=30), 45),
+    row("Fix CORS issues", NOW - timedelta(hours=4, minutes=45), 12),
+    row("Add user registration", NOW - timedelta(days=1), 78),
+    row("Elsewhere", NOW - timedelta(days=1, hours=2), 1, ELSEWHERE),
+    row("Database migrations", NOW - timedelta(days=2), 23),
+]
+
+
+def picking(*, everywhere: bool = False, current: str | None = None) -> Picking:
+    return Picking(ROWS, HERE, everywhere=everywhere, current=current)
+
+
+def press(state: Picking, *keys: str) -> Picked | None:
+    picked = None
+    for key in keys:
+        assert picked is None
+        picked = state.press(key, 2)
+    return picked
+
+
+def titles(state: Picking) -> list[str | None]:
+    return [each.title for each in state.shown]
+
+
+def drawn(state: Picking, width: int = 80, height: int = 24, preview: tuple[str, ...] = ()) -> list[str]:
+    return [click.unstyle(line) for line in draw(state, preview, Layout(width, height), NOW, zone=UTC)]
+
+
+# -- what is drawn
+
+
+@pytest.mark.feature("N-119")
+def test_rows_say_title_date_and_count() -> None:
+    lines = drawn(picking())
+    assert [line.rstrip() for line in lines[:5]] == [
+        "Select a session to resume:  4 sessions in this project",
+        "▸ Implement auth system  Today 2:30 PM   45 messages",
+        "  Fix CORS issues        Today 10:15 AM  12 messages",
+        "  Add user registration  Yesterday       78 messages",
+        "  Database migrations    Dec 23          23 messages",
+    ]
+    assert lines[-1] == "[Enter] Resume  [n] New session  [/] Filter  [Tab] All projects  [q] Quit"
+
+
+def test_rows_of_all_projects_say_which() -> None:
+    lines = drawn(picking(everywhere=True))
+    assert "5 sessions in all projects" in lines[0]
+    assert [line.split()[-1] for line in lines[1:6]] == ["/work/1111"] * 3 + ["/work/2222", "/work/1111"]
+    assert "[Tab] This project" in lines[-1]
+
+
+def test_the_selected_row_is_marked_over_its_whole_width() -> None:
+    styled = draw(picking(), (), Layout(60, 24), NOW, zone=UTC)
+    (marked,) = [line for line in styled if "\x1b[7m" in line]
+    assert cell_len(click.unstyle(marked)) == 60
+
+
+@given(
+    st.lists(st.text(max_size=40), max_size=30),
+    st.integers(1, 120),
+    st.integers(1, 50),
+    st.integers(0, 40),
+    st.booleans(),
+)
+def test_nothing_is_drawn_beyond_the_window(
+    names: list[str], width: int, height: int, down: int, everywhere: bool
+) -> None:
+    rows = [row(name, session_id=f"s{at}") for at, name in enumerate(names)]
+    state = Picking(rows, HERE, everywhere=everywhere)
+    press(state, *["down"] * down)
+    lines = drawn(state, width, height, ("what was said " * 20,) * 9)
+    if height >= 9:
+        assert len(lines) <= height
+    assert max(map(cell_len, lines)) <= max(width, 3)
+    assert not {char for line in lines for char in line if ord(char) < 32}
+    assert sum(line.startswith("▸") for line in lines) == bool(rows) or width < 3
+
+
+def test_the_selected_one_is_always_seen() -> None:
+    rows = [row(f"session {at}") for at in range(100)]
+    state = Picking(rows, HERE)
+    for _ in range(100):
+        assert state.session is not None
+        assert any(line.startswith(f"▸ {state.session.title} ") for line in drawn(state, 60, 12))
+        state.press("down", 5)
+
+
+def test_empty_lists_say_why() -> None:
+    assert "no sessions in this project yet" in drawn(Picking(ROWS, "none"))[1]
+    assert "no sessions yet" in drawn(Picking([], HERE, everywhere=True))[1]
+    state = picking()
+    press(state, "/", "z", "z")
+    assert drawn(state)[1:3] == ["/zz_", "  No session holds these words."]
+
+
+def test_what_was_said_last_is_shown() -> None:
+    lines = drawn(picking(), preview=("user: Why?", "assistant: Because."))
+    assert lines[6:8] == ["user: Why?", "assistant: Because."]
+
+
+# -- what keys do
+
+
+@pytest.mark.feature("N-120")
+def test_enter_resumes_n_begins_q_leaves() -> None:
+    assert press(picking(), "enter") == Picked("resume", ROWS[0])
+    assert press(picking(), "n") == Picked("new")
+    assert press(picking(), "q") == Picked("quit")
+    assert press(picking(), "escape") == Picked("quit")
+    assert press(picking(), "interrupt") == Picked("interrupt")
+
+
+@pytest.mark.parametrize(
+    ("keys", "place"),
+    [
+        (["down"], 1),
+        (["j", "j"], 2),
+        (["j", "k"], 0),
+        (["up"], 0),
+        (["end"], 3),
+        (["G", "down"], 3),
+        (["G", "g"], 0),
+        (["page-down"], 2),
+        (["page-down", "page-down", "page-up"], 1),
+        (["end", "home"], 0),
+    ],
+)
+def test_going_up_and_down(keys: list[str], place: int) -> None:
+    state = picking()
+    press(state, *keys)
+    assert state.selected == place
+
+
+def test_tab_shows_all_projects_and_keeps_the_selection() -> None:
+    state = picking()
+    press(state, "end", "tab")
+    assert len(titles(state)) == 5
+    assert state.session == ROWS[4]
+    press(state, "up", "tab")
+    assert len(titles(state)) == 4
+    assert state.session == ROWS[0]  # the other project's is not there any more
+
+
+def test_the_filter() -> None:
+    state = picking()
+    press(state, "/", *"AUTH q")
+    assert titles(state) == []  # what is typed are no commands
+    press(state, "backspace", "backspace")
+    assert titles(state) == ["Implement auth system"]
+    press(state, "erase", *"i s")
+    assert titles(state) == ["Implement auth system", "Fix CORS issues", "Add user registration", "Database migrations"]
+    press(state, "s")
+    assert titles(state) == ["Fix CORS issues"]
+    assert press(state, "enter") == Picked("resume", ROWS[1])
+    press(state, "escape")
+    assert (state.filter, state.filtering, len(titles(state))) == ("", False, 4)
+    assert state.session == ROWS[1]
+
+
+def test_a_filter_is_left_by_its_beginning() -> None:
+    state = picking()
+    press(state, "/", "x", "backspace", "backspace")
+    assert not state.filtering
+    assert press(state, "q") == Picked("quit")
+
+
+def test_the_current_session_is_selected_first() -> None:
+    assert picking(current=ROWS[2].ref).session == ROWS[2]
+    assert picking(current="gone").session == ROWS[0]
+
+
+def test_what_cannot_be_read_is_not_resumed() -> None:
+    broken = row("noise", problem="noise.jsonl:1:0: this is no session header")
+    state = Picking([broken], HERE)
+    assert press(state, "enter") is None
+    assert "this is no session header" in drawn(state)[-2]
+    assert "cannot be read" in drawn(state)[1]
+
+
+def test_there_may_be_nothing_to_resume() -> None:
+    state = Picking([], HERE)
+    assert press(state, "down", "G", "enter") is None
+    assert "press n" in drawn(state)[-2]
+    assert press(state, "n") == Picked("new")
+
+
+KEYS = [
+    "enter",
+    "tab",
+    "escape",
+    "up",
+    "down",
+    "home",
+    "end",
+    "page-up",
+    "page-down",
+    "backspace",
+    "erase",
+    *"jkgGn/aoi",
+]
+
+
+@given(st.lists(st.sampled_from(KEYS), max_size=40))
+def test_whatever_is_pressed_the_selection_is_one_of_those_shown(keys: list[str]) -> None:
+    state = picking()
+    for key in keys:
+        if state.press(key, 3) is not None:
+            break
+        assert 0 <= state.selected < max(1, len(state.shown))
+        assert drawn(state)
+
+
+# -- what a terminal sends
+
+
+@pytest.mark.parametrize(
+    ("data", "keys"),
+    [
+        (b"\r", ["enter"]),
+        (b"jk/", ["j", "k", "/"]),
+        (b"\x1b[A\x1b[B\x1bOA\x1bOB", ["up", "down", "up", "down"]),
+        (b"\x1b[5~\x1b[6~\x1b[H\x1b[F\x1b[1~\x1b[4~", ["page-up", "page-down", "home", "end", "home", "end"]),
+        (b"\x1b[1;5A", ["up"]),
+        (b"\x1b[2~\x1b[C\x01", []),
+        (b"\x7f\x08\x15\t\x03\x04", ["backspace", "backspace", "erase", "tab", "interrupt", "end-of-input"]),
+        ("ü日".encode(), ["ü", "日"]),
+        (b"\x1bx", ["escape", "x"]),
+        (b"\x1b\x1b[A", ["escape", "up"]),
+        (b"\xff", ["\ufffd"]),
+    ],
+)
+def test_keys(data: bytes, keys: list[str]) -> None:
+    whole = Keys()
+    assert whole.take(data) == keys
+    assert not whole.unfinished
+    pieces = Keys()
+    assert [key for byte in data for key in pieces.take(bytes([byte]))] == keys
+
+
+def test_escape_is_a_key_when_nothing_follows() -> None:
+    keys = Keys()
+    assert (keys.take(b"\x1b"), keys.unfinished, keys.finish(), keys.unfinished) == ([], True, ["escape"], False)
+    assert keys.finish() == []
+    assert (keys.take(b"\x1b["), keys.finish(), keys.take(b"a")) == ([], ["escape"], ["a"])
+
+
+@given(st.binary(max_size=80), st.integers(1, 5))
+def test_any_bytes_give_keys_however_they_are_cut(data: bytes, size: int) -> None:
+    whole, pieces = Keys(), Keys()
+    cut = [key for at in range(0, len(data), size) for key in pieces.take(data[at : at + size])]
+    assert whole.take(data) + whole.finish() == cut + pieces.finish()

@@ -1,0 +1,146 @@
+"""`treering resume`: by what a session is called, and by choosing it at a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from .terminal import Terminal
+
+Treering = Callable[..., Result]
+Talked = Callable[..., str]
+AtTerminal = Callable[..., Terminal]
+
+NOW = datetime.now(UTC)
+
+
+def listed(treering: Treering, *args: str) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads(treering("sessions", "--json", *args).stdout)
+    return rows
+
+
+@pytest.fixture
+def three(talked: Talked, tmp_path: Path) -> dict[str, str]:
+    """Three sessions: two of this project, one of another."""
+    return {
+        "cors": talked("Fix CORS", session_id="cors-1", name="CORS issues", at=NOW - timedelta(minutes=9)),
+        "auth": talked("Implement auth", session_id="auth-1", at=NOW - timedelta(minutes=3)),
+        "bank": talked("Migrate", session_id="bank-1", cwd=tmp_path / "bank", at=NOW - timedelta(minutes=1)),
+    }
+
+
+@pytest.mark.feature("N-109")
+@pytest.mark.parametrize("text", ["cors-1", "cor", "CORS issues"])
+def test_a_session_is_resumed_by_its_id_the_beginning_of_it_or_its_name(
+    treering: Treering, three: dict[str, str], text: str
+) -> None:
+    result = treering("resume", text, typed="Once more\n")
+    assert result.exit_code == 0
+    assert "Once more" in result.stdout
+    found = {str(row["id"]): row["message_count"] for row in listed(treering, "--all")}
+    assert found == {"cors-1": 4, "auth-1": 2, "bank-1": 2}
+    assert json.loads(treering("current", "--json").stdout)["id"] == "cors-1"
+
+
+def test_a_session_of_another_project_becomes_the_current_one_there(
+    treering: Treering, three: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert treering("resume", "bank", typed="On\n").exit_code == 0
+    assert treering("current").stdout == ""
+    (tmp_path / "bank").mkdir()
+    monkeypatch.chdir(tmp_path / "bank")
+    assert json.loads(treering("current", "--json").stdout)["id"] == "bank-1"
+
+
+def test_an_archived_session_is_brought_back(treering: Treering, three: dict[str, str]) -> None:
+    assert treering("archive", "cors").exit_code == 0
+    assert [row["id"] for row in listed(treering)] == ["auth-1"]
+    assert treering("resume", "CORS issues", typed="On\n").exit_code == 0
+    assert [row["id"] for row in listed(treering)] == ["cors-1", "auth-1"]
+
+
+@pytest.mark.feature("N-110")
+def test_without_a_terminal_the_sessions_are_listed(treering: Treering, three: dict[str, str]) -> None:
+    result = treering("resume", typed="q")
+    assert result.exit_code == 2
+    assert result.stdout == treering("sessions").stdout != ""
+    assert result.stderr == "treering: there is no terminal to choose on: give one of these, as resume SESSION\n"
+    assert treering("resume", "--all").stdout == treering("sessions", "--all").stdout
+
+
+def test_a_dumb_terminal_is_none(at_terminal: AtTerminal, three: dict[str, str]) -> None:
+    terminal = at_terminal("resume", dumb=True)
+    assert terminal.ended() == 2
+    assert "Implement auth" in "\n".join(terminal.lines)
+
+
+@pytest.mark.feature("N-119", "N-120")
+def test_choosing_at_a_terminal(treering: Treering, at_terminal: AtTerminal, three: dict[str, str]) -> None:
+    terminal = at_terminal("resume")
+    lines = terminal.until("About 'Implement auth'")
+    assert lines[0] == "Select a session to resume:  2 sessions in this project"
+    assert re.fullmatch(r"▸ Implement auth  (Today \d+:\d\d [AP]M|Yesterday)  2 messages", lines[1])
+    assert re.fullmatch(r"  CORS issues     (Today \d+:\d\d [AP]M|Yesterday)  2 messages", lines[2])
+    assert lines[4:6] == ["user: Implement auth", "assistant: About 'Implement auth': yes."]
+    assert lines[-1] == "[Enter] Resume  [n] New session  [/] Filter  [Tab] All projects  [q] Quit"
+
+    terminal.press("\x1b[B")
+    assert terminal.until("About 'Fix CORS'")[2].startswith("▸ CORS issues")
+    terminal.press("\t")
+    assert "bank" in terminal.until("3 sessions in all projects")[1]
+    terminal.press("/migr")
+    assert terminal.until("/migr_", "1 session ", "About 'Migrate'")[2].startswith("▸ Migrate")
+    terminal.press("\x1b")
+    terminal.until("3 sessions", without="/migr")
+    terminal.resize(60, 12)
+    terminal.until("Select a session to resume:", without="[q] Quit")
+    terminal.press("q")
+    assert terminal.ended() == 0
+    assert [row["message_count"] for row in listed(treering, "--all")] == [2, 2, 2]
+    assert treering("current").stdout == ""
+
+
+@pytest.mark.feature("N-120")
+def test_enter_resumes_the_selected_one(treering: Treering, at_terminal: AtTerminal, three: dict[str, str]) -> None:
+    terminal = at_terminal("resume")
+    terminal.until("▸ Implement auth")
+    terminal.press("j\r")
+    terminal.until("Fix CORS", without="Select a session")
+    terminal.press("Once more\r")
+    terminal.until("(echo, 3 messages) Once more")
+    terminal.press("\x04")
+    assert terminal.ended() == 0
+    assert [(row["id"], row["message_count"]) for row in listed(treering)] == [("cors-1", 4), ("auth-1", 2)]
+    assert json.loads(treering("current", "--json").stdout)["id"] == "cors-1"
+
+
+@pytest.mark.feature("N-111", "N-120")
+def test_n_begins_a_new_session_and_keeps_the_others(
+    treering: Treering, at_terminal: AtTerminal, three: dict[str, str], root: Path
+) -> None:
+    before = {path.name: path.read_bytes() for path in root.glob("*.jsonl")}
+    terminal = at_terminal("resume")
+    terminal.until("▸ Implement auth")
+    terminal.press("n")
+    terminal.until(">", without="Select a session")
+    terminal.press("Something else\r")
+    terminal.until("(echo, 1 messages) Something else")
+    terminal.press("\x04")
+    assert terminal.ended() == 0
+    assert [row["title"] for row in listed(treering)] == ["Something else", "Implement auth", "CORS issues"]
+    assert {name: (root / name).read_bytes() for name in before} == before
+
+
+def test_ctrl_c_leaves_the_terminal_as_it_was(at_terminal: AtTerminal, three: dict[str, str]) -> None:
+    terminal = at_terminal("resume")
+    terminal.until("▸ Implement auth")
+    before = terminal.settings
+    terminal.press("\x03")
+    assert terminal.ended() == 130
+    assert before != terminal.first_settings == terminal.settings

@@ -1,0 +1,52 @@
+"""Times as they are told and as they are given."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import click
+import pytest
+
+from treering.cli.moments import Moment
+from treering.cli.when import when
+
+NOW = datetime(2026, 12, 25, 15, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("moment", "told"),
+    [
+        (datetime(2026, 12, 25, 14, 30, tzinfo=UTC), "Today 2:30 PM"),
+        (datetime(2026, 12, 25, 10, 15, tzinfo=UTC), "Today 10:15 AM"),
+        (datetime(2026, 12, 25, 0, 5, tzinfo=UTC), "Today 12:05 AM"),
+        (datetime(2026, 12, 25, 12, 0, tzinfo=UTC), "Today 12:00 PM"),
+        (datetime(2026, 12, 24, 23, 59, tzinfo=UTC), "Yesterday"),
+        (datetime(2026, 12, 24, 0, 0, tzinfo=UTC), "Yesterday"),
+        (datetime(2026, 12, 23, 23, 59, tzinfo=UTC), "Dec 23"),
+        (datetime(2026, 1, 2, tzinfo=UTC), "Jan 2"),
+        (datetime(2025, 12, 23, tzinfo=UTC), "Dec 23, 2025"),
+        (datetime(2026, 12, 26, tzinfo=UTC), "Dec 26"),
+    ],
+)
+def test_relative_dates(moment: datetime, told: str) -> None:
+    assert when(moment, NOW, UTC) == told
+
+
+def test_days_are_those_of_a_zone() -> None:
+    late = datetime(2026, 12, 25, 1, 0, tzinfo=UTC)
+    assert when(late, NOW, timezone(timedelta(hours=-5))) == "Yesterday"
+    assert when(late, NOW, timezone(timedelta(hours=2))) == "Today 3:00 AM"
+
+
+def test_moments() -> None:
+    given = Moment()
+    assert given.convert("2026-01-31T14:30Z", None, None) == datetime(2026, 1, 31, 14, 30, tzinfo=UTC)
+    local = given.convert("2026-01-31", None, None)
+    assert local.utcoffset() is not None
+    assert local.replace(tzinfo=None) == datetime(2026, 1, 31)
+    before = datetime.now(UTC) - timedelta(days=7)
+    assert before <= given.convert("7d", None, None) <= datetime.now(UTC) - timedelta(days=7)
+    assert given.convert(local, None, None) is local
+    for wrong in ("soon", "", "7x", "2026-13-01", "99999999999w"):
+        with pytest.raises(click.BadParameter, match="is no time"):
+            given.convert(wrong, None, None)

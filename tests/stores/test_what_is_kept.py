@@ -1,0 +1,196 @@
+"""Whatever replaces, cuts or removes a session's file keeps what it takes away; an explicit delete alone does not."""
+
+# ruff: noqa: ASYNC240  # a test may wait for files
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from treering import Session, SessionHost
+from treering.events.errors import Conflict
+from treering.events.stores.base import Lease
+from treering.events.stores.files import FileStore
+from treering.testing.disks import MemoryDisk, RecordingDisk
+
+OLD_PI = b'{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w","provider":"p","modelId":"m"}\n'
+FRAGMENT = b'{"type":"message","id":"torn'
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "sessions"
+
+
+def files(root: Path) -> dict[str, bytes]:
+    """Return the files of the sessions, but for what is derived of them."""
+    return {
+        each.name: each.read_bytes() for each in root.glob("*.jsonl*") if not each.name.endswith((".index", ".leaf"))
+    }
+
+
+async def said(host: SessionHost, texts: Sequence[str], session_id: str = "main") -> Session:
+    session = await host.create(session_id)
+    for each in texts:
+        await session.append_message("user", each)
+    return session
+
+
+@pytest.mark.feature("N-7")
+async def test_what_replaces_a_session_keeps_it(root: Path) -> None:
+    """A put keeps the file that was there, each time under a name of its own."""
+    async with SessionHost(root) as host:
+        await said(host, ["first"])
+        first = files(root)["main.jsonl"]
+        for number, text in enumerate(["second", "third"]):
+            async with SessionHost() as elsewhere:
+                await host.put(await said(elsewhere, [text]), replace=True)
+            if not number:
+                second = files(root)["main.jsonl"]
+    assert b"third" in files(root)["main.jsonl"]
+    assert files(root) == {
+        "main.jsonl": files(root)["main.jsonl"],
+        "main.jsonl.bak": first,
+        "main.jsonl.bak-2": second,
+    }
+
+
+@pytest.mark.feature("N-7")
+async def test_what_replaces_an_archived_session_keeps_it(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session = await said(host, ["first"])
+        await host.archive(session)
+        (packed,) = root.glob("main.jsonl.*")
+        async with SessionHost() as elsewhere:
+            await host.put(await said(elsewhere, ["second"]), replace=True)
+    assert not packed.exists()
+    kept = files(root)
+    assert kept.keys() == {"main.jsonl", "main.jsonl.bak"}
+    assert b"first" in kept["main.jsonl.bak"]
+    assert b"first" not in kept["main.jsonl"]
+
+
+async def test_a_session_that_replaces_none_leaves_no_copy(root: Path) -> None:
+    async with SessionHost(root) as host, SessionHost() as elsewhere:
+        await host.put(await said(elsewhere, ["first"]))
+        await host.create("empty")
+    assert files(root).keys() == {"main.jsonl"}
+
+
+@pytest.mark.feature("N-7")
+async def test_a_migration_keeps_the_old_file(root: Path) -> None:
+    root.mkdir()
+    (root / "old.jsonl").write_bytes(OLD_PI)
+    async with SessionHost(root) as host:
+        await host.load(root / "old.jsonl")
+    assert files(root).keys() == {"old.jsonl", "old.jsonl.bak"}
+    assert files(root)["old.jsonl.bak"] == OLD_PI
+
+
+@pytest.mark.feature("N-7")
+async def test_a_repaired_tail_is_kept(root: Path) -> None:
+    async with SessionHost(root) as host:
+        await said(host, ["first"])
+    whole = files(root)["main.jsonl"]
+    (root / "main.jsonl").write_bytes(whole + FRAGMENT)
+    async with SessionHost(root) as host:
+        await (await host.load("main")).append_message("user", "second")
+    kept = files(root)
+    assert kept.pop("main.jsonl").startswith(whole)
+    ((name, fragment),) = kept.items()
+    assert name.startswith("main.jsonl.torn-")
+    assert fragment == FRAGMENT
+
+
+@pytest.mark.feature("N-7")
+async def test_an_archived_session_is_kept_packed(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session = await said(host, ["first"])
+        before = files(root)["main.jsonl"]
+        await host.archive(session)
+        (packed,) = root.glob("main.jsonl.*")
+        found = packed.read_bytes()
+        if packed.suffix == ".gz":
+            lines = gzip.decompress(found)
+        else:
+            lines = pytest.importorskip("zstandard").ZstdDecompressor().stream_reader(found, read_across_frames=True).read()
+        assert lines.startswith(before)  # and behind it the entry that says that it is archived
+        assert not (root / "main.jsonl").exists()
+
+
+@pytest.mark.feature("N-7")
+async def test_nothing_but_a_delete_takes_a_session_away(root: Path) -> None:
+    """All else that a session can be told adds to its file: what stood there before stays its beginning."""
+    async with SessionHost(root) as host:
+        session = await said(host, ["first", "second"])
+        entry_id = session.leaf_id
+        assert entry_id is not None
+        before = files(root)["main.jsonl"]
+        await session.truncate_history(1)
+        await session.set_history([])
+        await session.set_summary("short")
+        await session.set_title("Title")
+        await session.branch(entry_id)
+        await session.append_message("user", "third")
+        await host.fork_from(session, session_id="child")
+        await session.close()
+        assert files(root).keys() == {"main.jsonl", "child.jsonl"}
+        assert files(root)["main.jsonl"].startswith(before)
+        await host.delete("child")
+        await host.delete("main")
+    assert files(root) == {}
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_crash_while_a_session_is_replaced_leaves_one_of_them_and_the_old_one_somewhere() -> None:
+    before = MemoryDisk()
+    before.make_directory("/root")
+    header = b'{"type":"session","version":1,"id":"a","timestamp":"2026-01-01T00:00:00Z"}\n'
+    entry = (
+        b'{"type":"custom","id":"%d","parent_id":null,"timestamp":"2026-01-01T00:00:00Z","custom":{"custom_type":"t"}}\n'
+    )
+    fd = before.open("/root/a.jsonl", os.O_CREAT | os.O_WRONLY)
+    before.write(fd, header + entry % 1)
+    before.close(fd)
+    before.settle()
+    disk = RecordingDisk(before)
+    store = FileStore("/root", disk=disk)
+    (lease,) = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    assert lease.dialect is not None
+    await store.put(lease, lease.dialect, header, [entry % 2])
+    await store.aclose()
+    seen: set[bytes] = set()
+    for left in disk.crash_states():
+        found = left.files()
+        seen.add(found["/root/a.jsonl"])
+        assert found["/root/a.jsonl"] in (header + entry % 1, header + entry % 2)
+        if found["/root/a.jsonl"] != header + entry % 1:
+            assert found["/root/a.jsonl.bak"] == header + entry % 1
+    assert len(seen) == 2
+
+
+async def test_a_put_that_is_refused_leaves_no_copy(root: Path) -> None:
+    """Another program appended while the new session was written: it stays, and nothing lies beside it."""
+    async with SessionHost(root) as host:
+        await said(host, ["first"])
+    path = root / "main.jsonl"
+    store = FileStore(root)
+    (lease,) = await store.acquire(["main.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    assert lease.dialect is not None
+    header, line = path.read_bytes().splitlines(keepends=True)
+
+    class Appending(list[bytes]):
+        def __iter__(self):  # type: ignore[no-untyped-def]  # a list's own
+            path.write_bytes(header + line + line)
+            return super().__iter__()
+
+    with pytest.raises(Conflict):
+        await store.put(lease, lease.dialect, header, Appending([line]))
+    await store.aclose()
+    assert files(root) == {"main.jsonl": header + line + line}
