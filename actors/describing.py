@@ -8,18 +8,41 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from datetime import datetime
+
+from msgspec import Struct
 
 from ..events.content import JSON, raw_json
-from ..events.entries import Provider, SessionInfo, ToolExecutionEntry
-from ..events.errors import InvalidInput, LeafMoved
+from ..events.entries import Message, MessageEntry, Provider, SessionInfo, ToolExecutionEntry
+from ..events.errors import EntryNotFound, InvalidInput, LeafMoved
 from ..projections.building.budget import ContextBudget, calculate_budget
 from ..projections.metadata import SessionMetadata, metadata_of
 from ..projections.stats import SessionStats, StatsProjection
-from ..projections.tokens import ByteEstimator, Tokenizer
+from ..projections.tokens import ByteEstimator, Tokenizer, message_tokens
 from .appending import Appending
 from .reading import Reading
 
 _TRIES_MAX = 100
+
+
+class StoredMessage(Struct, frozen=True):
+    """A message as it is stored.
+
+    Attributes:
+        id: The entry's id.
+        seq: The ordinal of its line.
+        parent_id: The entry above it; None for a root.
+        timestamp: When it was appended.
+        message: What was said.
+        tokens: How many tokens it takes as a provider is told it.
+    """
+
+    id: str
+    seq: int
+    parent_id: str | None
+    timestamp: datetime
+    message: Message
+    tokens: int
 
 
 class Describing(Appending, Reading):
@@ -74,6 +97,26 @@ class Describing(Appending, Reading):
     async def _take_up(self) -> None:
         """Take the session up, so that its index is the one that the next append is held against."""
         await self.log()
+
+    async def stored_message(self, entry_id: str, *, tokenizer: Tokenizer | None = None) -> StoredMessage:
+        """Return a message as it is stored: with its place in the log and in the tree, and how many tokens it takes.
+
+        Args:
+            entry_id: What `append_message` returned.
+            tokenizer: What counts; an estimate by bytes where none is given.
+
+        Raises:
+            EntryNotFound: The session has no such entry.
+            InvalidInput: The entry is no message.
+        """
+        entry = await self.entry(entry_id)
+        if entry is None:
+            raise EntryNotFound(entry_id)
+        if not isinstance(entry, MessageEntry):
+            raise InvalidInput(f"entry {entry_id!r} is a {entry.type}: give the id of a message")
+        message = entry.message
+        tokens = message_tokens(message, tokenizer)
+        return StoredMessage(entry.id, entry.seq, entry.parent_id, entry.timestamp, message, tokens)
 
     async def rebind(self, project: str | os.PathLike[str]) -> str:
         """Bind the session to another project, or to the same one after its folder was moved, by one appended entry.

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..events.entries import Compaction, Payload, SessionInfo
+from msgspec import UNSET, UnsetType
+
+from ..events.entries import Compaction, CompactionEntry, Payload, SessionInfo
 from ..events.errors import InvalidInput, UnsafeCut
 from ..projections.context import boundary, build, plan
 from ..projections.cuts import safe_cuts, unsafe_reason
 from ..projections.tokens import ByteEstimator, count_messages
+from .decide import command_entry_id
 
 if TYPE_CHECKING:
     from .commands import AppendOptions
@@ -24,13 +27,32 @@ async def truncated(session: Conversing, keep_last: int, summary: str | None, op
     """Cut a session's history short; see `Session.truncate_history`."""
     if keep_last < 0:
         raise InvalidInput(f"{keep_last} messages cannot be kept: give a number from 0 on")
-    cut = await _cut(session, keep_last)
     said = () if summary is None else (SessionInfo(summary=summary),)
+    cut = await _cut_before(session, options.get("command_id"), len(said))
+    if isinstance(cut, UnsetType):
+        cut = await _cut(session, keep_last)
     payloads: tuple[Payload, ...] = said if cut is None else (*said, cut)
     if not payloads:
         return None
     ids = await session.append_many(payloads, **options)
     return None if cut is None else ids[-1]
+
+
+async def _cut_before(session: Conversing, command_id: str | None, place: int) -> Compaction | None | UnsetType:
+    """Return what a command of this id appended as its payload number `place`; unset where it appended nothing.
+
+    Cut anew, the history that is short already would make another command of it.
+    """
+    if command_id is None:
+        return UNSET
+    index = (await session.log()).index
+    found = [index.find(command_entry_id(index.header.id, command_id, position)) for position in range(place + 1)]
+    if not any(found):
+        return UNSET
+    if not found[place]:
+        return None
+    entry = await session.entry(index.ids[found[place]])
+    return entry.compaction if isinstance(entry, CompactionEntry) else UNSET
 
 
 async def _cut(session: Conversing, keep_last: int) -> Compaction | None:

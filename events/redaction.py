@@ -33,6 +33,7 @@ _HEADER_KEYS = {"authorization": "authorization", "proxy-authorization": "author
 )
 _MARK = "[redacted:"
 _DEPTH_MAX = 100
+_SECRET_CHARS_MIN = 4
 
 S = TypeVar("S", bound=Struct)
 
@@ -137,14 +138,20 @@ class Redaction:
         if not isinstance(value, dict):
             return None if isinstance(value, float) and not isfinite(value) else value
         image = _image_data(value)
+        name = value.get("name", value.get("key"))  # as lists of headers and of variables have it
         redacted: dict[str, JSON] = {}
         for key, each in value.items():
             shown = _unused(self.text(key), redacted)
-            redacted[shown] = each if key == image else self._named(key, each, depth + 1)
+            named = name if key == "value" and isinstance(name, str) else key
+            redacted[shown] = each if key == image else self._named(named, each, depth + 1)
         return redacted
 
     def _named(self, key: str, value: JSON, depth: int) -> JSON:
-        """Redact what stands under a key."""
+        """Redact what stands under a key: a text, texts in a list, and the digits of a password."""
+        if isinstance(value, list) and depth <= _DEPTH_MAX:
+            return [self._named(key, each, depth + 1) for each in value]
+        if type(value) is int and len(str(abs(value))) >= _SECRET_CHARS_MIN and self._password_key.fullmatch(key):
+            value = str(value)
         if not isinstance(value, str) or not value:
             return self._value(value, depth)
         kind = _HEADER_KEYS.get(key.lower())
@@ -185,9 +192,6 @@ def _own_form(kind: str, pattern: str | re.Pattern[str]) -> SecretForm:
     if compiled.search(""):
         raise InvalidInput(f"the pattern of {kind!r} matches the empty text: it would take out nothing, everywhere")
     return SecretForm(kind, compiled)
-
-
-_SECRET_CHARS_MIN = 4
 
 
 def _given_forms(secrets: Sequence[str]) -> list[SecretForm]:

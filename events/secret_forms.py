@@ -52,6 +52,7 @@ _NO_WORD = r"(?!(?i:none|null|true|false|undefined|string|str|required|optional|
 _BARE = r"[^\s\"'`\\,;&<>|(){}\[\]]"
 _QUOTED = r"[^\s\"'`\\]"
 _PLACEHOLDER = r"(?![$<%{*\[=])"
+_OPTION = r"(?<!-)--[a-z-]{0,40}"  # at most so long, or a line of dashes would be searched again from each of them
 _SEPARATOR = r"\\*[\"']?(?:\s*(?:=>|:=|[:=])\s*"
 
 PASSWORD_NAME = r"(?i:passw(?:or)?d|passphrase|db[_-]?pass|(?<=;)pwd)"
@@ -123,7 +124,11 @@ def secret_forms() -> tuple[SecretForm, ...]:
             r"(?i:bearer)\s+(?=[A-Za-z._~+/-]{0,200}[0-9])(?P<secret>[A-Za-z0-9._~+/-]{8,}=*)",
             "bearer",
         ),
-        _form("cookie", r"(?i:cookie)\\*[\"']?\s*:\s*\\*[\"']?(?P<secret>[^\s\"'\\=;\[]+=[^\r\n\"'\\]{8,})", "cookie"),
+        _form(
+            "cookie",
+            r"(?i:cookie)\\*[\"']?\s*:\s*\\*[\"']?(?P<secret>[^\s\"'\\=;\[]{1,200}=[^\r\n\"'\\]{8,})",
+            "cookie",
+        ),
         _form(
             "url_password",
             r"://[^\s/:@\"'<>]*:(?P<secret>(?!\[redacted)[^\s/@\"'<>]+)@",
@@ -152,7 +157,7 @@ def secret_forms() -> tuple[SecretForm, ...]:
         ),
         _form(
             "password",
-            rf"--[a-z-]*(?:password|passphrase)[ =]{_PLACEHOLDER}(?!-){_NO_WORD}[\"']?(?P<secret>{_QUOTED}{{4,}})",
+            _OPTION + rf"(?:password|passphrase)[ =]{_PLACEHOLDER}(?!-){_NO_WORD}[\"']?(?P<secret>{_QUOTED}{{4,}})",
             "--",
         ),
         _form(
@@ -165,7 +170,7 @@ def secret_forms() -> tuple[SecretForm, ...]:
         ),
         _form(
             "secret",
-            rf"--[a-z-]*(?:token|secret|key)[ =]{_PLACEHOLDER}[\"']?(?P<secret>(?={_BARE}{{0,200}}[0-9]){_BARE}{{8,}})",
+            _OPTION + rf"(?:token|secret|key)[ =]{_PLACEHOLDER}[\"']?(?P<secret>(?={_BARE}{{0,200}}[0-9]){_BARE}{{8,}})",
             "--",
         ),
     )

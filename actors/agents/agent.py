@@ -43,8 +43,8 @@ from .turns import Equipment, Results, TurnRun, Work
 Input: TypeAlias = ContentLike | Message | Sequence[Message]
 """What can be said to an agent: content that a user says, or whole messages."""
 
-_NONE: frozenset[tuple[int, str]] = frozenset()
-_in_turn: ContextVar[frozenset[tuple[int, str]]] = ContextVar("treering_agent_turns", default=_NONE)
+_NONE: frozenset[object] = frozenset()
+_turns_above: ContextVar[frozenset[object]] = ContextVar("treering_agent_turns", default=_NONE)
 
 
 class AgentSession:
@@ -260,31 +260,38 @@ class AgentSession:
         if session is None:
             yield
             return
-        running, own = _in_turn.get(), (id(self), session.id)
-        if own in running:
+        above = _turns_above.get()
+        gate = self._turns.setdefault(session.id, _Gate())
+        # A task that a tool left running may outlive its turn: what counts is the turn that runs now.
+        if gate.turn in above:
             raise InvalidInput(
                 f"a turn of session {session.id!r} cannot take another of the same session: it would wait"
             )
-        gate = self._turns.setdefault(session.id, _Gate())
         gate.users += 1
-        token = _in_turn.set(running | {own})
+        turn = object()
+        token = _turns_above.set(above | {turn})
         try:
             async with gate.lock:
-                yield
+                gate.turn = turn
+                try:
+                    yield
+                finally:
+                    gate.turn = None
         finally:
-            _in_turn.reset(token)
+            _turns_above.reset(token)
             gate.users -= 1
             if not gate.users:
                 del self._turns[session.id]
 
 
 class _Gate:
-    """Lets one turn of a session through at a time, and counts those that stand at it."""
+    """Lets one turn of a session through at a time, knows which, and counts those that stand at it."""
 
-    __slots__ = ("lock", "users")
+    __slots__ = ("lock", "turn", "users")
 
     def __init__(self) -> None:
         self.lock = anyio.Lock()
+        self.turn: object | None = None
         self.users = 0
 
 

@@ -127,7 +127,7 @@ class Tool:
 
         async def handler(given: dict[str, JSON]) -> object:
             try:
-                taken = msgspec.convert(given, arguments)
+                taken = msgspec.convert(given, arguments, str_keys=True)
             except msgspec.ValidationError as error:
                 raise InvalidInput(f"the arguments do not fit: {error}") from error
             return await called(**{field: getattr(taken, field) for field in arguments.__struct_fields__})

@@ -16,6 +16,7 @@ from ...events.entries import Message, Usage
 from ...events.errors import (
     AnswerCutOff,
     InvalidInput,
+    ModelError,
     ModelUnavailable,
     NotSuspended,
     RateLimited,
@@ -38,6 +39,9 @@ from .window import Window, window_of
 
 SUSPENDED = "suspended"
 """The stop reason of a turn whose calls wait for something outside."""
+
+PASSING = (RateLimited, ModelUnavailable, AnswerCutOff)
+"""The errors of a model after which the same request may be answered."""
 
 Results: TypeAlias = Mapping[str, object]
 """What came from outside, by the ids of the calls: whatever a tool's handler may return."""
@@ -178,7 +182,8 @@ class TurnRun:
             )
             if waiting:
                 pending = [_open(each, entry_id) for each in waiting]
-                await self._keeper.suspend(pending)
+                with anyio.CancelScope(shield=True):  # or the calls would be closed as if a crash had left them
+                    await self._keeper.suspend(pending)
                 return await self._end(SUSPENDED, pending)
         raise TurnTooLong(
             f"the turn took {options.requests_max} requests and the model still calls tools: "
@@ -210,9 +215,9 @@ class TurnRun:
                 # Nobody knows by how much it was too long: half of it is tried, once.
                 shrunk = await keeper.shrunk(window.with_available(built.tokens_used // 2))
                 attempt -= 1
-            except (RateLimited, ModelUnavailable, AnswerCutOff) as error:
+            except ModelError as error:
                 asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
-                delay_s = options.delay_s(attempt, asked_s)
+                delay_s = options.delay_s(attempt, asked_s) if isinstance(error, PASSING) else None
                 failed_id = await keeper.failed(self._partial(said), error)
                 if delay_s is None:
                     raise
@@ -264,13 +269,15 @@ class TurnRun:
         if answer.usage is not None:
             self._usage += answer.usage
         kept = await self._hooked(answer) if self._keeper.at_once else answer
-        entry_id = await self._keeper.answer(kept)
+        with anyio.CancelScope(shield=True):  # it is whole, and paid for
+            entry_id = await self._keeper.answer(kept)
         self._note([kept], [] if entry_id is None else [entry_id])
         await self._tell(MessageEnd(kept, entry_id))
         return entry_id
 
     async def _keep_result(self, finished: Finished, message_id: str | None) -> None:
-        entry_id = await self._keeper.result(finished, message_id)
+        with anyio.CancelScope(shield=True):  # what the tool did is done: the log must not say that nobody knows
+            entry_id = await self._keeper.result(finished, message_id)
         message = finished.message()
         self._note([message], [] if entry_id is None else [entry_id])
         call, output = finished.call, finished.output

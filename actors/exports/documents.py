@@ -14,7 +14,7 @@ from ...events.foreign.treering_json import document_entry, document_head, docum
 from ...events.redaction import Redaction
 from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
 from ...projections.exporting.view import About, View
-from .selection import LINES_AT_ONCE, Numbered, Selection, about, alive, decoded, header_of, numbered
+from .selection import LINES_AT_ONCE, Numbered, Selection, about, alive, decoded, header_of, kinds_of, numbered
 
 if TYPE_CHECKING:
     from ..core import HostCore
@@ -67,8 +67,7 @@ async def view_document(
     log, offload = selection.log, core.runtime.offload
     yield await offload(_head, view, about(selection, redact))
     if selection.whole:
-        end = selection.through + 1
-        parents, kinds = log.index.parents[:end], log.index.kinds[:end]
+        parents, kinds = log.index.parents[: selection.through + 1], kinds_of(selection)
         steps: Iterator[Step] = iter(await offload(reading_order, parents, kinds, selection.leaf))
     else:
         steps = map(Show, alive(selection))
@@ -97,8 +96,7 @@ def _told(view: View, steps: Sequence[Step], entries: dict[int, Entry]) -> Itera
     for step in steps:
         match step:
             case Show(seq):
-                if seq in entries:
-                    yield view.entry(entries[seq])
+                yield view.entry(entries[seq])
             case BranchBegins(seq, count):
                 yield view.branch_begins(entries[seq], count)
             case BranchEnds():

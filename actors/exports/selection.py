@@ -79,9 +79,19 @@ def selected(log: OpenLog, leaf_id: str | None, *, linear: bool) -> Selection:
 
 
 def alive(selection: Selection) -> Iterator[int]:
-    """Yield the lines that count: neither damaged, nor of a batch that was never completed."""
-    kinds = selection.log.index.kinds
+    """Yield the lines that count: neither damaged, nor without an id, nor of a batch that was never completed."""
+    kinds = kinds_of(selection)
     return (seq for seq in selection.seqs if kinds[seq] not in _DEAD)
+
+
+def kinds_of(selection: Selection) -> array[int]:
+    """Return the kind of each line by ordinal; one without an id, which is no entry, counts as damaged."""
+    index = selection.log.index
+    kinds = index.kinds[: selection.through + 1]
+    for seq in range(1, len(kinds)):
+        if not index.is_entry(seq):
+            kinds[seq] = Kind.DAMAGED
+    return kinds
 
 
 def header_of(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> Header:
@@ -125,8 +135,8 @@ def about(selection: Selection, redact: Redaction | None) -> About:
     """Return what is said of the session at the head of a document."""
     index = selection.log.index
     header = index.header if redact is None else redact.header(index.header)
-    kinds = index.kinds[1 : selection.through + 1]
-    shown = kinds if selection.whole else array("H", [index.kinds[seq] for seq in selection.seqs])
+    kinds = kinds_of(selection)
+    shown = kinds[1:] if selection.whole else array("H", [kinds[seq] for seq in selection.seqs])
     text = str if redact is None else redact.text
     title = text(index.info.name or header.title or index.first_message) or f"Session {header.id}"
     return About(
@@ -137,7 +147,7 @@ def about(selection: Selection, redact: Redaction | None) -> About:
         cwd=header.cwd,
         parent_session=header.parent_session,
         message_count=sum(map(shown.count, MESSAGE_KINDS)),
-        left_out=_living(kinds) - _living(shown),
+        left_out=_living(kinds[1:]) - _living(shown),
         labels={text(entry_id): text(mark.label) for entry_id, mark in index.labels.items()},
         redacted=redact is not None,
     )

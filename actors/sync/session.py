@@ -28,6 +28,7 @@ from ...projections.tree import Tree, TreeChange
 from ..branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport
 from ..commands import AppendOptions
 from ..compaction import CompactionReport
+from ..describing import StoredMessage
 from ..exporting import ExportFormat
 from ..forking import Whole, whole_of
 from ..open_calls import OpenCall, Recovery
@@ -314,6 +315,10 @@ class SyncSession:
         return self._bridge.wait(
             lambda: self.twin.update_metadata(name=name, description=description, provider=provider, extra=extra)
         )
+
+    def stored_message(self, entry_id: str, *, tokenizer: Tokenizer | None = None) -> StoredMessage:
+        """See `Session.stored_message`."""
+        return self._bridge.wait(lambda: self.twin.stored_message(entry_id, tokenizer=tokenizer))
 
     def rebind(self, project: str | os.PathLike[str]) -> str:
         """See `Session.rebind`."""

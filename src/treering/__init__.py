@@ -56,6 +56,7 @@ from .actors.compaction import CompactionReport as CompactionReport
 from .actors.exporting import ExportFormat as ExportFormat
 from .actors.hits import Hit as Hit
 from .actors.hits import Search as Search
+from .actors.describing import StoredMessage as StoredMessage
 from .actors.host import SessionHost as SessionHost
 from .actors.import_report import ImportReport as ImportReport
 from .actors.keyed import KeyedSessions as KeyedSessions
@@ -333,6 +334,7 @@ __all__ = [
     "Snapshot",
     "Spared",
     "Store",
+    "StoredMessage",
     "Summarizer",
     "SummaryRefused",
     "SummaryRequest",

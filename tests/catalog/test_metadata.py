@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from treering import (
+    EntryNotFound,
     InvalidInput,
     Message,
     Provider,
@@ -289,3 +290,24 @@ async def test_a_tools_run_is_recorded_and_linked_to_the_call_and_its_message(se
     assert (execution.tool_name, execution.arguments) == ("read", {"path": "a"})
     assert (execution.success, execution.duration_ms, execution.tokens) == (True, 3.5, 3)
     assert len(lines_of(session)) == 5
+
+
+@pytest.mark.feature("N-49")
+async def test_an_appended_message_is_to_be_had_as_it_is_stored(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create()
+        question = await session.append_message("user", "How many tokens is this?")
+        answer = await session.append_message("assistant", "Six or so.", model="m")
+
+        stored = await session.stored_message(answer)
+        assert (stored.id, stored.seq, stored.parent_id) == (answer, 2, question)
+        assert stored.message.role == "assistant"
+        assert stored.message.model == "m"
+        assert stored.timestamp.tzinfo is not None
+        assert stored.tokens == message_tokens(stored.message) > 0
+
+        label = await session.set_label(answer, "done")
+        with pytest.raises(InvalidInput, match="is a label"):
+            await session.stored_message(label)
+        with pytest.raises(EntryNotFound):
+            await session.stored_message("nobody")

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,20 +14,30 @@ import pexpect
 import pyte
 import pytest
 
+import treering
 from treering import SyncHost, plain_text
 from treering.testing.model_server import ModelServer, Speech
 
-pytest.importorskip("openai")
+if find_spec("openai") is None:
+    pytest.skip("the extra `openai` is not installed", allow_module_level=True)
 
 LINES, COLUMNS = 40, 100
-PATIENCE_S = 30.0
+SOURCE = str(Path(treering.__file__).parents[1])
+PATIENCE_S = 20.0
+STOPPED = "(stopped; what was said of it is kept)"
 
 
 class Person:
     """Sits at a terminal and sees its screen."""
 
     def __init__(self, folder: Path, *args: str) -> None:
-        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(LINES)}
+        environment = {
+            **os.environ,
+            "TERM": "xterm-256color",
+            "PYTHONPATH": SOURCE,
+            "COLUMNS": str(COLUMNS),
+            "LINES": str(LINES),
+        }
         self._process = pexpect.spawn(
             sys.executable,
             ["-m", "treering.cli", "chat", "--root", str(folder / "root"), *args],
@@ -77,6 +88,10 @@ class Person:
             self._process.close()
         return self.seen[-1], self._process.exitstatus
 
+    def close(self) -> None:
+        """End the program, if it has not ended."""
+        self._process.close(force=True)
+
 
 Sit: TypeAlias = Callable[..., Person]
 
@@ -92,7 +107,7 @@ def sit(tmp_path: Path) -> Iterator[Sit]:
 
     yield down
     for each in people:
-        each._process.close(force=True)
+        each.close()
 
 
 @pytest.fixture
@@ -134,38 +149,17 @@ def test_a_conversation_at_a_terminal(sit: Sit, tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("N-108")
-def test_coming_back_shows_what_was_said_and_sends_the_same(sit: Sit, server: ModelServer) -> None:
+def test_stopping_an_answer_and_coming_back(sit: Sit, server: ModelServer, tmp_path: Path) -> None:
     model = ["--model", "openai:any", "--base-url", server.openai_url, "--system", "Be brief."]
-    server.says("I am ", "here.")
-    server.says("So am I.")
-    person = sit(*model)
-    person.until_prompt()
-    person.say("Who is there?")
-    person.press("/exit\r")
-    assert person.leave()[1] == 0
-
-    person = sit("-c", *model)
-    shown = person.until(lambda lines: "> Who is there?" in lines and lines[-1] == ">")
-    at = shown.index("> Who is there?")
-    assert "'Who is there?': 2 messages" in shown[at - 1]
-    assert shown[at : at + 3] == ["> Who is there?", "I am here.", ""]
-    person.say("And I?")
-    person.press("\x04")
-    assert person.leave()[1] == 0
-    first, second = (request.body["messages"] for request in server.requests)
-    said = [{"role": "assistant", "content": "I am here."}, {"role": "user", "content": "And I?"}]
-    assert second == [*first, *said]
-
-
-def test_stopping_an_answer_keeps_what_was_said(sit: Sit, server: ModelServer, tmp_path: Path) -> None:
     server.reply(Speech(text=["Once upon ", "a time"], hold_after=3))
     server.says("Well.")
-    person = sit("--model", "openai:any", "--base-url", server.openai_url)
+    server.reply(Speech(text=["Never"], hold_after=2))
+    person = sit(*model)
     person.until_prompt()
     person.press("Tell a story\r")
-    person.until(lambda lines: "Once upon a time" in lines[-1])  # it is seen before the answer is whole
+    person.until(lambda lines: lines[-1] == "Once upon a time")  # it is seen before the answer is whole
     person.press("\x03")
-    person.until(lambda lines: lines[-2:] == ["(stopped; what was said of it is kept)", ">"])
+    person.until(lambda lines: lines[-2:] == [STOPPED, ">"])
     assert server.gone.wait(10)
     assert "Well." in person.say("Go on")
     story = [
@@ -175,17 +169,34 @@ def test_stopping_an_answer_keeps_what_was_said(sit: Sit, server: ModelServer, t
         ("assistant", "Well.", "stop"),
     ]
     assert messages(tmp_path) == story
-    assert [each["content"] for each in server.requests[1].body["messages"]] == [text for _, text, _ in story[:3]]
-
-    server.reply(Speech(text=["Never"], hold_after=2))
     person.press("Again\r")
-    person.until(lambda lines: "Never" in lines[-1])
+    person.until(lambda lines: lines[-1] == "Never")
     person.press("\x03")
-    person.until(lambda lines: lines[-2:] == ["(stopped; what was said of it is kept)", ">"])
+    person.until(lambda lines: lines[-2:] == [STOPPED, ">"])
     person.press("\x03")  # the second leaves
     last, status = person.leave()
     assert (last.startswith("kept: "), status) == (True, 0)
-    assert messages(tmp_path)[4:] == [("user", "Again", None), ("assistant", "Never", "aborted")]
+    story += [("user", "Again", None), ("assistant", "Never", "aborted")]
+    assert messages(tmp_path) == story
+
+    server.says("I ", "am.")
+    person = sit("-c", *model)
+    shown = person.until(lambda lines: "> Tell a story" in lines and lines[-1] == ">")
+    at = shown.index("> Tell a story")
+    assert "'Tell a story': 6 messages" in shown[at - 1]
+    assert shown[at:] == ["> Tell a story", "Once upon a time", "", "> Go on", "Well.", "", "> Again", "Never", "", ">"]
+    assert person.say("Who is there?")[-3:] == ["I am.", "", ">"]
+    person.press("\x04")
+    assert person.leave()[1] == 0
+    sent = [[(each["role"], each["content"]) for each in request.body["messages"]] for request in server.requests]
+    system = [("system", "Be brief.")]
+    said = [(role, text) for role, text, _ in story]
+    assert sent == [
+        [*system, *said[:1]],
+        [*system, *said[:3]],
+        [*system, *said[:5]],
+        [*system, *said, ("user", "Who is there?")],
+    ]
 
 
 @pytest.mark.feature("N-110")

@@ -108,6 +108,7 @@ def calls_of_session(session: Session, user: str, answer: str, call: str) -> Cal
         "fork": session.fork,
         "metadata": lambda: value(session.metadata),
         "update_metadata": lambda: session.update_metadata(provider=Provider("ollama", "m", 8192), extra={"b": 2}),
+        "stored_message": lambda: session.stored_message(user),
         "rebind": lambda: session.rebind("/elsewhere"),
         "stats": session.stats,
         "total_tokens": session.total_tokens,

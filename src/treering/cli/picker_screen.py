@@ -21,6 +21,7 @@ _FILTER_KEYS = "[Enter] Resume  [Esc] No filter  [Tab] {other}"
 _AROUND = 5  # the title, a line above and below the preview, what is to be said, the keys
 _PREVIEW_MAX = 8
 _ROWS_LEAST = 3
+_PLACE_MAX = 24
 
 
 class Layout:
@@ -94,4 +95,4 @@ def _nothing(picking: Picking) -> str:
 
 def _cells(row: SessionSummary, now: datetime, zone: tzinfo | None, *, places: bool) -> list[str]:
     cells = [name_of(row), used(row, now, zone), size_of(row)]
-    return [*cells, place_of(row)] if places else cells
+    return [*cells, place_of(row, _PLACE_MAX)] if places else cells

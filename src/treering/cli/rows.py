@@ -30,13 +30,19 @@ def size_of(row: SessionSummary) -> str:
     return counted(row.message_count, "message") if row.problem is None else "cannot be read"
 
 
-def place_of(row: SessionSummary) -> str:
-    """Return the folder that a session belongs to, the user's own written as `~`."""
+def place_of(row: SessionSummary, chars_max: int | None = None) -> str:
+    """Return the folder that a session belongs to, the user's own written as `~`.
+
+    Args:
+        row: The session's row.
+        chars_max: About how long it may be; of a longer path the end is told.
+    """
     if row.project is None:
         return "-"
     mine = os.path.expanduser("~")
     inside = row.project == mine or row.project.startswith(mine.rstrip(os.sep) + os.sep)
-    return line("~" + row.project[len(mine.rstrip(os.sep)) :] if inside else row.project)
+    place = line("~" + row.project[len(mine.rstrip(os.sep)) :] if inside else row.project)
+    return place if chars_max is None or len(place) <= chars_max else f"…{place[-chars_max + 1 :]}"
 
 
 def id_of(row: SessionSummary) -> str:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from click.exceptions import Exit
 
 from ..home import Home, root_option
 
@@ -102,13 +103,15 @@ def chat(
     model = models.named(model_name)
     home = Home.at(root)
     opening = _opening(home, latest, named)
-    if isinstance(opening, int):
-        ctx.exit(opening)
     ctx.exit(hold(home, opening, models, model, system, prompt=prompt, whole=as_json))
 
 
-def _opening(home: Home, latest: bool, named: str | None) -> Opening | int:
-    """Return in which session to begin, or the status to exit with where none was chosen."""
+def _opening(home: Home, latest: bool, named: str | None) -> Opening:
+    """Return in which session to begin.
+
+    Raises:
+        Exit: A session was to be chosen, and none was, or there is no terminal to choose on.
+    """
     from ..output import echo_lines
     from ..picker import has_terminal
     from .desk import INTERRUPTED
@@ -121,10 +124,10 @@ def _opening(home: Home, latest: bool, named: str | None) -> Opening | int:
     if not has_terminal():
         echo_lines(listed(home))
         click.echo("treering: there is no terminal to choose on: give one of these, as -r SESSION", err=True)
-        return 2
+        raise Exit(2)
     picked = choose(home)
     if picked.session is not None:
         return Opening("named", picked.session.path or picked.session.id)
     if picked.action == "new":
         return Opening("new")
-    return INTERRUPTED if picked.action == "interrupt" else 0
+    raise Exit(INTERRUPTED if picked.action == "interrupt" else 0)

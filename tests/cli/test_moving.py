@@ -1,0 +1,154 @@
+"""`treering export` and `treering import`: sessions go out and come in."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from click.testing import Result
+
+from treering import ExportFormat
+
+from .terminal import Terminal
+
+Treering = Callable[..., Result]
+Talked = Callable[..., str]
+Write = Callable[..., Path]
+Say = Callable[..., dict[str, Any]]
+AtTerminal = Callable[..., Terminal]
+
+SECRET = "sk-ant-api03-" + "a1B2" * 24
+
+
+@pytest.mark.parametrize("format_", get_args(ExportFormat))
+def test_every_format(treering: Treering, talked: Talked, tmp_path: Path, format_: str) -> None:
+    talked("What is a tree ring?", session_id="one")
+    target = tmp_path / "out"
+    if format_ == "nanocoder":
+        result = treering("export", "one", "--format", format_)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert len(result.stderr.splitlines()) == 1
+    else:
+        result = treering("export", "one", "--format", format_)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "What is a tree ring?" in result.stdout
+    written = treering("export", "one", "-f", format_, "-o", target)
+    assert (written.exit_code, written.stdout) == (0, "")
+    assert written.stderr.startswith("written to ")
+    assert target.exists()
+    if target.is_file():
+        assert stat.S_IMODE(target.stat().st_mode) == 0o600
+
+
+def test_markdown_goes_to_stdout_unless_it_is_said_otherwise(treering: Treering, talked: Talked) -> None:
+    talked("Hello", session_id="one", name="A title")
+    assert treering("export", "one").stdout.startswith("# A title\n")
+
+
+def test_what_is_there_is_not_replaced(treering: Treering, talked: Talked, tmp_path: Path) -> None:
+    talked("Hello", session_id="one")
+    target = tmp_path / "talk.md"
+    target.write_text("mine")
+    result = treering("export", "one", "-o", target)
+    assert (result.exit_code, result.stdout, target.read_text()) == (1, "", "mine")
+    assert str(target) in result.stderr
+    assert treering("export", "one", "-o", target, "--force", "-q").output == ""
+    assert "Hello" in target.read_text()
+
+
+def test_a_path_of_the_tree(treering: Treering, talked: Talked, branched: Path) -> None:
+    assert "read" in treering("export", branched, "--leaf", "x").stdout
+    assert "This way." not in treering("export", branched, "--leaf", "x").stdout
+    assert treering("export", branched, "--leaf", "nobody").exit_code == 1
+
+
+@pytest.mark.feature("U-21")
+def test_one_file_goes_out_and_comes_in_and_what_was_redacted_does_not(
+    treering: Treering, talked: Talked, tmp_path: Path
+) -> None:
+    talked(f"The key is {SECRET}", session_id="one")
+    elsewhere = ["--root", tmp_path / "elsewhere"]
+    for format_ in ("native", "json"):
+        target = tmp_path / f"whole.{format_}"
+        assert treering("export", "one", "-f", format_, "-o", target).exit_code == 0
+        result = treering("import", target, "--root", tmp_path / f"elsewhere-{format_}")
+        assert result.exit_code == 0
+        assert result.stdout.split("  ")[0] == "one"
+        assert result.stderr == "1 session, 1 new, 2 lines added\n"
+        assert SECRET in treering("context", "one", "--root", tmp_path / f"elsewhere-{format_}").stdout
+
+    redacted = tmp_path / "redacted.json"
+    result = treering("export", "one", "-f", "json", "-o", redacted, "--redact")
+    assert result.exit_code == 0
+    assert "secrets taken out" in result.stderr or "secret taken out" in result.stderr
+    assert SECRET not in redacted.read_text()
+    result = treering("import", redacted, *elsewhere)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "secrets were taken out of this export" in result.stderr
+    assert treering("sessions", "--all", "-q", *elsewhere).stdout == ""
+    assert treering("export", "one", "-f", "native", "--redact").exit_code == 1
+
+
+def test_importing_again_adds_what_is_missing(treering: Treering, project: Path, write: Write, say: Say) -> None:
+    path = write(say("a", None, "One", 1))
+    (first,) = json.loads(treering("import", path, "--json").stdout)
+    assert (first["id"], first["format"], first["added"], first["existed"]) == ("s-1", "native", 1, False)
+    write(say("a", None, "One", 1), say("b", "a", "Two", 2))
+    (again,) = json.loads(treering("import", path, "--json").stdout)
+    assert (again["entries"], again["added"], again["existed"]) == (2, 1, True)
+    result = treering("import", path)
+    assert "nothing to add" in result.stdout
+    assert result.stderr == "1 session, 0 new, 0 lines added\n"
+    assert treering("import", path, "-q").stderr == ""
+
+
+def test_what_was_damaged_is_reported_and_the_rest_is_taken_in(
+    treering: Treering, project: Path, write: Write, say: Say, tmp_path: Path
+) -> None:
+    path = write(say("a", None, "One", 1), b"garbage\n", say("b", "a", "Two", 3))
+    place = len(path.read_bytes().split(b"garbage")[0])
+    noise = tmp_path / "noise.txt"
+    noise.write_text("noise\n")
+    result = treering("import", noise, path, tmp_path / "gone.jsonl")
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith("s-1  native  ")
+    errors = result.stderr.splitlines()
+    assert errors[0].startswith(f"treering: {noise}")
+    assert any(each.startswith(f"{path}:3:{place}: ") for each in errors)
+    assert any("gone.jsonl" in each for each in errors)
+    assert errors[-1].startswith("1 session, 1 new")
+    assert errors[-1].endswith("1 finding")
+    assert "Two" in treering("context", "s-1").stdout
+
+
+def test_a_format_that_is_named(treering: Treering, project: Path, write: Write, say: Say) -> None:
+    path = write(say("a", None, "One", 1))
+    assert treering("import", path, "--format", "native").exit_code == 0
+    result = treering("import", path, "--format", "picoclaw")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert treering("import", path, "--format", "nonsense").exit_code == 2
+
+
+def test_how_far_it_is_is_shown_at_a_terminal_and_goes(
+    at_terminal: AtTerminal, treering: Treering, project: Path, write: Write, say: Say, tmp_path: Path
+) -> None:
+    paths = [
+        write(say("a", None, f"Talk {n}", 1), name=f"f{n}.jsonl", header={"type": "session", "id": f"s{n}", **STAMP})
+        for n in range(3)
+    ]
+    terminal = at_terminal("import", *paths, tmp_path / "gone", columns=200)
+    assert terminal.ended() == 1
+    lines = terminal.lines
+    assert not any("importing" in line for line in lines)
+    assert [line.split("  ")[0] for line in lines if line.startswith("s")] == ["s0", "s1", "s2"]
+    assert sum("gone" in line for line in lines) == 1
+    assert lines[-1] == "3 sessions, 3 new, 3 lines added"
+
+
+STAMP = {"version": 1, "timestamp": "2026-01-01T10:00:00Z"}
