@@ -30,6 +30,7 @@ bench-full: $(READY) ## the same at full size, beside every peer, with charts; t
 	$(BIN)/python -m bench prepare
 	$(BIN)/python -m bench run --scale full --output bench/results/full.json
 	$(BIN)/python -m bench plot bench/results/full.json --to docs/benchmarks
+	$(BIN)/python -m bench soak --output bench/results/soak.json --to docs/benchmarks
 
 soak: $(READY) ## the long proofs
 	$(BIN)/pytest -m soak -s

@@ -1,6 +1,7 @@
 """Entries that were read lately, kept for all sessions of a host within one bound on bytes.
 
-Entries are frozen and keep free JSON raw, so the same object can be given to everyone.
+Entries are frozen and keep free JSON raw, so the same object can be given to everyone. Nothing that is kept here for an
+entry is of interest to the garbage collector, which would otherwise look at tens of thousands of them again and again.
 """
 
 from __future__ import annotations
@@ -8,7 +9,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from ..events.entries import Entry
+
+_SEQ_BITS = 40
+"""How many bits of a key are the ordinal; those above are the number of the log."""
+
+
+class Held(Struct, frozen=True, gc=False):
+    """An entry that is kept, None for a damaged line, and how many bytes its line has."""
+
+    entry: Entry | None
+    size: int
 
 
 class BodyCache:
@@ -22,7 +35,7 @@ class BodyCache:
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._entries: OrderedDict[tuple[int, int], tuple[Entry | None, int]] = OrderedDict()
+        self._entries: OrderedDict[int, Held] = OrderedDict()
         self._size = 0
 
     @property
@@ -30,38 +43,28 @@ class BodyCache:
         """How many bytes of lines are held."""
         return self._size
 
-    def get(self, log: int, seq: int) -> tuple[Entry | None] | None:
-        """Return a log's entry in a tuple, or None where it is not held; a damaged line is held as None."""
-        found = self._entries.get((log, seq))
-        if found is None:
-            return None
-        self._entries.move_to_end((log, seq))
-        return found[:1]
+    def get(self, log: int, seq: int) -> Held | None:
+        """Return what is held of a log's entry, or None where nothing is."""
+        key = log << _SEQ_BITS | seq
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+        return found
 
     def put(self, log: int, seq: int, entry: Entry | None, size: int) -> None:
         """Keep a log's entry, letting go of the least recently used ones where the bound asks for it."""
+        key = log << _SEQ_BITS | seq
+        before = self._entries.pop(key, None)
+        if before is not None:
+            self._size -= before.size
         if size > self.max_bytes:
-            self._size -= self._entries.pop((log, seq), (None, 0))[1]
             return
-        self._put((log, seq), (entry, size))
-        self._bound()
+        self._entries[key] = Held(entry, size)
+        self._size += size
+        while self._size > self.max_bytes:
+            self._size -= self._entries.popitem(last=False)[1].size
 
     def put_run(self, log: int, first: int, entries: Sequence[Entry | None], size: int) -> None:
         """Keep consecutive entries of a log, each of about this size."""
-        put = self._put
         for seq, entry in enumerate(entries, first):
-            put((log, seq), (entry, size))
-        self._bound()
-
-    def _put(self, key: tuple[int, int], held: tuple[Entry | None, int]) -> None:
-        before = self._entries.get(key)
-        if before is not None:
-            self._entries.move_to_end(key)
-            self._size -= before[1]
-        self._entries[key] = held
-        self._size += held[1]
-
-    def _bound(self) -> None:
-        while self._size > self.max_bytes:
-            _, (_, dropped) = self._entries.popitem(last=False)
-            self._size -= dropped
+            self.put(log, seq, entry, size)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import anyio
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
@@ -122,13 +123,15 @@ async def _written(core: HostCore, ref: Ref, whole: Whole, *, replacing: bool = 
         try:
             if lease.header is not None and not replacing:
                 raise exists
-            if lease.packed and isinstance(store, ArchivingStore):
-                lease = await store.unpack(lease)
-            head = await store.put(lease, dialect, dialect.encode_header(whole.header), whole.lines)
-            if not isinstance(whole.leaf, UnsetType):
-                await store.save(lease, "leaf", head, encode_leaf(whole.leaf))
+            with anyio.CancelScope(shield=True):  # a session is there whole, with its leaf, or not at all
+                if lease.packed and isinstance(store, ArchivingStore):
+                    lease = await store.unpack(lease)
+                head = await store.put(lease, dialect, dialect.encode_header(whole.header), whole.lines)
+                if not isinstance(whole.leaf, UnsetType):
+                    await store.save(lease, "leaf", head, encode_leaf(whole.leaf))
         finally:
-            await store.release([lease])
+            with anyio.CancelScope(shield=True):
+                await store.release([lease])
     core.runtime.touched.add(ref)
     return _handle(core, ref, whole)
 

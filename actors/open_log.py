@@ -238,7 +238,7 @@ class OpenLog:
             if held is None:
                 missing.append(seq)
             else:
-                found[seq] = held[0]
+                found[seq] = held.entry
         runs, scattered = _runs(missing)
         for first, last in runs:
             while first <= last:

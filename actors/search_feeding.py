@@ -13,7 +13,8 @@ from ..projections.search.lines import TextReader
 from ..projections.search.texts import Said
 from .runtime import Runtime
 from .search_ground import Looks, is_in
-from .search_index import UNFINISHED, Checkpoint, Known, Portion, SearchIndex
+from .search_index import SearchIndex
+from .search_portions import UNFINISHED, Checkpoint, Known, Look, Portion, can_be_known
 
 INLINE_MAX = 64 * 1024
 """How many bytes or characters are looked through on the event loop; more goes to a worker thread."""
@@ -30,7 +31,7 @@ async def feed(runtime: Runtime, index: SearchIndex, looks: Looks) -> None:
     """
     known = await runtime.offload(index.known)
     gone = [ref for ref in known if ref not in looks]
-    changed = [(ref, look) for ref, look in looks.items() if not is_in(ref, look, known)]
+    changed = [(ref, look) for ref, look in looks.items() if can_be_known(ref) and not is_in(ref, look, known)]
     portions: list[Portion] = []
     size = 0
     for ref, look in changed:
@@ -45,7 +46,7 @@ async def feed(runtime: Runtime, index: SearchIndex, looks: Looks) -> None:
         await runtime.offload(index.take_in, portions, gone)
 
 
-async def _portions(runtime: Runtime, ref: Ref, look: tuple[int, int], known: Known | None) -> AsyncGenerator[Portion]:
+async def _portions(runtime: Runtime, ref: Ref, look: Look, known: Known | None) -> AsyncGenerator[Portion]:
     """Yield the texts of a log after its checkpoint; a log that cannot be read has none, and is tried again."""
     try:
         opening = await runtime.store.open(ref)

@@ -13,10 +13,12 @@ from ..events.telemetry import logger
 from ..projections.search.query import Query
 from ..projections.search.texts import Filters, Said
 from ..projections.summary import CORRUPTED, SessionSummary
-from .search_index import IndexUnavailable, Known, SearchIndex
+from .search_file import IndexUnavailable
+from .search_index import SearchIndex
+from .search_portions import Known, Look, look_of
 
-Looks: TypeAlias = Mapping[Ref, tuple[int, int]]
-"""How the files of all logs look: their sizes, and when they changed last, in nanoseconds."""
+Looks: TypeAlias = Mapping[Ref, Look]
+"""How the files of all logs look."""
 
 MOST = 64
 """How many texts of one session are looked up at a time."""
@@ -108,10 +110,10 @@ class Lookup:
 
 def looks_of(store: FileStore) -> Looks:
     """Look at all logs of a store, which may take a while; none is opened."""
-    return {ref: (stat.size, stat.modified_ns) for ref, stat in store.scan().items()}  # tuples are compared at once
+    return {ref: look_of(found) for ref, found in store.scan().items()}
 
 
-def is_in(ref: Ref, look: tuple[int, int], known: Mapping[Ref, Known]) -> bool:
+def is_in(ref: Ref, look: Look, known: Mapping[Ref, Known]) -> bool:
     """Tell whether a log is in the index with all its lines."""
     found = known.get(ref)
     return found is not None and found.looked == look

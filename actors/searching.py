@@ -18,7 +18,7 @@ from datetime import datetime
 import anyio
 
 from ..events.disk import OsDisk
-from ..events.errors import InvalidInput, LogReplaced, SessionNotFound, TreeringError
+from ..events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
 from ..events.findings import Finding
 from ..events.projects import project_hash
 from ..events.stores.base import Ref
@@ -32,7 +32,8 @@ from .hits import Hit, Search
 from .runtime import Runtime
 from .search_feeding import INLINE_MAX, feed, texts_of
 from .search_ground import MOST, Ground, Looks, Lookup, Wanted, looks_of, warn
-from .search_index import IndexUnavailable, SearchIndex
+from .search_file import IndexUnavailable
+from .search_index import SearchIndex
 
 _LOOKUPS_AT_ONCE = 64
 
@@ -49,6 +50,7 @@ class Searching:
         self._runtime = runtime
         self._rows = rows
         self._index: SearchIndex | None = None
+        self._closed = False
         self._turn = anyio.Lock()
         self._ground: Ground | None = None
 
@@ -84,16 +86,21 @@ class Searching:
         return Search(lambda findings: self._hits(wanted, index, findings))
 
     async def forget(self, ref: Ref) -> None:
-        """Take a session that was deleted out of the index, where there is one."""
+        """Take a session that was deleted out of the index, where there is one.
+
+        Whoever feeds the index just now is waited for: he may have read the session before it was deleted.
+        """
         index = await self._index_for(None)
         if index is not None:
-            try:
-                await self._runtime.offload(index.take_in, (), (ref,))
-            except IndexUnavailable as error:
-                warn(error)
+            async with self._turn:
+                try:
+                    await self._runtime.offload(index.take_in, (), (ref,))
+                except IndexUnavailable as error:
+                    warn(error)
 
     async def aclose(self) -> None:
-        """Let go of the index's file."""
+        """Let go of the index's file for good."""
+        self._closed = True
         index, self._index = self._index, None
         if index is not None:
             await self._runtime.offload(index.close)
@@ -192,6 +199,8 @@ class Searching:
                             yield said
         except SessionNotFound:
             return  # deleted meanwhile
+        except HostClosed:
+            raise
         except LogReplaced:
             findings.append(_unreadable(row, "it was replaced while it was searched: search again"))
         except (TreeringError, OSError) as error:
@@ -228,7 +237,7 @@ class Searching:
     async def _index_for(self, asked: bool | None) -> SearchIndex | None:
         """Return the index, if one was asked for or is there, and can be; it is not opened yet."""
         store = self._runtime.store
-        if asked is False or not isinstance(store, FileStore) or not isinstance(store.disk, OsDisk):
+        if self._closed or asked is False or not isinstance(store, FileStore) or not isinstance(store.disk, OsDisk):
             return None
         index = self._index or SearchIndex(store.root)
         there = await self._runtime.offload(index.exists) or (asked and await self._runtime.offload(index.can_be))

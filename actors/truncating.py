@@ -38,7 +38,7 @@ async def truncated(session: Conversing, keep_last: int, summary: str | None, op
     return None if cut is None else ids[-1]
 
 
-async def _cut_before(session: Conversing, command_id: str | None, place: int) -> Compaction | None | UnsetType:
+async def _cut_before(session: Conversing, command_id: str | None, place: int) -> Compaction | UnsetType | None:
     """Return what a command of this id appended as its payload number `place`; unset where it appended nothing.
 
     Cut anew, the history that is short already would make another command of it.

@@ -170,7 +170,8 @@ def secret_forms() -> tuple[SecretForm, ...]:
         ),
         _form(
             "secret",
-            _OPTION + rf"(?:token|secret|key)[ =]{_PLACEHOLDER}[\"']?(?P<secret>(?={_BARE}{{0,200}}[0-9]){_BARE}{{8,}})",
+            _OPTION
+            + rf"(?:token|secret|key)[ =]{_PLACEHOLDER}[\"']?(?P<secret>(?={_BARE}{{0,200}}[0-9]){_BARE}{{8,}})",
             "--",
         ),
     )

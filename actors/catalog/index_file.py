@@ -155,14 +155,19 @@ class IndexFile:
 
         Args:
             lines: All that it is to say.
-            make_folder: Make the folder that it lies in, where that is missing.
+            make_folder: Make the folder that it lies in, where that is missing; otherwise there is no index then.
 
         Raises:
-            FileNotFoundError: The folder is missing.
             OSError: The disk refuses; the index is as it was.
         """
+        folder = os.path.dirname(self.path)
         if make_folder:
-            self._disk.make_directory(os.path.dirname(self.path))
+            self._disk.make_directory(folder)
+        else:
+            try:
+                self._disk.stat(folder)
+            except FileNotFoundError:
+                return
         body = b"".join(map(_encoded, lines.values()))
         head = _encode(_Head(VERSION, len(body))) + b"\n"
         write_beside(self._disk, self.path, [head, body], sync=False)

@@ -33,7 +33,7 @@ from .texts import Filters, Said
 APPLICATION_ID: Final = 0x54524E47
 """How SQLite files are told apart: this one is ours."""
 
-VERSION: Final = (1, *map(int, unicodedata.unidata_version.split(".")))
+VERSION: Final = (2, *map(int, unicodedata.unidata_version.split(".")))
 """What an index is made by: these tables, and the letters of a version of Unicode, which fold as they do there."""
 
 SPAN: Final = 256
@@ -43,8 +43,8 @@ MAKE: Final = (
     f"PRAGMA application_id={APPLICATION_ID}",
     "CREATE TABLE settings(version TEXT NOT NULL)",
     """CREATE TABLE logs(
-        number INTEGER PRIMARY KEY AUTOINCREMENT, ref TEXT NOT NULL UNIQUE, size INTEGER NOT NULL,
-        modified INTEGER NOT NULL, generation TEXT NOT NULL, seq INTEGER NOT NULL, crc INTEGER NOT NULL
+        number INTEGER PRIMARY KEY AUTOINCREMENT, ref TEXT NOT NULL UNIQUE, looked TEXT NOT NULL,
+        generation TEXT NOT NULL, seq INTEGER NOT NULL, crc INTEGER NOT NULL
     )""",
     "CREATE TABLE blocks(block INTEGER PRIMARY KEY, log INTEGER NOT NULL, part INTEGER NOT NULL, UNIQUE(log, part))",
     """CREATE TABLE entries(
@@ -60,10 +60,10 @@ MAKE: Final = (
 PUT_VERSION: Final = "INSERT INTO settings VALUES(?)"
 GET_VERSION: Final = "SELECT version FROM settings"
 
-LOGS: Final = "SELECT ref, number, size, modified, generation, seq, crc FROM logs"
+LOGS: Final = "SELECT ref, number, looked, generation, seq, crc FROM logs"
 LOG: Final = "SELECT number, generation, seq, crc FROM logs WHERE ref=?"
-ADD_LOG: Final = "INSERT INTO logs(ref, size, modified, generation, seq, crc) VALUES(?, ?, ?, ?, 0, 0)"
-SET_LOG: Final = "UPDATE logs SET size=?, modified=?, generation=?, seq=?, crc=? WHERE number=?"
+ADD_LOG: Final = "INSERT INTO logs(ref, looked, generation, seq, crc) VALUES(?, ?, ?, 0, 0)"
+SET_LOG: Final = "UPDATE logs SET looked=?, generation=?, seq=?, crc=? WHERE number=?"
 DROP_LOG: Final = "DELETE FROM logs WHERE number=?"
 
 BLOCK: Final = "SELECT block FROM blocks WHERE log=? AND part=?"

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
 
 from treering import (
     AgentEvent,
+    AgentHooks,
     AgentOptions,
     AgentSession,
     AnswerCutOff,
@@ -216,3 +218,43 @@ async def test_a_stream_has_to_be_entered(session: Session) -> None:
     stream = agent.stream("Hello")
     with pytest.raises(Exception, match="not open"):
         await anext(stream)
+
+
+async def test_a_result_that_came_as_the_turn_was_cancelled_is_kept(session: Session, told: Told) -> None:
+    """What a tool did is done: the log must not say that nobody knows whether it was."""
+    begun, done = anyio.Event(), anyio.Event()
+
+    @tool
+    async def pay() -> str:
+        """Pay a bill."""
+        begun.set()
+        await done.wait()
+        return "paid"
+
+    @tool
+    async def stop() -> str:
+        """End everything, just after the other tool has answered."""
+        await done.wait()
+        group.cancel_scope.cancel()
+        await anyio.sleep_forever()
+        return "never"
+
+    model = ScriptedModel([answer([tool_use("1", "pay"), tool_use("2", "stop")])])
+    agent = AgentSession(model, session=session, tools=[pay, stop])
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.respond, "Hello")
+            await begun.wait()
+            await wait_all_tasks_blocked()
+            done.set()
+    assert told(await session.messages())[2:] == ["tool: paid"]
+
+
+async def test_an_answer_that_was_whole_when_the_turn_was_cancelled_is_kept(session: Session, told: Told) -> None:
+    async def cancel(message: Message) -> None:
+        group.cancel_scope.cancel()
+
+    agent = AgentSession(ScriptedModel(["All of it."]), session=session, hooks=AgentHooks(post_generation=(cancel,)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(agent.respond, "Hello")
+    assert told(await session.messages()) == ["user: Hello", "assistant: All of it."]

@@ -28,6 +28,7 @@ from treering import (
     Usage,
     message,
     plain_text,
+    tool,
     tool_use,
 )
 from treering.actors.agents.options import AgentOptions
@@ -393,3 +394,25 @@ async def test_a_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.
         agent = AgentSession(ScriptedModel(["Hi!"]), session=await host.open("my-session"))
         await agent.respond("Hello")
     assert (tmp_path / ".myapp" / "sessions" / "my-session.jsonl").is_file()
+
+
+async def test_a_task_that_a_tool_started_can_take_the_next_turn(session: Session) -> None:
+    """It goes on after the turn in which it was started, and takes none inside of it."""
+    ended, texts = anyio.Event(), list[str]()
+
+    async def follow() -> None:
+        await ended.wait()
+        texts.append((await agent.respond("And then?")).text)
+
+    @tool
+    async def start() -> str:
+        """Start something that goes on."""
+        group.start_soon(follow)
+        return "started"
+
+    model = ScriptedModel([answer(tool_use("1", "start")), "It goes on.", "It is over."])
+    agent = AgentSession(model, session=session, tools=[start])
+    async with anyio.create_task_group() as group:
+        await agent.respond("Hello")
+        ended.set()
+    assert texts == ["It is over."]

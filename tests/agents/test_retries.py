@@ -279,3 +279,16 @@ async def test_a_summary_alone_is_no_work_to_sum_up(session: Session) -> None:
     assert await agent.switch(turn.entry_ids[1]) is None  # only the summary was left
     assert session.leaf_id == turn.entry_ids[1]
     assert len(model.requests) == 2
+
+
+async def test_what_was_said_before_a_refusal_stays_on_a_side_branch(session: Session, told: Told) -> None:
+    """An error that is not worth another attempt, in the middle of an answer."""
+    agent = AgentSession(ScriptedModel([Broken("I was", RequestRefused("no more")), "Hi!"]), session=session)
+    with pytest.raises(RequestRefused):
+        await agent.respond("Hello")
+    assert told(await session.messages()) == ["user: Hello"]
+    _, failed = await session.entries()
+    assert isinstance(failed, MessageEntry)
+    assert (plain_text(failed.message.content), failed.message.stop_reason) == ("I was", "error")
+    await agent.respond()
+    assert told(await session.messages()) == ["user: Hello", "assistant: Hi!"]

@@ -274,3 +274,14 @@ async def test_a_call_made_twice_is_carried_out_once(add: Tool) -> None:
     agent = AgentSession(ScriptedModel([calls, "ok"]), tools=[Tool("note", "Note.", {"type": "object"}, note)])
     await agent.respond("Note")
     assert ran == [{"n": 1}]
+
+
+async def test_keys_of_arguments_are_read_from_strings() -> None:
+    """A model writes JSON, which has no other keys."""
+
+    @tool
+    async def shift(by: int, names: dict[int, str]) -> str:
+        """Number things anew."""
+        return str({number + by: name for number, name in names.items()})
+
+    assert (await shift({"by": 2, "names": {"1": "a"}})).content == "{3: 'a'}"

@@ -11,12 +11,22 @@ from typing import Any, TypeAlias
 import pytest
 from click.testing import CliRunner, Result
 
-from treering import CompactionEntry, InvalidInput, Message, MessageEntry, SyncHost, plain_text
+from treering import (
+    CompactionEntry,
+    InvalidInput,
+    Message,
+    MessageEntry,
+    SummaryRequest,
+    SyncHost,
+    message,
+    plain_text,
+)
 from treering.cli import main
 from treering.cli.chat.models import Models, summarizer_for
 from treering.cli.chat.registry import all_commands
 from treering.cli.chat.slash import Slashes, slash
 from treering.models.echo import EchoModel
+from treering.projections.tokens import ByteEstimator
 
 Chat: TypeAlias = Callable[..., Result]
 
@@ -169,6 +179,7 @@ def test_a_new_session_keeps_the_old_one(chat: Chat, root: Path, project: Path, 
         (("--no-such-flag",), 2, "No such option"),
         (("--json",), 2, "--json is for one answer"),
         (("-c", "--window", "none"), 2, "not a valid integer"),
+        (("-c", "--base-url", "http://127.0.0.1:9/v1"), 2, "give it with --model"),
         (("-c", "-p", "  "), 2, "-p says nothing"),
         (("-c", "--model", "nobody:x"), 1, "'nobody:x' names no model"),
     ],
@@ -180,6 +191,18 @@ def test_the_command_line_is_read_before_any_session_is_opened(
     assert (result.exit_code, result.stdout) == (status, "")
     assert why in result.stderr
     assert not root.exists()
+
+
+def test_what_is_talked_in_becomes_the_current_session(chat: Chat, root: Path, project: Path) -> None:
+    made(root, "abc-1", project, "Hello")
+    with SyncHost(root) as host:
+        host.set_current_session(project, "abc-1")
+    chat(lines=("/help",))  # nothing is said in this one
+    assert chat("-c", lines=("Here",)).stdout == "(echo, 3 messages) Here\n"
+    chat(lines=("Afresh",))
+    assert chat("-c", lines=("On",)).stdout == "(echo, 3 messages) On\n"
+    chat("-c", lines=("/session archive",))
+    assert chat("-c", lines=("Back",)).stdout == "(echo, 5 messages) Back\n"  # not the one that was archived
 
 
 def test_a_chat_in_which_nothing_is_said_leaves_no_file(chat: Chat, root: Path) -> None:
@@ -219,6 +242,12 @@ def test_help_tells_of_every_command(chat: Chat) -> None:
     lines = chat(lines=("/help",)).stdout.splitlines()
     assert [line.split("  ")[0] for line in lines] == [each.usage for each in all_commands()]
     assert all(each.help.endswith(".") for each in all_commands())
+
+
+def test_the_page_tells_of_every_command() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
+    rows = [f"| `{each.usage}` | {each.help} |" for each in all_commands()]
+    assert [line for line in page.splitlines() if line.startswith("| `/")] == rows
 
 
 def test_two_commands_of_one_name_are_refused() -> None:
@@ -348,7 +377,7 @@ def test_an_answer_made_anew_and_another_branch(chat: Chat, root: Path) -> None:
     chat(lines=("One", "/label . first", "Two", "/retry"))
     one, answer, label, two, before, after = entries(root)
     assert (before.parent_id, after.parent_id) == (two.id, two.id)
-    result = chat("-c", lines=("/label", f"/branch {answer.id}", "n", "Three", "/tree", f"/label {one.id[:8]} start"))
+    result = chat("-c", lines=("/label", "/branch first", "n", "Three", "/tree", f"/label {one.id[:8]} start"))
     assert f"{answer.id[:8]}  first" in result.stdout
     assert "(echo, 3 messages) Three" in result.stdout
     assert "going on from" in result.stderr
@@ -359,6 +388,12 @@ def test_an_answer_made_anew_and_another_branch(chat: Chat, root: Path) -> None:
         session = host.load("last", read_only=True)
         assert dict(session.labels()) == {one.id: "start", answer.id: "first"}
     assert label.type == "label"
+
+
+def test_a_name_of_several_entries_means_none(chat: Chat, root: Path) -> None:
+    result = chat(lines=("One", "/label . x", "Two", "/label . x", "/branch x"))
+    assert "2 entries are called 'x'" in result.stderr
+    assert result.exit_code == 1
 
 
 def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(chat: Chat, root: Path) -> None:
@@ -388,31 +423,48 @@ LONG = "It is about doors and windows and what is behind them. " * 12
 def test_compacting_first_tells_and_then_does(chat: Chat, root: Path, project: Path) -> None:
     made(root, "abc-1", project, LONG, LONG, "Short")
     before = files(root)
-    result = chat("-r", "abc-1", lines=("/compact --keep 50",))
+    result = chat("-r", "abc-1", lines=("/compact --keep-tokens 50",))
     assert files(root) == before
     with SyncHost(root) as host:
         session = host.load("abc-1", read_only=True)
         report = session.dry_compact(keep_tokens=50)
         kept = session.path()[4]
     assert report.first_kept_entry_id == kept
-    assert f"a summary would stand for 4 messages; 2 messages from {kept[:8]} on would stay" in result.stdout
-    assert f"{report.tokens_before} tokens before, about " in result.stdout
-    assert "nothing was written" in result.stderr
+    cut, tokens, _ = result.stdout.splitlines()
+    assert cut == f"would summarize 4 messages, and would keep 2 messages from {kept[:8]} on"
+    assert tokens.startswith(f"tokens before {report.tokens_before:,}, after about ")
+    assert result.stderr == "nothing was written: /compact --apply does it\n"
 
-    applied = chat("-r", "abc-1", lines=("/compact --apply --keep 50",))
-    assert f"a summary stands for 4 messages; 2 messages from {kept[:8]} on stay" in applied.stdout
+    applied = chat("-r", "abc-1", lines=("/compact --apply --keep-tokens 50",))
+    assert applied.stdout.startswith(f"summarized 4 messages, and keeps 2 messages from {kept[:8]} on\n")
+    assert applied.stderr == ""
     after = files(root)
     assert after["abc-1.jsonl"].startswith(before["abc-1.jsonl"])
     last = entries(root)[-1]
     assert isinstance(last, CompactionEntry)
     assert last.compaction.first_kept_entry_id == kept
     assert [line.split(":")[0] for line in loaded(root, "abc-1")] == ["compactionSummary", "user", "assistant"]
-    assert chat("-r", "abc-1", lines=("/compact",)).stderr.startswith("there is nothing to compact: ")
+    assert chat("-r", "abc-1", lines=("/compact",)).stdout.startswith("nothing to compact: ")
 
 
-def test_an_echo_does_not_summarize_by_itself() -> None:
-    model = EchoModel()
-    assert summarizer_for(model) is not model
+def test_a_window_that_is_full_is_made_room_in(chat: Chat, root: Path) -> None:
+    result = chat("--window", "600", lines=(LONG, LONG, "Short"))
+    assert result.exit_code == 0
+    assert "(compacted: a summary stands for " in result.stderr
+    compaction = next(each for each in entries(root) if isinstance(each, CompactionEntry))
+    assert " messages were said" in compaction.compaction.summary
+    assert "- user: It is about doors and windows" in compaction.compaction.summary
+
+
+async def test_a_summary_without_a_model_is_as_long_as_asked_for() -> None:
+    summarize, counter = summarizer_for(EchoModel()), ByteEstimator()
+    said = tuple(message("user", f"{number}: {LONG}") for number in range(50))
+    for target in (1, 60, 400):
+        made = await summarize(SummaryRequest((), target, target, said))
+        assert isinstance(made, str)
+        assert made.startswith("50 messages were said")
+        assert counter.count(made) <= max(target, 10)
+    assert "- user: 49: It is about" in made
 
 
 def test_the_session_knows_of_a_model_that_is_changed(chat: Chat, root: Path) -> None:

@@ -83,6 +83,17 @@ def test_a_context_is_built_before_each_request(chat: Chat, server: ModelServer,
     assert [len(each) for each in bodies(server)] == [2, 4, 6]
 
 
+def test_another_provider(server: ModelServer, root: Path) -> None:
+    if find_spec("anthropic") is None:
+        pytest.skip("the extra `anthropic` is not installed")
+    server.says("Here I am")
+    flags = ["--root", str(root), "--model", "anthropic:any", "--base-url", server.url, "--system", "Be brief."]
+    result = CliRunner().invoke(main, ["chat", *flags, "-p", "Hello"])
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "Here I am\n", "")
+    assert server.requests[0].path == "/v1/messages"
+    assert server.requests[0].body["model"] == "any"
+
+
 @pytest.mark.feature("N-78")
 def test_what_was_sent_last_is_shown_exactly(chat: Chat, server: ModelServer, root: Path) -> None:
     server.says("First")
@@ -97,9 +108,14 @@ def test_what_was_sent_last_is_shown_exactly(chat: Chat, server: ModelServer, ro
     assert sent["counts"] == {"original": 3, "included": 3, "summarized": 0, "dropped": 0, "masked": 0, "sent": 4}
     with SyncHost(root) as host:
         assert sent["session_id"] == host.load("last", read_only=True).id
-    assert f"strategy full-history, {sent['tokens_used']} of {sent['token_budget']} tokens" in lines[0]
-    assert lines[1] == "4 messages sent; of 3 in the context 3 included, 0 summarized, 0 masked, 0 dropped"
-    assert lines[2:] == ["system", "  Be brief.", "user", "  One", "assistant", "  First", "user", "  Two"]
+    assert lines[:4] == [
+        "request 2",
+        "strategy  full-history",
+        f"tokens    {sent['tokens_used']:,} of {sent['token_budget']:,} (estimated)",
+        "messages  4 messages sent, of 3 in the context: 3 as they are",
+    ]
+    said = ["", "system", "  Be brief.", "", "user", "  One", "", "assistant", "  First", "", "user", "  Two"]
+    assert lines[4:] == said
 
 
 def test_a_server_that_is_busy_is_asked_again(chat: Chat, server: ModelServer) -> None:

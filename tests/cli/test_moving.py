@@ -109,21 +109,33 @@ def test_importing_again_adds_what_is_missing(treering: Treering, project: Path,
 def test_what_was_damaged_is_reported_and_the_rest_is_taken_in(
     treering: Treering, project: Path, write: Write, say: Say, tmp_path: Path
 ) -> None:
-    path = write(say("a", None, "One", 1), b"garbage\n", say("b", "a", "Two", 3))
-    place = len(path.read_bytes().split(b"garbage")[0])
+    def line(uuid: str, parent: str | None, text: str) -> str:
+        known = {
+            "type": "user",
+            "uuid": uuid,
+            "parentUuid": parent,
+            "sessionId": "cc-1",
+            "cwd": "/work",
+            "version": "2",
+        }
+        return json.dumps({**known, "timestamp": "2026-01-01T10:00:00Z", "message": {"role": "user", "content": text}})
+
+    first = line("u1", None, "One") + "\n"
+    path = tmp_path / "cc-1.jsonl"
+    path.write_text(first + "garbage\n" + line("u2", "u1", "Two") + "\n")
     noise = tmp_path / "noise.txt"
     noise.write_text("noise\n")
-    result = treering("import", noise, path, tmp_path / "gone.jsonl")
+    copied = write(say("a", None, "One", 1), b"garbage\n")
+    result = treering("import", noise, path, tmp_path / "gone.jsonl", copied)
     assert result.exit_code == 1
-    (line,) = result.stdout.splitlines()
-    assert line.startswith("s-1  native  ")
-    errors = result.stderr.splitlines()
-    assert errors[0].startswith(f"treering: {noise}")
-    assert any(each.startswith(f"{path}:3:{place}: ") for each in errors)
-    assert any("gone.jsonl" in each for each in errors)
-    assert errors[-1].startswith("1 session, 1 new")
-    assert errors[-1].endswith("1 finding")
-    assert "Two" in treering("context", "s-1").stdout
+    assert [told.split("  ")[:2] for told in result.stdout.splitlines()] == [["cc-1", "claude-code"], ["s-1", "native"]]
+    told = result.stderr.splitlines()
+    assert told[0].startswith(f"treering: {noise}: ")
+    assert told[1].startswith(f"{path}:2:{len(first)}: ")
+    assert "gone.jsonl" in told[2]
+    assert told[3].startswith(f"{copied}: warning: 1 damaged line copied as found")
+    assert told[4] == "2 sessions, 2 new, 3 lines added, 2 findings"
+    assert "Two" in treering("context", "cc-1").stdout
 
 
 def test_a_format_that_is_named(treering: Treering, project: Path, write: Write, say: Say) -> None:

@@ -23,6 +23,7 @@ from treering import (
     plain_text,
     text,
 )
+from treering.projections.tokens import message_tokens
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -195,3 +196,11 @@ async def test_nanocoder_is_a_folder(told: Session, tmp_path: Path) -> None:
     assert await told.export("nanocoder", folder, overwrite=True) == path
     with pytest.raises(InvalidInput, match="folder"):
         await told.export("nanocoder")
+
+
+async def test_nanocoder_is_told_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:
+    said = [Message("user", (text("How tall is an oak? " * 20),)), Message("assistant", (text("Tall."),))]
+    await session.append_many(said)
+    path = await session.export("nanocoder", tmp_path / "nanocoder")
+    told = json.loads((path / "metadata.json").read_text())["stats"]["totalTokens"]
+    assert told == sum(map(message_tokens, said))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from html import unescape
 from html.parser import HTMLParser
+from typing import Literal, TypeAlias
 
 import pytest
 from hypothesis import given
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec import Raw
 
-from treering import Session, image, text, thinking, tool_result, tool_use
+from treering import Session, SessionHost, image, text, thinking, tool_result, tool_use
 from treering.projections.exporting.html import NESTED_MAX
 from treering.projections.exporting.rich_text import RichText
 from treering.projections.exporting.telling import is_plain
 
 from .conftest import DOT
+
+ViewFormat: TypeAlias = Literal["html", "markdown", "json"]
 
 VOID = {"meta", "img", "br", "hr", "circle"}
 
@@ -192,3 +195,17 @@ def test_plain_text_is_shown_as_a_parser_would_show_it(said: str, typed: bool) -
     parsed = MarkdownIt("commonmark", {"breaks": typed}).render(said).replace("<br />", "<br>")
     if is_plain(said):
         assert unescape(rich.html(said, typed=typed)).split() == unescape(parsed).split()
+
+
+@pytest.mark.parametrize("format", ["html", "markdown", "json"])
+async def test_lines_without_an_id_are_left_out(session: Session, host: SessionHost, format: ViewFormat) -> None:
+    """Nothing can refer to them, so they are no branches either."""
+    first = await session.append_message("user", "Hello")
+    assert session.file_path is not None
+    await host.flush()
+    with open(session.file_path, "ab") as file:  # noqa: ASYNC230 - a test may wait for a file
+        file.write(b'{"type":"nameless","parent_id":"%s"}\n{"type":"nameless"}\n' % first.encode())
+    await session.append_message("assistant", "Hi!")
+    said = (await session.export(format)).decode()
+    assert "nameless" not in said
+    assert said.index("Hello") < said.index("Hi!")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from treering import (
     Changed,
+    CommandConflict,
     InvalidInput,
     KeyedSessions,
     LeafMoved,
@@ -228,3 +229,30 @@ async def test_a_history_that_was_cut_can_be_compacted_and_one_that_was_compacte
     await session.truncate_history(1)
     assert await session.history() == compacted[-1:]
     assert session.message_count == 10
+
+
+@pytest.mark.parametrize("summary", [None, "The first three."])
+async def test_the_same_command_again_is_answered_the_same(summary: str | None) -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        for number in range(5):
+            await session.append_message("user", str(number))
+        done = await session.truncate_history(2, summary=summary, command_id="cut")
+        count = len(await session.entries())
+        assert done is not None
+        assert await session.truncate_history(2, summary=summary, command_id="cut") == done
+        await session.append_message("user", "5")
+        assert await session.truncate_history(2, summary=summary, command_id="cut") == done
+        assert len(await session.entries()) == count + 1
+        with pytest.raises(CommandConflict):
+            await session.truncate_history(2, summary="Another.", command_id="cut")
+
+
+async def test_a_summary_that_came_with_no_cut_is_answered_the_same() -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        await session.append_message("user", "0")
+        assert await session.truncate_history(1, summary="Short.", command_id="cut") is None
+        await session.append_message("user", "1")
+        assert await session.truncate_history(1, summary="Short.", command_id="cut") is None
+        assert [each.type for each in await session.entries()] == ["message", "session_info", "message"]

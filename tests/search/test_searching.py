@@ -31,7 +31,7 @@ from treering import (
     thinking,
     tool_use,
 )
-from treering.actors import search_index
+from treering.actors import search_file, search_index
 from treering.events.disk import OsDisk
 from treering.projections.search.texts import Said
 from treering.testing.disks import FaultyDisk
@@ -206,7 +206,7 @@ async def test_without_fts5_or_a_writable_root_the_scan_answers(
     async with new_host() as host:
         await filled(host)
         expected = await hits(host, "needle")
-        monkeypatch.setattr(search_index, "_missing", lambda: "no such module: fts5")
+        monkeypatch.setattr(search_file, "_missing", lambda: "no such module: fts5")
         assert await hits(host, "needle", index=True) == expected
         assert not (root / "search.db").exists()
         monkeypatch.undo()
@@ -236,7 +236,7 @@ async def test_an_index_that_fails_halfway_is_gone_on_with_by_the_scan(
                 nonlocal left
                 left -= 1
                 if left <= 0:
-                    raise search_index.IndexUnavailable("it is full")
+                    raise search_file.IndexUnavailable("it is full")
                 return find(self, *args, **options)
 
             monkeypatch.setattr(search_index.SearchIndex, "find", failing)

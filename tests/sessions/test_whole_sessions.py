@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from treering import (
     HostClosed,
@@ -22,6 +24,9 @@ from treering import (
     message,
     plain_text,
 )
+from treering.events.dialects.base import Dialect
+from treering.events.stores.base import BlobKind, Cursor, Lease
+from treering.events.stores.memory import MemoryStore
 
 Files = Callable[[], list[str]]
 TURN = [message("user", "Hello"), message("assistant", "Hi there!")]
@@ -274,3 +279,42 @@ async def test_a_closed_host_puts_nothing(root: Path) -> None:
         with pytest.raises(HostClosed):
             await host.put(session)
     assert names_in(root) == []
+
+
+class Waiting(MemoryStore):
+    """Gives way to others at each step, as a store at the other end of a network does."""
+
+    async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
+        head = await super().put(lease, dialect, header, lines)
+        self.reached.set()
+        await checkpoint()
+        return head
+
+    async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
+        await checkpoint()
+        await super().save(lease, kind, head, data)
+
+    async def release(self, leases: Sequence[Lease]) -> None:
+        await checkpoint()
+        await super().release(leases)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached = anyio.Event()
+
+
+async def test_a_put_that_is_cancelled_leaves_no_half_of_a_session() -> None:
+    store = Waiting()
+    async with SessionHost() as memory, SessionHost(store=store) as host:
+        session = await memory.create("main")
+        first = await session.append_message("user", "Hello")
+        await session.append_message("assistant", "Hi!")
+        await session.branch(first)
+        async with anyio.create_task_group() as group:
+            group.start_soon(host.put, session)
+            await store.reached.wait()
+            group.cancel_scope.cancel()
+        copy = await host.load("main")
+        assert (await copy.log()).index.leaf_id == first
+        await copy.append_message("assistant", "Hello!")
+        assert texts(await copy.messages()) == ["Hello", "Hello!"]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,9 @@ from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import MemoryDisk, RecordingDisk
 
-OLD_PI = b'{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w","provider":"p","modelId":"m"}\n'
+OLD_PI = (
+    b'{"type":"session","id":"old","timestamp":"2026-01-01T00:00:00.000Z","cwd":"/w","provider":"p","modelId":"m"}\n'
+)
 FRAGMENT = b'{"type":"message","id":"torn'
 
 
@@ -117,7 +119,9 @@ async def test_an_archived_session_is_kept_packed(root: Path) -> None:
         if packed.suffix == ".gz":
             lines = gzip.decompress(found)
         else:
-            lines = pytest.importorskip("zstandard").ZstdDecompressor().stream_reader(found, read_across_frames=True).read()
+            lines = (
+                pytest.importorskip("zstandard").ZstdDecompressor().stream_reader(found, read_across_frames=True).read()
+            )
         assert lines.startswith(before)  # and behind it the entry that says that it is archived
         assert not (root / "main.jsonl").exists()
 
@@ -150,9 +154,7 @@ async def test_a_crash_while_a_session_is_replaced_leaves_one_of_them_and_the_ol
     before = MemoryDisk()
     before.make_directory("/root")
     header = b'{"type":"session","version":1,"id":"a","timestamp":"2026-01-01T00:00:00Z"}\n'
-    entry = (
-        b'{"type":"custom","id":"%d","parent_id":null,"timestamp":"2026-01-01T00:00:00Z","custom":{"custom_type":"t"}}\n'
-    )
+    entry = b'{"type":"custom","id":"%d","parent_id":null,"timestamp":"2026-01-01T00:00:00Z","custom":{}}\n'
     fd = before.open("/root/a.jsonl", os.O_CREAT | os.O_WRONLY)
     before.write(fd, header + entry % 1)
     before.close(fd)
@@ -186,7 +188,7 @@ async def test_a_put_that_is_refused_leaves_no_copy(root: Path) -> None:
     header, line = path.read_bytes().splitlines(keepends=True)
 
     class Appending(list[bytes]):
-        def __iter__(self):  # type: ignore[no-untyped-def]  # a list's own
+        def __iter__(self) -> Iterator[bytes]:
             path.write_bytes(header + line + line)
             return super().__iter__()
 

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 
@@ -23,9 +22,10 @@ from ..events.errors import AnswerCutOff, ModelError, ModelUnavailable, RequestR
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
 from .anthropic_answer import AnthropicAnswer, decode_event
-from .connecting import CONNECT_TIMEOUT_S, NO_KEY, Clients, require
+from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData
 from .failures import failed_connection, failed_request, transport_errors
+from .remote import RemoteModel
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -41,7 +41,7 @@ LEAST_THINKING_TOKENS = 1024
 """The least that the interface takes; below it, a model does not think."""
 
 
-class AnthropicModel:
+class AnthropicModel(RemoteModel["AsyncAnthropic"]):
     """A model that answers by Anthropic's messages; the extra `anthropic` brings what it needs.
 
     Entered (`async with model:`) it keeps its connections between requests, for the event loop that it was entered in.
@@ -82,41 +82,18 @@ class AnthropicModel:
         options: Mapping[str, JSON] | None = None,
     ) -> None:
         require("anthropic", "anthropic")
-        self._model_id = model_id
-        self._provider = provider
-        self._context_window = context_window
-        self._base_url = base_url
-        self._api_key = api_key if api_key is not None or base_url is None else NO_KEY
+        super().__init__(
+            model_id,
+            base_url=base_url,
+            api_key=api_key,
+            provider=provider,
+            context_window=context_window,
+            timeout_s=timeout_s,
+        )
         self._max_tokens = max_tokens
-        self._timeout_s = timeout_s
         self._cache: Literal["5m", "1h"] | None = cache
         self._thinking: Literal["budget", "adaptive"] | None = thinking
         self._options = dict(options or {})
-        self._clients = Clients(self._client)
-
-    @property
-    def provider(self) -> str:
-        """Who serves it."""
-        return self._provider
-
-    @property
-    def model_id(self) -> str:
-        """What it is called there."""
-        return self._model_id
-
-    @property
-    def context_window(self) -> int | None:
-        """How many tokens request and answer may take together; None where that was not said."""
-        return self._context_window
-
-    async def __aenter__(self) -> Self:
-        await self._clients.enter()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._clients.leave()
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Answer a request, piece by piece; closing the iterator closes the connection.

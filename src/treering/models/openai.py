@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import msgspec
 
@@ -22,17 +21,18 @@ from ..actors.agents.model import Completed, ModelEvent, ModelRequest, ToolSpec
 from ..events.content import JSON, json_value
 from ..events.errors import AnswerCutOff, ModelError, ModelUnavailable, RequestRefused
 from ..events.providers.openai import to_openai
-from .connecting import CONNECT_TIMEOUT_S, NO_KEY, Clients, require
+from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData
 from .failures import failed_connection, failed_request, transport_errors
 from .openai_answer import OpenAIAnswer, decode_chunk
+from .remote import RemoteModel
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletionMessageParam
 
 
-class OpenAIModel:
+class OpenAIModel(RemoteModel["AsyncOpenAI"]):
     """A model that answers by OpenAI's chat completions; the extra `openai` brings what it needs.
 
     Entered (`async with model:`) it keeps its connections between requests, for the event loop that it was entered in.
@@ -74,41 +74,18 @@ class OpenAIModel:
         options: Mapping[str, JSON] | None = None,
     ) -> None:
         require("openai", "openai")
-        self._model_id = model_id
-        self._provider = provider
-        self._context_window = context_window
-        self._base_url = base_url
-        self._api_key = api_key if api_key is not None or base_url is None else NO_KEY
+        super().__init__(
+            model_id,
+            base_url=base_url,
+            api_key=api_key,
+            provider=provider,
+            context_window=context_window,
+            timeout_s=timeout_s,
+        )
         self._max_tokens = max_tokens
-        self._timeout_s = timeout_s
         self._thinks = thinks
         self._max_tokens_field = max_tokens_field or ("max_completion_tokens" if base_url is None else "max_tokens")
         self._options = dict(options or {})
-        self._clients = Clients(self._client)
-
-    @property
-    def provider(self) -> str:
-        """Who serves it."""
-        return self._provider
-
-    @property
-    def model_id(self) -> str:
-        """What it is called there."""
-        return self._model_id
-
-    @property
-    def context_window(self) -> int | None:
-        """How many tokens request and answer may take together; None where that was not said."""
-        return self._context_window
-
-    async def __aenter__(self) -> Self:
-        await self._clients.enter()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._clients.leave()
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Answer a request, piece by piece; closing the iterator closes the connection.

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import indent
 
-import click
-
-from ...actors.agents.sent import SentContext
 from ...events.entries import Usage
-from ...events.findings import counted
 from ...projections.usage import UsageProjection
+from ..debug import sent_lines
 from ..output import as_json, clean
-from ..telling import colored, part_text
 from .slash import slash
 from .talk import Talk
 
@@ -60,26 +55,7 @@ async def debug_context(talk: Talk, rest: str) -> None:
     elif rest == "--json":
         talk.lines([as_json(sent.to_json()).decode()])
     else:
-        talk.lines(_sent_lines(sent))
-
-
-def _sent_lines(sent: SentContext) -> Iterator[str]:
-    built = sent.built
-    yield click.style(
-        f"request {sent.number} of session {clean(sent.session_id or '-')}: strategy {sent.strategy}, "
-        f"{built.tokens_used} of {built.token_budget} tokens",
-        dim=True,
-    )
-    yield click.style(
-        f"{counted(len(sent.messages), 'message')} sent; of {built.original_message_count} in the context "
-        f"{built.included_message_count} included, {built.summarized_message_count} summarized, "
-        f"{built.masked_message_count} masked, {built.dropped_message_count} dropped",
-        dim=True,
-    )
-    for each in sent.messages:
-        yield colored(clean(each.role))
-        for part in each.content:
-            yield indent(clean(part_text(part)), "  ")
+        talk.lines(sent_lines(sent))
 
 
 @slash("exit", "", "Leave; everything is kept. Ctrl-D does the same.")

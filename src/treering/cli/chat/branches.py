@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...actors.compaction import CompactionReport
-from ...events.errors import InvalidInput
+from ...events.errors import InvalidInput, NotFound
 from ...events.findings import counted
+from ..compact import report_lines
 from ..opening import find_leaf
 from ..output import clean
 from ..telling import short
@@ -22,7 +22,7 @@ async def tree(talk: Talk, rest: str) -> None:
     talk.lines(await tree_lines(session))
 
 
-@slash("branch", "ENTRY", "Go on from another entry; what is left stays on a branch of its own.")
+@slash("branch", "ENTRY", "Go on from another entry, by its name or id; what is left stays on a branch of its own.")
 async def branch(talk: Talk, rest: str) -> None:
     conversation = talk.conversation
     report = await conversation.go_to_entry(await _entry_id(talk, rest))
@@ -58,27 +58,13 @@ async def label(talk: Talk, rest: str) -> None:
     talk.note(f"{short(entry_id)} is called {session.label(entry_id)!r}" if session.label(entry_id) else "no name now")
 
 
-@slash("compact", "[--apply] [--keep TOKENS]", "Tell what a compaction would do; with --apply, do it.")
+@slash("compact", "[--apply] [--keep-tokens N]", "Tell what a compaction would do; with --apply, do it.")
 async def compact(talk: Talk, rest: str) -> None:
     apply, keep_tokens = _compact_options(rest)
     report = await talk.conversation.compact(apply=apply, keep_tokens=keep_tokens)
-    if report.first_kept_entry_id is None:
-        talk.note(f"there is nothing to compact: {report.reason}")
-        return
-    talk.lines([_told(report)])
-    if not report.applied:
-        talk.note("nothing was written; /compact --apply does it")
-
-
-def _told(report: CompactionReport) -> str:
-    does = "stands" if report.applied else "would stand"
-    after = "" if report.applied else "about "
-    return (
-        f"a summary {does} for {counted(report.summarized_count, 'message')}; "
-        f"{counted(report.kept_count, 'message')} from {short(report.first_kept_entry_id)} on "
-        f"{'stay' if report.applied else 'would stay'}; {report.tokens_before} tokens before, "
-        f"{after}{report.tokens_after} after"
-    )
+    talk.lines(report_lines(report))
+    if not report.applied and not report.reason:
+        talk.note("nothing was written: /compact --apply does it")
 
 
 def _compact_options(rest: str) -> tuple[bool, int | None]:
@@ -88,24 +74,32 @@ def _compact_options(rest: str) -> tuple[bool, int | None]:
     match words:
         case []:
             return apply, None
-        case ["--keep", number] if number.isdecimal():
+        case ["--keep-tokens", number] if number.isdecimal():
             return apply, int(number)
         case _:
-            raise InvalidInput("write /compact [--apply] [--keep TOKENS]; nothing was done")
+            raise InvalidInput("write /compact [--apply] [--keep-tokens N]; nothing was done")
 
 
 async def _entry_id(talk: Talk, given: str) -> str:
-    """Return the id of the entry that a person means: `.`, its id, or the unique beginning of one.
+    """Return the id of the entry that a person means: `.`, the name of one, its id, or the unique beginning of that.
 
     Raises:
-        EntryNotFound: No entry has this id.
-        NotFound: Several begin like this.
+        EntryNotFound: No entry is called so.
+        NotFound: Several are.
         InvalidInput: Nothing is given, or there is no latest entry.
     """
     session = talk.conversation.session
-    if given == "." and session.leaf_id is not None:
+    if not given:
+        raise InvalidInput("give an entry: /tree tells their ids")
+    if given == ".":
+        if session.leaf_id is None:
+            raise InvalidInput("nothing was said yet: there is no latest entry")
         return session.leaf_id
-    seq = await find_leaf(session, given) if given not in ("", ".") else None
-    if seq is None:
-        raise InvalidInput("give an entry: /tree tells their ids" if given != "." else "nothing was said yet")
+    named = session.find_by_label(given)
+    if len(named) > 1:
+        raise NotFound(f"{len(named)} entries are called {given!r}: give the id of one")
+    if named:
+        return named[0]
+    seq = await find_leaf(session, given)
+    assert seq is not None  # something was given
     return (await session.log()).index.ids[seq]

@@ -92,6 +92,8 @@ def chat(
         raise click.UsageError("-c, -r and -n exclude each other: give one of them")
     if as_json and prompt is None:
         raise click.UsageError("--json is for one answer: give -p with what to say")
+    if base_url and model_name == "echo":
+        raise click.UsageError("--base-url says where a model is served: give it with --model, say openai:NAME")
     if prompt == "-":
         prompt = sys.stdin.read()
     if prompt is not None and not prompt.strip():

@@ -46,6 +46,7 @@ class Conversation:
         self._system = system
         self._leaving = leaving
         self._session: Session | None = None
+        self._current: Session | None = None
         self._sent: SentContext | None = None
         self._equip(model)
 
@@ -106,8 +107,22 @@ class Conversation:
         """Archive the session, go on in a new one, and return the id of the one that was archived."""
         old = self.session
         await self.host.archive(old)
+        project = old.metadata.project or self.project
+        current = await self.host.current_session(project)
+        if current is not None and current.ref == old.ref:  # or the next `-c` would bring it back
+            await self.host.set_current_session(project, None)
         await self.start()
         return old.id
+
+    async def make_current(self) -> None:
+        """Let the session be the current one of its project, which is done once, before something is said in it.
+
+        Raises:
+            OSError: The pointer cannot be written.
+        """
+        if self._current is not self.session:
+            self._current = self.session
+            await self.host.set_current_session(self.session.metadata.project or self.project, self.session)
 
     async def _go_to(self, session: Session) -> None:
         old, self._session = self._session, session

@@ -87,6 +87,7 @@ class Talk:
             self._tell(error)
 
     async def _say(self, said: str) -> None:
+        await self.conversation.make_current()
         await self.stream(self.conversation.answer(said))
 
     def _tell(self, error: TreeringError | OSError) -> None:

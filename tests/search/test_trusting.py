@@ -1,0 +1,146 @@
+"""When the index may be believed, and when not: files that were replaced, names that are no text, what was deleted."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from treering import HostClosed, SessionHost
+from treering.actors.search_index import SearchIndex
+from treering.actors.search_portions import Portion
+from treering.events.stores.base import Ref
+
+BOTH = pytest.mark.parametrize("index", [False, True], ids=["scan", "index"])
+FOREIGN = (
+    b'{"type":"session","id":"s","version":1,"timestamp":"2026-01-01T10:00:00Z"}\n'
+    b'{"type":"message","id":"e1","parent_id":null,"timestamp":"2026-01-01T10:00:00Z",'
+    b'"message":{"role":"user","content":"needle"}}\n'
+)
+
+
+async def found(host: SessionHost, query: str, *, index: bool) -> list[str]:
+    return [hit.session_id async for hit in host.search(query, index=index, limit=1000)]
+
+
+async def filled(host: SessionHost, *names: str, messages: int = 1) -> None:
+    for name in names:
+        session = await host.create(name)
+        for number in range(messages):
+            await session.append_message("user", f"needle {number}")
+
+
+def texts_in(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as db:
+        (count,) = db.execute("SELECT count(*) FROM entries").fetchone()
+    return int(count)
+
+
+@BOTH
+async def test_a_file_replaced_by_one_of_its_size_and_time_is_read_again(root: Path, index: bool) -> None:
+    async with SessionHost(root) as host:
+        await filled(host, "a")
+        assert await found(host, "needle", index=index) == ["a"]
+    path = root / "a.jsonl"
+    before = path.stat()
+    other = root / "other"
+    other.write_bytes(path.read_bytes().replace(b"needle", b"pebble"))
+    os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+    other.rename(path)
+    async with SessionHost(root) as host:
+        assert await found(host, "needle", index=index) == []
+        assert await found(host, "pebble", index=index) == ["a"]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems know no such names")
+@BOTH
+async def test_a_file_whose_name_is_no_text_is_listed_searched_and_deleted(root: Path, index: bool) -> None:
+    root.mkdir()
+    path = os.path.join(os.fsencode(root), b"odd\xff.jsonl")
+    for _ in range(2):
+        Path(os.fsdecode(path)).write_bytes(FOREIGN)
+        async with SessionHost(root) as host:
+            await filled(host, "plain") if not (root / "plain.jsonl").exists() else None
+            assert {row.id for row in await host.list_sessions()} == {"plain", "s"}
+            await host.flush()
+            for _ in range(2):
+                assert sorted(await found(host, "needle", index=index)) == ["plain", "s"]
+            await host.delete("s")
+            assert not os.path.exists(path)
+            assert await found(host, "needle", index=index) == ["plain"]
+
+
+@pytest.mark.parametrize("seconds", [13_570_000_000, -1_000_000_000], ids=["2400", "1938"])
+async def test_a_file_of_any_time_is_taken_in(root: Path, seconds: int) -> None:
+    async with SessionHost(root) as host:
+        await filled(host, "a")
+    path = root / "a.jsonl"
+    os.utime(path, (seconds, seconds))
+    if int(path.stat().st_mtime) != seconds:
+        pytest.skip("the file system here has no such times")
+    async with SessionHost(root) as host:
+        for _ in range(2):
+            assert await found(host, "needle", index=True) == ["a"]
+        assert [row.id for row in await host.list_sessions()] == ["a"]
+
+
+async def test_what_is_deleted_while_the_index_is_fed_is_in_it_no_more(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, go_on = threading.Event(), threading.Event()
+    take_in = SearchIndex.take_in
+
+    def held(self: SearchIndex, portions: Sequence[Portion], gone: Sequence[Ref] = ()) -> None:
+        if portions:
+            read.set()
+            assert go_on.wait(30)
+        take_in(self, portions, gone)
+        if not portions:
+            go_on.set()
+
+    async with SessionHost(root) as host:
+        await filled(host, "a", "b")
+        monkeypatch.setattr(SearchIndex, "take_in", held)
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda: found(host, "needle", index=True))
+            await anyio.to_thread.run_sync(read.wait)
+            group.start_soon(host.delete, "a")
+            while (root / "a.jsonl").exists() or not (go_on.is_set() or _is_waited_for(host)):
+                await anyio.wait_all_tasks_blocked()
+            go_on.set()
+        assert texts_in(root / "search.db") == 1
+        assert await found(host, "needle", index=True) == ["b"]
+
+
+def _is_waited_for(host: SessionHost) -> bool:
+    return host._searching is not None and host._searching._turn.statistics().tasks_waiting > 0  # noqa: SLF001
+
+
+async def test_a_search_that_outlives_its_host_opens_nothing_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def counted(*args: object, **options: object) -> sqlite3.Connection:
+        connections.append(connect(*args, **options))  # type: ignore[call-overload]  # they are handed on as they are
+        return connections[-1]
+
+    async with SessionHost(root) as host:
+        await filled(host, "a", "b", messages=100)
+        await found(host, "needle", index=True)
+        monkeypatch.setattr(sqlite3, "connect", counted)
+        search, late = host.search("needle", index=True, limit=1000), host.search("needle", index=True)
+        await anext(search)
+    for each in (search, late):
+        with pytest.raises(HostClosed):
+            assert [hit async for hit in each]
+    assert connections == []
