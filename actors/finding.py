@@ -12,7 +12,7 @@ from ..events.entries import SessionInfo
 from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionLocked, SessionNotFound
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
-from ..projections.summary import ACTIVE, CORRUPTED, SessionSummary
+from ..projections.summary import ACTIVE, ARCHIVED, CORRUPTED, SessionSummary
 from .commands import Append
 from .core import HostCore
 from .follower import Follower
@@ -96,7 +96,7 @@ class Finding:
         await self._recover()
         if cwd is not None:
             current = await self._sessions.current(cwd)
-            if current is not None and current.status != CORRUPTED:
+            if current is not None and current.status not in (CORRUPTED, ARCHIVED):
                 return await self.load(current.path or current.ref)
         for row in await self._sessions.rows(project=cwd):
             if row.status != CORRUPTED:

@@ -88,3 +88,8 @@ class Handle:
         if actor.archived:
             await actor.perform(Append((SessionInfo(status=ACTIVE),)))
         return await actor.perform(command)
+
+
+def place_of(handle: Handle) -> tuple[int, Ref]:
+    """Return what all handles of one session of one host have in common, as long as the host lives."""
+    return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # no method, since programs see those

@@ -8,7 +8,8 @@ session has gone on by itself meanwhile: then it stays where it was, and what ca
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,26 +45,42 @@ async def imported(core: HostCore, path: str | os.PathLike[str], format: str | N
     reports: list[ImportReport] = []
     while (found := await offload(_next, sessions, source)) is not None:
         name, incoming = found
-        reports.append(await _taken_in(core, incoming, name, str(source)))
+        reports.append(await _taken_in(core, incoming, name, source))
     return reports
 
 
 def _sessions(source: Path, format: str | None) -> Iterator[tuple[str, ForeignSession | KeptSession]]:
-    chosen = recognized(source) if format is None else format_named(format)
-    return ((chosen.name, session) for session in chosen.read(source))
+    if "\0" in str(source):
+        raise ForeignFormatError("no file has such a name", where=Where(str(source)))
+    with _reading(source):
+        chosen = recognized(source) if format is None else format_named(format)
+        for session in chosen.read(source):
+            yield chosen.name, session
 
 
 def _next(sessions: Iterator[tuple[str, ForeignSession | KeptSession]], source: Path) -> tuple[str, Incoming] | None:
-    try:
-        for name, session in islice(sessions, 1):
-            kind = Copied(session, str(source)) if isinstance(session, KeptSession) else Converted(session, str(source))
-            return name, kind
-    except OSError as error:
-        raise ForeignFormatError(f"it cannot be read: {error}", where=Where(str(source))) from error
+    for name, session in islice(sessions, 1):
+        kind = Copied(session, str(source)) if isinstance(session, KeptSession) else Converted(session, str(source))
+        return name, kind
     return None
 
 
-async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: str) -> ImportReport:
+def _lines(incoming: Incoming, there: There, source: Path) -> Iterator[bytes]:
+    """Make the lines that are not there; that the source cannot be read is no error of the store that writes them."""
+    with _reading(source):
+        yield from incoming.lines(there)
+
+
+@contextmanager
+def _reading(source: Path) -> Generator[None]:
+    """Say what is being read, should that fail."""
+    try:
+        yield
+    except OSError as error:
+        raise ForeignFormatError(f"it cannot be read: {error}", where=Where(str(source))) from error
+
+
+async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: Path) -> ImportReport:
     runtime, ref = core.runtime, new_ref(incoming.dialect, incoming.header)
     async with core.registry.apart(ref):
         (lease,) = await runtime.store.acquire([ref], runtime.owner)
@@ -73,9 +90,9 @@ async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: str
             existed = lease.header is not None
             with anyio.CancelScope(shield=True):  # a session comes in whole, with its leaf, or not at all
                 if existed:
-                    await _merge(core, lease, incoming)
+                    await _merge(core, lease, incoming, source)
                 else:
-                    await _put(core, lease, incoming)
+                    await _put(core, lease, incoming, source)
         finally:
             with anyio.CancelScope(shield=True):
                 await runtime.store.release([lease])
@@ -86,7 +103,7 @@ async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: str
     return ImportReport(
         id=incoming.header.id,
         ref=ref,
-        source=source,
+        source=str(source),
         format=format,
         entries=incoming.entries,
         messages=incoming.messages,
@@ -96,9 +113,9 @@ async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: str
     )
 
 
-async def _put(core: HostCore, lease: Lease, incoming: Incoming) -> None:
+async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
     """Write a session that is not there yet, while its source is read."""
-    store, lines = core.runtime.store, incoming.lines(NOTHING)
+    store, lines = core.runtime.store, _lines(incoming, NOTHING, source)
     if not isinstance(store, FileStore):  # which alone writes off the event loop for certain
         lines = iter(await core.runtime.offload(list, lines))
     head = await store.put(lease, incoming.dialect, incoming.block, lines)
@@ -106,7 +123,7 @@ async def _put(core: HostCore, lease: Lease, incoming: Incoming) -> None:
         await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
 
 
-async def _merge(core: HostCore, lease: Lease, incoming: Incoming) -> None:
+async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
     """Append what a session that is there lacks.
 
     Raises:
@@ -120,7 +137,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming) -> None:
     log = OpenLog(runtime, lease.ref, header, dialect, lease.head.generation)
     await log.take_up()
     there, before, count = await _there(log), log.index.leaf_id, _count(log)
-    lines, head = incoming.lines(there), lease.head
+    lines, head = _lines(incoming, there, source), lease.head
     while batch := await runtime.offload(_batch, lines):
         head = await _appended(core, Append(lease, head, tuple(batch)))
     if not incoming.added:

@@ -66,6 +66,11 @@ def ref_of_key(key: str) -> Ref:
     return id_of_key(key) + SUFFIX
 
 
+def is_text(ref: Ref) -> bool:
+    """Tell whether the name of a log is text: that of a file may be any bytes, and then cannot be written down."""
+    return ref.isascii() or not any("\ud800" <= char <= "\udfff" for char in ref)
+
+
 def new_ref(dialect: Dialect, header: Header) -> Ref:
     """Return the name of the log of a new session: as its key says, or else as its dialect names files."""
     if header.key is not None:

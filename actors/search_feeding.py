@@ -11,10 +11,11 @@ from ..events.stores.base import Cursor, Opening, Ref
 from ..events.telemetry import logger
 from ..projections.search.lines import TextReader
 from ..projections.search.texts import Said
+from .naming import is_text
 from .runtime import Runtime
 from .search_ground import Looks, is_in
 from .search_index import SearchIndex
-from .search_portions import UNFINISHED, Checkpoint, Known, Look, Portion, can_be_known
+from .search_portions import UNFINISHED, Checkpoint, Known, Look, Portion
 
 INLINE_MAX = 64 * 1024
 """How many bytes or characters are looked through on the event loop; more goes to a worker thread."""
@@ -31,7 +32,7 @@ async def feed(runtime: Runtime, index: SearchIndex, looks: Looks) -> None:
     """
     known = await runtime.offload(index.known)
     gone = [ref for ref in known if ref not in looks]
-    changed = [(ref, look) for ref, look in looks.items() if can_be_known(ref) and not is_in(ref, look, known)]
+    changed = [(ref, look) for ref, look in looks.items() if is_text(ref) and not is_in(ref, look, known)]
     portions: list[Portion] = []
     size = 0
     for ref, look in changed:

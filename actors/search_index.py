@@ -16,8 +16,9 @@ from ..events.stores.base import Ref
 from ..projections.search import schema
 from ..projections.search.query import Query
 from ..projections.search.texts import Filters, Said
+from .naming import is_text
 from .search_file import SearchFile
-from .search_portions import UNFINISHED, Checkpoint, Known, Portion, can_be_known
+from .search_portions import UNFINISHED, Checkpoint, Known, Portion
 
 _CANDIDATES_MAX = 4096
 
@@ -81,7 +82,7 @@ class SearchIndex:
         changed: dict[Ref, Known | None] = {}
         with self._file.opened() as db:
             with _transaction(db, "IMMEDIATE"):
-                for ref in filter(can_be_known, gone):
+                for ref in filter(is_text, gone):
                     _forget(db, ref)
                     changed[ref] = None
                 for portion in portions:

@@ -22,11 +22,6 @@ def look_of(found: FileStat) -> Look:
     return f"{found.size} {found.modified_ns} {found.inode}"  # numbers that are larger than those of SQLite may be
 
 
-def can_be_known(ref: Ref) -> bool:
-    """Tell whether the index can hold a log: its name has to be text, and a file's name may be any bytes."""
-    return ref.isascii() or not any("\ud800" <= char <= "\udfff" for char in ref)
-
-
 class Checkpoint(Struct, frozen=True):
     """Up to where the lines of a log are in the index: the history, the last line's ordinal, and its checksum."""
 

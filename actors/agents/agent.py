@@ -25,6 +25,7 @@ from ...projections.building.builder import ContextBuilder
 from ...projections.building.pairing import is_request
 from ...projections.building.summaries import Summarizer
 from ..branch_summaries import BranchReport
+from ..handle import place_of
 from ..session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
@@ -51,7 +52,7 @@ class AgentSession:
     """Drives a model turn by turn, and keeps what was said.
 
     One agent serves any number of sessions at once: what is given to a call wins over what was given to the agent. Turns of
-    one session run one after the other.
+    one session run one after the other; of a `Session` also those of other agents of its host.
 
     With a `Session`, the user's message is in the log before the model is asked, each answer when it ends, each tool's
     result with the record of its run when it comes, in the order in which they come. Whoever follows the session gets the
@@ -95,7 +96,6 @@ class AgentSession:
             options.builder or ContextBuilder(),
             SentRequests(),
         )
-        self._turns: dict[str, _Gate] = {}
 
     def __repr__(self) -> str:
         model = self._equipment.model
@@ -261,7 +261,9 @@ class AgentSession:
             yield
             return
         above = _turns_above.get()
-        gate = self._turns.setdefault(session.id, _Gate())
+        # Other agents too: one that came in between a call and its result would take the call for one that was left.
+        place = place_of(session) if isinstance(session, Session) else (id(self), session.id)
+        gate = _gates.setdefault(place, _Gate())
         # A task that a tool left running may outlive its turn: what counts is the turn that runs now.
         if gate.turn in above:
             raise InvalidInput(
@@ -281,7 +283,7 @@ class AgentSession:
             _turns_above.reset(token)
             gate.users -= 1
             if not gate.users:
-                del self._turns[session.id]
+                del _gates[place]
 
 
 class _Gate:
@@ -293,6 +295,10 @@ class _Gate:
         self.lock = anyio.Lock()
         self.turn: object | None = None
         self.users = 0
+
+
+_gates: dict[tuple[int, str], _Gate] = {}
+"""The sessions in which turns run or wait at this moment."""
 
 
 async def _nobody(event: AgentEvent) -> None:

@@ -269,6 +269,7 @@ class TurnRun:
         if answer.usage is not None:
             self._usage += answer.usage
         kept = await self._hooked(answer) if self._keeper.at_once else answer
+        entry_id: str | None = None
         with anyio.CancelScope(shield=True):  # it is whole, and paid for
             entry_id = await self._keeper.answer(kept)
         self._note([kept], [] if entry_id is None else [entry_id])
@@ -276,6 +277,7 @@ class TurnRun:
         return entry_id
 
     async def _keep_result(self, finished: Finished, message_id: str | None) -> None:
+        entry_id: str | None = None
         with anyio.CancelScope(shield=True):  # what the tool did is done: the log must not say that nobody knows
             entry_id = await self._keeper.result(finished, message_id)
         message = finished.message()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NoReturn
 
 from ...events.disk import Disk
+from ...events.errors import InvalidSessionId
 from ...events.findings import Finding, counted
 from ...events.offload import ThreadOffload
 from ...events.repair import Repair
@@ -86,7 +87,10 @@ class IndexCheck:
 
     def _wrong(self, line: IndexLine) -> str | None:
         """Say what is wrong with a line that would be believed, or return None."""
-        found = self._store.look_at(line.ref)
+        try:
+            found = self._store.look_at(line.ref)
+        except InvalidSessionId:
+            return f"the index has a line about {line.ref!r}, which can be no session's file"
         if found is None or not line.holds(found):
             return None
         true = self._rows.read(line.ref, found)

@@ -20,6 +20,7 @@ from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
+from ..naming import is_text
 from ..registry import Registry
 from ..runtime import Runtime
 from .index_file import IndexFile, IndexLine
@@ -219,26 +220,22 @@ class FileListing:
         self._sorted = None
         self._runtime.touched.wake()
 
-    async def known(self) -> dict[Ref, IndexLine]:
-        """Return what is held of all sessions, or else what the index says, which is not held for that."""
-        return self.held if self._loaded else (await self._runtime.offload(self._index.read)).lines
-
     async def load(self) -> None:
         """Read the index, the first time that there is a listing."""
         if not self._loaded:
-            self.held = await self.known() | self.held
+            self.held = (await self._runtime.offload(self._index.read)).lines | self.held
             self._loaded = True
             self._sorted = None
             for ref in self._accessed:
                 self._date(ref)
 
 
-def is_under_root(ref: Ref) -> bool:
-    """Tell whether a session lies under the root; others can be opened by their paths, and are not listed."""
-    return not ref.startswith("/")
+def is_kept(ref: Ref) -> bool:
+    """Tell whether the index has a line of a session: it lies under the root, and its name can be written down."""
+    return not ref.startswith("/") and is_text(ref)
 
 
 def _made(ref: Ref, found: FileStat, row: SessionSummary) -> _Made:
-    if not is_under_root(ref):
+    if not is_kept(ref):
         return _Made(None, row)
     return _Made(IndexLine(ref, found.size, found.modified_ns, found.inode, row))

@@ -116,7 +116,7 @@ class IndexFile:
         for number, line in enumerate(rest.split(b"\n"), 2):
             try:
                 decoded = _decode_line(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (ValueError, RecursionError):
                 if line:
                     damaged.append(number)
             else:
@@ -197,6 +197,6 @@ def _encoded(line: IndexLine) -> bytes:
 def _head(line: bytes) -> _Head | None:
     try:
         head = _decode_head(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         return None
     return head if head.treering_index == VERSION else None

@@ -8,6 +8,7 @@ that closes writes what is left; where the disk refuses, nothing is lost, since 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 
 import anyio
@@ -19,7 +20,7 @@ from ...events.stores.files import FileStore
 from ...events.telemetry import failure_of, logger
 from ..registry import Registry
 from ..runtime import Runtime
-from .file_listing import FileListing, Remembered, is_under_root
+from .file_listing import FileListing, Remembered, is_kept
 from .index_file import IndexFile, IndexLine
 from .settings import Settings
 
@@ -92,7 +93,7 @@ class IndexWriter:
         """
         listing = self._listing
         async with listing.alone:
-            refs, gone = [ref for ref in listing.unsaved if is_under_root(ref)], listing.gone
+            refs, gone = [ref for ref in listing.unsaved if is_kept(ref)], listing.gone
             listing.unsaved.clear()
             listing.gone = set()
             if not refs and not gone:
@@ -147,9 +148,18 @@ class IndexWriter:
         offload = self._runtime.offload
         if not gone and await carried_out(offload, self._index.append, lines):
             return
-        before = await self._listing.known()
-        whole = {ref: line for ref, line in before.items() if ref not in gone}
+        whole = (await offload(self._index.read)).lines  # others write to it, too
+        for ref, line in self._listing.held.items():
+            if ref not in whole or _used(whole[ref]) <= _used(line):
+                whole[ref] = line
+        for ref in gone:
+            whole.pop(ref, None)
         whole |= {line.ref: line for line in lines}
         # Who only lists what others wrote leaves no folder of its own among it.
         wrote = self._runtime.counters.activated > 0
         await carried_out(offload, partial(self._index.replace, whole, make_folder=wrote))
+
+
+def _used(line: IndexLine) -> datetime:
+    """Return when a session was used last, as a line says."""
+    return line.session.last_accessed or line.session.modified

@@ -19,7 +19,7 @@ import anyio
 from msgspec import Struct
 
 from ...events.entries import SessionInfo
-from ...events.errors import SessionLocked, SessionNotFound, TreeringError
+from ...events.errors import LeafMoved, SessionLocked, SessionNotFound, TreeringError
 from ...events.holders import holder_of
 from ...events.stores.base import ArchivingStore, Ref
 from ...events.stores.files import FileStore
@@ -100,9 +100,14 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
         raise SessionNotFound(f"there is no session {ref!r} to archive: something has to be appended to it first")
     if row.status != ARCHIVED:
         actor = await core.registry.actor(ref)
-        if last_entry is not None and actor.log.index.last_time > last_entry:
+        index = actor.log.index
+        if last_entry is not None and index.last_time > last_entry:
             return False
-        await actor.perform(Append((SessionInfo(status=ARCHIVED),)))
+        expected = None if last_entry is None else index.seen
+        try:
+            await actor.perform(Append((SessionInfo(status=ARCHIVED),), expected_seq=expected))
+        except LeafMoved:  # another command came first
+            return False
     async with core.registry.apart(ref):
         store = core.runtime.store
         if isinstance(store, ArchivingStore):

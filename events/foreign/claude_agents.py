@@ -7,6 +7,7 @@ to it, and at first among its own lines. A file `agent-<id>.meta.json` may say m
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from msgspec import Struct, field
 
 from ..entries import EPOCH
 from .claude_entries import time_of
+from .claude_lines import outline_of
 from .claude_scan import STARTS_AGENT, Scan
 from .claude_tree import Answer, Conversation, Step
 
@@ -37,21 +39,50 @@ def meta_of(path: Path) -> Meta:
         return Meta()
 
 
-def agent_files(scan: Scan, sessions: set[str]) -> Iterator[Path]:
-    """Yield the transcripts of the sub-agents of a transcript."""
-    yield from sorted((scan.path.with_suffix("") / "subagents").rglob(f"{PREFIX}*.jsonl"))
-    folder = scan.path.parent
-    alone = sum(1 for each in folder.glob("*.jsonl") if not each.name.startswith(PREFIX)) == 1
-    for path in sorted(folder.glob(f"{PREFIX}*.jsonl")):
-        if path != scan.path and (alone or path.stem.removeprefix(PREFIX) in scan.agents or _names(path, sessions)):
-            yield path
+class AgentFiles:
+    """The transcripts of sub-agents that stand next to the transcripts of a folder, each looked into once.
 
+    Args:
+        folder: The folder.
+    """
 
-def _names(path: Path, sessions: set[str]) -> bool:
-    """Tell whether a transcript's first line names one of some sessions."""
-    with path.open("rb") as file:
-        first = file.readline()
-    return any(f'"sessionId":"{session}"'.encode() in first for session in sessions)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._sessions: dict[Path, str | None] = {}
+
+    def of(self, scan: Scan, sessions: set[str]) -> Iterator[Path]:
+        """Yield the transcripts of the sub-agents of a transcript, those in its own folder first.
+
+        Args:
+            scan: The transcript.
+            sessions: The sessions in it.
+        """
+        yield from sorted((scan.path.with_suffix("") / "subagents").rglob(f"{PREFIX}*.jsonl"))
+        for path in self._paths:
+            if path != scan.path and (
+                self._serve_one or path.stem.removeprefix(PREFIX) in scan.agents or self._session_of(path) in sessions
+            ):
+                yield path
+
+    @cached_property
+    def _paths(self) -> list[Path]:
+        return sorted(path for path in self._folder.glob(f"{PREFIX}*.jsonl") if path.is_file())
+
+    @cached_property
+    def _serve_one(self) -> bool:
+        """Whether there is only one transcript whose sub-agents these can be."""
+        return sum(1 for path in self._folder.glob("*.jsonl") if not path.name.startswith(PREFIX)) == 1
+
+    def _session_of(self, path: Path) -> str | None:
+        """Return the session that a transcript's first line names; None where it names none, or cannot be read."""
+        if path not in self._sessions:
+            try:
+                with path.open("rb") as file:
+                    outline = outline_of(file.readline())
+            except OSError:  # on its own, it is told of
+                outline = None
+            self._sessions[path] = None if outline is None else outline.session
+        return self._sessions[path]
 
 
 class Callers:

@@ -24,11 +24,12 @@ from ..entries import EPOCH, NATIVE_VERSION, Header
 from ..errors import ForeignFormatError, Where
 from ..findings import Finding, counted
 from .base import ForeignSession
-from .claude_agents import PREFIX, Callers, agent_files, meta_of
+from .claude_agents import PREFIX, AgentFiles, Callers, meta_of
 from .claude_entries import Entries, time_of
 from .claude_lines import Outline, outline_of
 from .claude_scan import Scan
 from .claude_tree import Conversation, Tree
+from .several import unreadable
 
 _LOOKED_AT = 50
 _LONG = b'{"parentUuid":'  # a first line that goes on beyond what is looked at
@@ -45,8 +46,7 @@ class ClaudeCodeFormat:
     def recognizes(self, path: Path, head: bytes) -> bool:
         """Tell whether one of the first lines is a message of Claude Code's; see `Format.recognizes`."""
         if path.is_dir():
-            first = next(iter(_transcripts(path)), None)
-            return first is not None and self.recognizes(first, _head(first))
+            return any(self.recognizes(each, _head(each)) for each in _transcripts(path)[:_LOOKED_AT])
         if b"\n" not in head and head.startswith(_LONG):
             return True
         return any(_is_ours(outline) for line in head.splitlines()[:_LOOKED_AT] if (outline := outline_of(line)))
@@ -54,8 +54,9 @@ class ClaudeCodeFormat:
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a transcript with those of its sub-agents, or all of a folder; see `Format.read`."""
         if not path.is_dir():
-            yield from _Transcript(path).sessions()
+            yield from _Transcript(path, AgentFiles(path.parent)).sessions()
             return
+        beside = AgentFiles(path)
         held: ForeignSession | None = None
         failed: list[Finding] = []
         taken: set[Path] = set()
@@ -63,9 +64,9 @@ class ClaudeCodeFormat:
             if each in taken:
                 continue
             try:
-                transcript = _Transcript(each)
-            except ForeignFormatError as error:
-                (failed if held is None else held.findings).append(_unreadable(error, each))
+                transcript = _Transcript(each, beside)
+            except (ForeignFormatError, OSError) as error:
+                (failed if held is None else held.findings).append(unreadable(error, each))
                 continue
             taken.update(transcript.files)
             for session in transcript.sessions():
@@ -82,22 +83,26 @@ class ClaudeCodeFormat:
 class _Transcript:
     """One file, with the files of its sub-agents.
 
+    Args:
+        path: The file.
+        beside: The files of sub-agents that stand next to it.
+
     Attributes:
         files: All of them.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, beside: AgentFiles) -> None:
         self._scan, self._talks = _looked_through(path)
         self._own = [talk for talk in self._talks if not talk.agent]
         self._callers = Callers(self._scan, self._own)
         self._agents: list[tuple[Scan, list[Conversation]]] = []
         self.files = [path]
-        for each in agent_files(self._scan, {talk.session for talk in self._own}) if self._own else ():
+        for each in beside.of(self._scan, {talk.session for talk in self._own}) if self._own else ():
             self.files.append(each)
             try:
                 self._agents.append(_looked_through(each))
             except (ForeignFormatError, OSError) as error:
-                self._scan.findings.append(_unreadable(error, each))
+                self._scan.findings.append(unreadable(error, each))
 
     def sessions(self) -> Iterator[ForeignSession]:
         """Yield its sessions, those of sub-agents last."""
@@ -136,7 +141,7 @@ def _session(scan: Scan, talk: Conversation, header: Header, findings: list[Find
     lines = {node.uuid for step in steps for node in step.nodes}
     made = [scan.automatic[key] for key in (talk.session, *(lines & scan.automatic.keys())) if key in scan.automatic]
     header = replace(header, timestamp=started, cwd=talk.first.cwd, title=header.title or (made[0] if made else None))
-    titles = [title for session, title in scan.titles if (session or scan.session) == talk.session and not talk.agent]
+    titles = [] if talk.agent else scan.titles_of(talk.session)
     return ForeignSession(
         header=header,
         entries=iter(Entries(scan, talk, header.id, started, titles, findings)),
@@ -158,19 +163,18 @@ def _looked_through(path: Path) -> tuple[Scan, list[Conversation]]:
     return scan, tree.conversations
 
 
-def _unreadable(error: ForeignFormatError | OSError, path: Path) -> Finding:
-    message = error.message if isinstance(error, ForeignFormatError) else str(error)
-    return Finding(str(path), None, None, "unreadable", "error", message)
-
-
 def _transcripts(folder: Path) -> list[Path]:
     """Return the transcripts of a folder, those of sub-agents last."""
-    return sorted(folder.glob("*.jsonl"), key=lambda path: (path.name.startswith(PREFIX), path.name))
+    found = (path for path in folder.glob("*.jsonl") if path.is_file())
+    return sorted(found, key=lambda path: (path.name.startswith(PREFIX), path.name))
 
 
 def _head(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(_HEAD_BYTES)
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError:  # whoever reads it says so
+        return b""
 
 
 def _is_ours(outline: Outline) -> bool:

@@ -185,8 +185,7 @@ def time_of(node: Node) -> datetime | None:
 
 def _once(parts: list[Content]) -> list[Content]:
     """Leave out what an answer says word for word twice: versions of Claude Code repeat parts in later lines of it."""
-    found: list[Content] = []
+    found: dict[bytes, Content] = {}
     for part in parts:
-        if part not in found:
-            found.append(part)
-    return found
+        found.setdefault(_encode(part), part)
+    return list(found.values())

@@ -15,13 +15,12 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from ..content import raw_json
-from .json_lines import decoded
+from .json_lines import decoded, tails
 from .lenient import salvaged
 
 S = TypeVar("S", bound=Struct)
 
 _STARTS = (b'{"parentUuid"', b'{"type"', b'{"isSidechain"')
-_TRIES_MAX = 64  # what stands last is the whole line, and a line may hold thousands of objects
 NO_RAW = Raw(b"")
 
 
@@ -206,16 +205,11 @@ def line_of(data: bytes) -> Line:
 
 def behind(data: bytes) -> bytes | None:
     """Return the whole line that stands behind a torn one, where another write ran into it; None where there is none."""
-    for start in _STARTS:
-        position = len(data)
-        for _ in range(_TRIES_MAX):
-            position = data.rfind(start, 0, position)
-            if position <= 0:
-                break
-            with suppress(ValueError, RecursionError):
-                found = _outline(memoryview(data)[position:])
-                if found.uuid or found.session:
-                    return data[position:]
+    for tail in tails(data, *_STARTS):
+        with suppress(ValueError, RecursionError):
+            found = _outline(tail)
+            if found.uuid or found.session:
+                return bytes(tail)
     return None
 
 

@@ -6,7 +6,7 @@ attachments. Bookkeeping is counted, one finding a kind.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from hashlib import blake2b
 from pathlib import Path
 from sys import intern
@@ -133,7 +133,6 @@ class Scan:
         nodes: The lines that hang in the tree, in the order of the file.
         session: The session that lines belong to which do not name one.
         flat: Whether no line names a parent, as in transcripts that were made by other tools: each follows the one before.
-        titles: What a person called the sessions, one after the other, as (session, title).
         automatic: The titles that Claude Code made: by the session, or by an entry of it.
         agents: The calls that started sub-agents, by the agent, as far as results and reports tell.
         prompts: What calls ask of sub-agents, by the call.
@@ -145,11 +144,11 @@ class Scan:
         self.nodes: list[Node] = []
         self.session = ""
         self.flat = True
-        self.titles: list[tuple[str, str]] = []
         self.automatic: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self.prompts: dict[str, str] = {}
         self.findings: list[Finding] = []
+        self._titles: defaultdict[str, list[tuple[int, str]]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
         self._by_uuid: dict[str, Node] = {}
 
@@ -178,6 +177,11 @@ class Scan:
             what = f"{counted(count, 'line')} of kind {kind} left out: no part of the conversation"
             self._find("skipped", "note", what)
 
+    def titles_of(self, session: str) -> list[str]:
+        """Return what a person called a session, one title after the other."""
+        nameless = self._titles.get("", []) if session == self.session else []
+        return [title for _, title in sorted([*self._titles.get(session, []), *nameless])]
+
     def _take(self, line: bytes, number: int, byte: int) -> None:
         outline = outline_of(line)
         if outline is None:
@@ -191,7 +195,7 @@ class Scan:
             return
         kind = _kind_of(outline)
         if kind is None or (kind == "link" and outline.uuid is None):
-            self._note(outline)
+            self._note(outline, number)
             return
         uuid = outline.uuid or derived_id("claude-code", blake2b(line.strip(), digest_size=16).hexdigest())
         node = _node_of(kind, outline, uuid, number, byte, len(line))
@@ -223,11 +227,11 @@ class Scan:
             if agent is not None:
                 self.agents[agent] = node.results[0]
 
-    def _note(self, outline: Outline) -> None:
+    def _note(self, outline: Outline, number: int) -> None:
         """Take what a line says of a whole session."""
         name, session = outline.type, outline.session or ""
         if name == "custom-title" and outline.custom_title is not None:
-            self.titles.append((session, outline.custom_title))
+            self._titles[session].append((number, outline.custom_title))
         elif name == "ai-title" and outline.ai_title:
             self.automatic[session] = outline.ai_title
         elif name == "summary" and outline.summary and outline.leaf:

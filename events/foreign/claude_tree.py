@@ -53,11 +53,18 @@ class Step:
 
     @property
     def end(self) -> Step | None:
-        """What goes on from here hangs from: the last of an answer's results. A compaction that never came is no step."""
+        """What goes on from here hangs from, once all lines have their place: the last of an answer's results.
+
+        A compaction that never came is no step.
+        """
         step: Step | None = self.answer or self
+        passed: list[Step] = []
         while step is not None and not step.nodes:
+            passed.append(step)
             step = step.above
             step = step.answer or step if step is not None else None
+        for each in passed:
+            each.above = step  # there may be a chain of them, and many that hang from its end
         return step.results[-1] if isinstance(step, Answer) and step.results else step
 
     @property
@@ -110,7 +117,7 @@ class Conversation:
         unsaid: A compaction whose summary did not come yet.
     """
 
-    __slots__ = ("agent", "answers", "callers", "first", "session", "steps", "unsaid")
+    __slots__ = ("_by_line", "agent", "answers", "callers", "first", "session", "steps", "unsaid")
 
     def __init__(self, session: str, agent: str, first: Node) -> None:
         self.session = session
@@ -120,10 +127,13 @@ class Conversation:
         self.answers: dict[str, Answer] = {}
         self.callers: dict[str, Answer] = {}
         self.unsaid: Step | None = None
+        self._by_line: dict[str, Step] | None = None
 
     def step_of(self, uuid: str) -> Step | None:
-        """Return the step that a line is in."""
-        return next((step for step in self.steps if any(node.uuid == uuid for node in step.nodes)), None)
+        """Return the step that a line is in, once all lines have their place."""
+        if self._by_line is None:
+            self._by_line = {node.uuid: step for step in reversed(self.steps) for node in step.nodes}
+        return self._by_line.get(uuid)
 
     def in_order(self) -> Iterator[Step]:
         """Yield its steps, each after the one that it follows: results right after the answer that asked for them.

@@ -50,7 +50,7 @@ class _Step(Struct):
         default_factory=dict[str, tuple[ToolExecution, datetime | None]]
     )
     waiting: set[str] = field(default_factory=set[str])
-    answered: bool = False
+    answers: set[str] = field(default_factory=set[str])
     usage: Usage | None = None
 
 
@@ -136,7 +136,7 @@ class Rollout:
 
         A call that comes while others still wait for their results was made together with them.
         """
-        if self._step.answered and not (isinstance(part, ToolUsePart) and self._step.waiting):
+        if self._step.answers and not (isinstance(part, ToolUsePart) and self._step.waiting):
             yield from self._told()
         step = self._step
         step.id = step.id or as_text(item.get("id"))
@@ -162,7 +162,7 @@ class Rollout:
             yield from self._say(call, item, time)
         elif result is not None:
             step = self._step
-            step.answered = True
+            step.answers.add(result.tool_result.tool_use_id)
             step.waiting.discard(result.tool_result.tool_use_id)
             step.after.append((Message("tool", (result,)), as_text(item.get("id")), time))
             run = step.runs.pop(result.tool_result.tool_use_id, None)
@@ -245,8 +245,7 @@ class Rollout:
             exit_code=None if exit_code is None else int(exit_code),
             duration_ms=as_count(took.get("secs")) * 1000 + as_count(took.get("nanos")) / 1e6 if took else None,
         )
-        answers = (part.tool_use_id for payload, _, _ in self._step.after for part in _results(payload))
-        if call.id in answers:
+        if call.id in self._step.answers:
             self._step.after.append((run, "", time))
         else:
             self._step.runs[call.id] = (run, time)
@@ -274,8 +273,3 @@ class Rollout:
                 yield from self._item(item, time)
         yield from self._told()
         del self._turns[turns:]  # what was put in the place of the history is no turn of the user's
-
-
-def _results(payload: Payload) -> list[ToolResult]:
-    parts = payload.content if isinstance(payload, Message) else ()
-    return [part.tool_result for part in parts if isinstance(part, ToolResultPart)]

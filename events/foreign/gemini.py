@@ -167,11 +167,12 @@ class _History:
             self._add(given)
 
     def _rewind(self, to: str) -> None:
-        keys = list(self.current)
-        self._keep(keys.index(to) if to in self.current else 0)
+        while self.current and self.current.popitem()[0] != to:
+            pass
 
     def _keep(self, count: int) -> None:
-        self.current = dict(list(self.current.items())[:count])
+        while len(self.current) > count:
+            self.current.popitem()
 
 
 def _entries(header: Header, history: _History) -> tuple[list[KnownEntry], str | None]:

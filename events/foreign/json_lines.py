@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +22,8 @@ from ..findings import Finding, Severity, counted
 from .values import Object
 
 _BOM = b"\xef\xbb\xbf"
+_TAILS_MAX = 64  # what stands last is the whole line, and a line may hold any number of objects
+_DIGITS_MAX = 300
 
 
 class Line(NamedTuple):
@@ -111,9 +115,24 @@ def beginning(head: bytes) -> bytes:
 
 
 def decoded(data: bytes) -> Object | None:
-    """Read a JSON object; None where it is none. Text that is no Unicode is read with U+FFFD in its place."""
+    """Read a JSON object; None where it is none.
+
+    Text that is no Unicode is read with U+FFFD in its place, and a number that no JSON has as null.
+    """
     value = _any(data)
     return value if isinstance(value, dict) else None
+
+
+def tails(data: bytes, *starts: bytes) -> Iterator[memoryview]:
+    """Yield what may be a whole line behind a torn one that it ran into: what begins as lines do, the last first."""
+    view = memoryview(data)
+    for start in starts:
+        position = len(data)
+        for _ in range(_TAILS_MAX):
+            position = data.rfind(start, 0, position)
+            if position <= 0:
+                break
+            yield view[position:]
 
 
 def document(path: Path) -> JSON:
@@ -134,8 +153,8 @@ def _any(data: bytes) -> JSON:
     try:
         value: JSON = msgspec.json.decode(data)
     except (ValueError, RecursionError):
-        try:  # halves of surrogate pairs, bytes that are no UTF-8, numbers beyond every float
-            text = json.dumps(json.loads(data.decode(errors="replace")), ensure_ascii=False)
+        try:  # halves of surrogate pairs, bytes that are no UTF-8, numbers beyond every float, NaN
+            text = json.dumps(_loosely(data.decode(errors="replace")), ensure_ascii=False)
             value = msgspec.json.decode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
         except (ValueError, RecursionError):
             return None
@@ -144,10 +163,21 @@ def _any(data: bytes) -> JSON:
 
 def _behind(data: bytes, start: bytes) -> Object | None:
     """Return the whole line that stands behind a torn one, if there is any."""
-    position = data.rfind(start)
-    while position > 0:
-        value = decoded(data[position:])
-        if value is not None:
-            return value
-        position = data.rfind(start, 0, position)
+    for tail in tails(data, start):
+        with suppress(ValueError, RecursionError):
+            value = msgspec.json.decode(tail)
+            if isinstance(value, dict):
+                return value
     return None
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if isfinite(number) else None
+
+
+def _whole(digits: str) -> int | None:
+    return int(digits) if len(digits) < _DIGITS_MAX else None
+
+
+_loosely = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite, parse_int=_whole).decode

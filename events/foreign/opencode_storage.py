@@ -86,10 +86,18 @@ def _plain(name: str) -> str:
 
 def _values(folder: Path, notes: Notes) -> Iterator[Object]:
     """Yield the objects in the files of a folder, by the order of their names."""
-    for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
-        value = decoded(path.read_bytes())
+    try:
+        paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
+    except OSError as error:
+        notes.add("damaged", "error", f"what belongs into {folder.name[:40]!r} is left out: {error.strerror}")
+        return
+    for path in paths:
+        try:
+            value, problem = decoded(path.read_bytes()), "is no JSON object"
+        except OSError as error:
+            value, problem = None, f"cannot be read ({error.strerror})"
         if value is None:
-            notes.add("damaged", "error", f"{path.parent.name}/{path.name} is no JSON object: it is left out")
+            notes.add("damaged", "error", f"{path.parent.name}/{path.name} {problem}: it is left out")
         else:
             yield value
 

@@ -10,6 +10,13 @@ from ..findings import Finding
 from .base import ForeignSession
 
 
+def unreadable(error: ForeignFormatError | OSError, path: Path) -> Finding:
+    """Return what to say of a session that cannot be read."""
+    where, message = (error.where, error.message) if isinstance(error, ForeignFormatError) else (None, str(error))
+    place = (where.path, where.line, where.byte) if where else (str(path), None, None)
+    return Finding(*place, "unreadable", "error", message)
+
+
 def each(paths: Iterable[Path], read: Callable[[Path], ForeignSession], none: str) -> Iterator[ForeignSession]:
     """Read one session after the other; what cannot be read is a finding of the session before it, or after it.
 
@@ -26,11 +33,8 @@ def each(paths: Iterable[Path], read: Callable[[Path], ForeignSession], none: st
     for path in paths:
         try:
             session = read(path)
-        except ForeignFormatError as error:
-            where = error.where
-            place = (where.path, where.line, where.byte) if where else (str(path), None, None)
-            finding = Finding(*place, "unreadable", "error", error.message)
-            (waiting if held is None else held.findings).append(finding)
+        except (ForeignFormatError, OSError) as error:
+            (waiting if held is None else held.findings).append(unreadable(error, path))
             continue
         session.findings.extend(waiting)
         waiting.clear()

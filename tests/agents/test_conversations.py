@@ -416,3 +416,26 @@ async def test_a_task_that_a_tool_started_can_take_the_next_turn(session: Sessio
         await agent.respond("Hello")
         ended.set()
     assert texts == ["It is over."]
+
+
+async def test_turns_of_two_agents_in_one_session_take_turns(session: Session) -> None:
+    """A program may make an agent for each request; none must take the running calls of another for left ones."""
+    begun, done = anyio.Event(), anyio.Event()
+
+    @tool
+    async def work() -> str:
+        """Work until it is done."""
+        begun.set()
+        await done.wait()
+        return "worked"
+
+    first = AgentSession(ScriptedModel([answer(tool_use("1", "work")), "Done."]), session=session, tools=[work])
+    second = AgentSession(ScriptedModel(["Hi!"]), session=session)
+    async with anyio.create_task_group() as group:
+        group.start_soon(first.respond, "Work")
+        await begun.wait()
+        group.start_soon(second.respond, "Hello")
+        await anyio.wait_all_tasks_blocked()
+        done.set()
+    roles = [each.role for each in await session.messages()]
+    assert roles == ["user", "assistant", "tool", "assistant", "user", "assistant"]

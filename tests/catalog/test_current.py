@@ -146,3 +146,21 @@ async def test_sessions_in_memory_have_a_current_one_too(tmp_path: Path, made: M
         await host.delete("one")
         assert await host.current_session(tmp_path) is None
         assert (await host.continue_recent(cwd=tmp_path)).id == "two"
+
+
+async def test_a_current_session_that_was_archived_is_not_gone_on_with(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "root") as host:
+        older = await host.create(cwd="/work")
+        await older.append_message("user", "older")
+        current = await host.create(cwd="/work")
+        await current.append_message("user", "current")
+        await host.set_current_session("/work", current)
+
+        await host.archive(current)
+        recent = await host.find_recent(cwd="/work")
+        assert recent is not None
+        assert recent.id == older.id
+        assert [row.status for row in await host.list_sessions(status="archived")] == ["archived"]
+
+        await host.unarchive(current.id)
+        assert (await host.continue_recent(cwd="/work")).id == current.id

@@ -83,3 +83,18 @@ async def test_an_index_that_is_outdated_or_missing_is_in_order(root: Path, inde
     assert not [code for code in codes(root) if code.startswith("catalog")]
     (root / ".treering" / "index.jsonl").unlink()
     assert not [code for code in codes(root) if code.startswith("catalog")]
+
+
+@pytest.mark.feature("U-24")
+async def test_a_line_that_leads_out_of_the_root_is_found(root: Path, index_path: Path, made: Make) -> None:
+    async with SessionHost(root) as host:
+        await made(host, "s0")
+    line = index_path.read_text().splitlines()[1]
+    with index_path.open("a") as file:
+        file.write(line.replace('"ref":"s0.jsonl"', '"ref":"../../s0.jsonl"') + "\n")
+        file.write('{"later":' + "[" * 50_000 + "\n")
+    assert codes(root) == ["catalog_torn", "catalog_wrong"]
+    async with SessionHost(root) as host:
+        assert [row.id for row in await host.list_sessions()] == ["s0"]
+    assert doctor(root, "--repair").exit_code == 0
+    assert codes(root) == []

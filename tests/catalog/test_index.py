@@ -171,6 +171,25 @@ async def test_hosts_that_share_a_root_do_not_spoil_its_index(root: Path, index_
     assert all(row.message_count == 1 for row in rows)
 
 
+async def test_who_writes_the_index_anew_keeps_what_others_wrote_meanwhile(
+    root: Path, index_path: Path, made: Make
+) -> None:
+    await filled(root, made, 3)
+    async with SessionHost(root) as one:
+        await one.list_sessions()
+        async with SessionHost(root) as other:
+            await made(other, "theirs")
+            await other.load("s01")
+        accessed = {line["ref"]: line["session"]["last_accessed"] for line in lines_of(index_path)}
+        await one.delete("s00")
+        await one.flush()
+        lines = {line["ref"]: line["session"]["last_accessed"] for line in lines_of(index_path)}
+        assert lines == {ref: time for ref, time in accessed.items() if ref != "s00.jsonl"}
+    disk = CountingDisk()
+    assert {row.id for row in await listed(root, disk)} == {"s01", "s02", "theirs"}
+    assert disk.opened == []
+
+
 async def test_an_index_that_grew_long_is_written_anew(root: Path, index_path: Path) -> None:
     size = 0
     for number in range(150):

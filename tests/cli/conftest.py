@@ -169,8 +169,8 @@ def at_terminal(project: Path) -> Iterator[AtTerminal]:
     """Start the command at a terminal, in the project's folder."""
     begun: list[Terminal] = []
 
-    def start(*args: str | Path, **options: int) -> Terminal:
-        terminal = Terminal(*args, cwd=project, **options)
+    def start(*args: str | Path, columns: int = 90, dumb: bool = False) -> Terminal:
+        terminal = Terminal(*args, cwd=project, columns=columns, dumb=dumb)
         begun.append(terminal)
         return terminal
 

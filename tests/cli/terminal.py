@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import termios
+from collections.abc import Callable
 from pathlib import Path
 
-import pexpect
+import pexpect  # type: ignore[import-untyped]  # it has no types
 import pyte
 
 import treering
@@ -17,6 +18,12 @@ WAIT_S = 20
 
 _CHUNK = 65536
 _PACKAGES = str(Path(treering.__file__).resolve().parents[1])
+
+
+def _environment(terminal: str) -> dict[str, str]:
+    """Return the environment of the command; how large the terminal is, it has to ask the terminal."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    return {**kept, "PYTHONPATH": _PACKAGES, "TERM": terminal, "TZ": "UTC", "PYTHONUTF8": "1"}
 
 
 class Terminal:
@@ -40,13 +47,7 @@ class Terminal:
             sys.executable,
             ["-m", "treering.cli", *map(str, args)],
             cwd=str(cwd),
-            env={
-                **os.environ,
-                "PYTHONPATH": _PACKAGES,
-                "TERM": "dumb" if dumb else "xterm",
-                "TZ": "UTC",
-                "PYTHONUTF8": "1",
-            },
+            env=_environment("dumb" if dumb else "xterm"),
             dimensions=(lines, columns),
             timeout=WAIT_S,
         )
@@ -66,16 +67,24 @@ class Terminal:
 
     def until(self, *words: str, without: str | None = None) -> list[str]:
         """Wait until the screen shows some words, and not another one; return its lines."""
-        while not self._shows(words, without):
+
+        def shown(lines: list[str]) -> bool:
+            text = "\n".join(lines)
+            return all(word in text for word in words) and (without is None or without not in text)
+
+        return self._until(shown, words)
+
+    def until_prompt(self) -> list[str]:
+        """Wait until a chat asks for the next line, which is when keys are read one by one; return the lines."""
+        return self._until(lambda lines: lines[-1] == ">", ("the prompt",))
+
+    def _until(self, shown: Callable[[list[str]], bool], words: tuple[str, ...]) -> list[str]:
+        while not shown(self.lines):
             try:
                 self._stream.feed(self._process.read_nonblocking(_CHUNK, timeout=WAIT_S))
             except (pexpect.TIMEOUT, pexpect.EOF) as error:
                 raise AssertionError("\n".join([f"{words} did not appear on the screen:", *self.lines])) from error
         return self.lines
-
-    def _shows(self, words: tuple[str, ...], without: str | None) -> bool:
-        text = "\n".join(self.lines)
-        return all(word in text for word in words) and (without is None or without not in text)
 
     def press(self, keys: str) -> None:
         """Send keys."""

@@ -14,10 +14,24 @@ from treering.testing.model_server import ModelServer, Speech
 
 from .terminal import Terminal
 
-AtTerminal: TypeAlias = Callable[..., Terminal]
+Sit: TypeAlias = Callable[..., Terminal]
 Talked: TypeAlias = Callable[..., str]
 
 STOPPED = "(stopped; what was said of it is kept)"
+
+
+@pytest.fixture
+def sit(project: Path) -> Iterator[Sit]:
+    """Start a chat at a terminal that is high enough for all that is said, in the project's folder."""
+    begun: list[Terminal] = []
+
+    def down(*args: str) -> Terminal:
+        begun.append(Terminal("chat", *args, cwd=project, columns=100, lines=40))
+        return begun[-1]
+
+    yield down
+    for each in begun:
+        each.close()
 
 
 @pytest.fixture
@@ -32,8 +46,8 @@ def messages(root: Path) -> list[tuple[str, str, str | None]]:
     return [(each.role, plain_text(each.content), each.stop_reason) for each in found]
 
 
-def test_a_conversation_at_a_terminal(at_terminal: AtTerminal, root: Path) -> None:
-    person = at_terminal("chat", lines=40, columns=100)
+def test_a_conversation_at_a_terminal(sit: Sit, root: Path) -> None:
+    person = sit()
     shown = person.until("Ctrl-D leaves\n>")
     assert shown == ["treering 0.1.0, treering/echo; /help tells what can be done, Ctrl-D leaves", ">"]
     person.press("Hello\r")
@@ -63,12 +77,12 @@ def test_a_conversation_at_a_terminal(at_terminal: AtTerminal, root: Path) -> No
 
 @pytest.mark.feature("N-108")
 @pytest.mark.skipif(find_spec("openai") is None, reason="the extra `openai` is not installed")
-def test_stopping_an_answer_and_coming_back(at_terminal: AtTerminal, server: ModelServer, root: Path) -> None:
-    chat = ["chat", "--model", "openai:any", "--base-url", server.openai_url, "--system", "Be brief."]
+def test_stopping_an_answer_and_coming_back(sit: Sit, server: ModelServer, root: Path) -> None:
+    model = ["--model", "openai:any", "--base-url", server.openai_url, "--system", "Be brief."]
     server.reply(Speech(text=["Once upon ", "a time"], hold_after=3))
     server.says("Well.")
     server.reply(Speech(text=["Never"], hold_after=2))
-    person = at_terminal(*chat, lines=40)
+    person = sit(*model)
     person.until("Ctrl-D leaves\n>")
     person.press("Tell a story\r")
     person.until("\nOnce upon a time")  # it is seen before the answer is whole
@@ -95,7 +109,7 @@ def test_stopping_an_answer_and_coming_back(at_terminal: AtTerminal, server: Mod
     assert messages(root) == story
 
     server.says("I ", "am.")
-    person = at_terminal(*chat, "-c", lines=40)
+    person = sit("-c", *model)
     shown = person.until("> Again\nNever\n\n>")
     at = shown.index("> Tell a story")
     assert "'Tell a story': 6 messages" in shown[at - 1]
@@ -116,10 +130,10 @@ def test_stopping_an_answer_and_coming_back(at_terminal: AtTerminal, server: Mod
 
 
 @pytest.mark.feature("N-110")
-def test_choosing_a_session(at_terminal: AtTerminal, talked: Talked, root: Path) -> None:
+def test_choosing_a_session(sit: Sit, talked: Talked, root: Path) -> None:
     for said in ("Fix the door", "Paint it"):
         talked(said)
-    person = at_terminal("chat", "-r")
+    person = sit("-r")
     person.until("Fix the door", "Paint it", "[q] Quit")
     person.press("\r")
     chosen = person.until("yes.\n\n>", without="Quit")
@@ -135,10 +149,10 @@ def test_choosing_a_session(at_terminal: AtTerminal, talked: Talked, root: Path)
     assert [text for _, text, _ in messages(root)] == ["Afresh", "(echo, 1 messages) Afresh"]
 
 
-def test_choosing_none(at_terminal: AtTerminal, talked: Talked, root: Path) -> None:
+def test_choosing_none(sit: Sit, talked: Talked, root: Path) -> None:
     talked("Fix the door")
     before = sorted(path.name for path in root.glob("*.jsonl"))
-    person = at_terminal("chat", "-r")
+    person = sit("-r")
     person.until("[q] Quit")
     person.press("q")
     assert person.ended() == 0

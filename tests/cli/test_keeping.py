@@ -137,9 +137,10 @@ def test_a_session_in_use_is_left_alone(
 ) -> None:
     talked("Hello", session_id="one")
     terminal = at_terminal("chat", "-r", "one")
-    terminal.until(">", "Hello")
+    terminal.until_prompt()
     terminal.press("Still here?\r")
     terminal.until("(echo, 3 messages) Still here?")
+    terminal.until_prompt()
     result = treering(*command)
     assert (result.exit_code, result.stdout) == (1, "")
     assert len(result.stderr.splitlines()) == 1

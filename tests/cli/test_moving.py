@@ -154,12 +154,12 @@ def test_how_far_it_is_is_shown_at_a_terminal_and_goes(
         write(say("a", None, f"Talk {n}", 1), name=f"f{n}.jsonl", header={"type": "session", "id": f"s{n}", **STAMP})
         for n in range(3)
     ]
-    terminal = at_terminal("import", *paths, tmp_path / "gone", columns=200)
+    terminal = at_terminal("import", *paths, tmp_path / "gone", columns=400)
     assert terminal.ended() == 1
     lines = terminal.lines
     assert not any("importing" in line for line in lines)
     assert [line.split("  ")[0] for line in lines if line.startswith("s")] == ["s0", "s1", "s2"]
-    assert sum("gone" in line for line in lines) == 1
+    assert sum(line.startswith("treering: ") and "/gone" in line for line in lines) == 1
     assert lines[-1] == "3 sessions, 3 new, 3 lines added"
 
 

@@ -112,8 +112,10 @@ def test_enter_resumes_the_selected_one(treering: Treering, at_terminal: AtTermi
     terminal.until("▸ Implement auth")
     terminal.press("j\r")
     terminal.until("Fix CORS", without="Select a session")
+    terminal.until_prompt()
     terminal.press("Once more\r")
     terminal.until("(echo, 3 messages) Once more")
+    terminal.until_prompt()
     terminal.press("\x04")
     assert terminal.ended() == 0
     assert [(row["id"], row["message_count"]) for row in listed(treering)] == [("cors-1", 4), ("auth-1", 2)]
@@ -128,9 +130,10 @@ def test_n_begins_a_new_session_and_keeps_the_others(
     terminal = at_terminal("resume")
     terminal.until("▸ Implement auth")
     terminal.press("n")
-    terminal.until(">", without="Select a session")
+    terminal.until_prompt()
     terminal.press("Something else\r")
     terminal.until("(echo, 1 messages) Something else")
+    terminal.until_prompt()
     terminal.press("\x04")
     assert terminal.ended() == 0
     assert [row["title"] for row in listed(treering)] == ["Something else", "Implement auth", "CORS issues"]

@@ -330,3 +330,37 @@ async def test_a_stale_packed_form_is_removed_and_another_session_in_its_place_i
         with pytest.raises(Exception, match="says otherwise"):
             await host.archive(session)
         assert path.read_bytes().startswith(before)
+
+
+async def test_of_two_packed_forms_the_one_that_says_otherwise_is_kept(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, path, before = await made(host)
+        await host.archive(session)
+        zst, gz = (path.with_name(path.name + suffix) for suffix in (".zst", ".gz"))
+        packed = zst.read_bytes()
+        gz.write_bytes(gzip.compress(before + b"{}\n"))  # from another machine, where it went on
+        await host.unarchive(session)
+        assert path.read_bytes().startswith(before)
+        assert (zst.exists(), gz.exists()) == (False, True)
+    path.unlink()
+    gz.write_bytes(gzip.compress(before))
+    zst.write_bytes(packed)
+    async with SessionHost(root) as host:
+        await host.load("old")
+    assert files(root) == [path.name]
+
+
+async def test_an_archive_that_was_emptied_is_no_new_session(root: Path) -> None:
+    async with SessionHost(root) as host:
+        session, path, before = await made(host)
+        await host.archive(session)
+    form = path.with_name(path.name + ".zst")
+    form.write_bytes(b"")
+    async with SessionHost(root) as host:
+        with pytest.raises(LogDamaged, match="empty"):
+            await (await host.open("old")).append_message("user", "more")
+    assert files(root) == [form.name]
+    path.write_bytes(before)
+    async with SessionHost(root) as host:
+        await host.load("old")
+    assert files(root) == [path.name]

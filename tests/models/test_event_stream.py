@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from treering import ModelUnavailable
+from treering.models import event_stream
 from treering.models.event_stream import EventData
 
 SENT = (
@@ -74,3 +76,14 @@ async def test_a_response_that_never_ends_is_not_waited_for() -> None:
         assert await anext(events) == b"[DONE]"
         with anyio.fail_after(10):
             await events.finish()
+
+
+@pytest.mark.parametrize("piece", [b"x", b"data: x\n"])
+async def test_an_event_without_an_end_is_given_up(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server gone wrong must not fill the memory; events that end, however many, are no such thing."""
+    monkeypatch.setattr(event_stream, "EVENT_BYTES_MAX", 100)
+    async with aclosing(EventData(Pieces([b"data: a\n\n"] * 50 + [piece] * 101))) as events:
+        for _ in range(50):
+            assert await anext(events) == b"a"
+        with pytest.raises(ModelUnavailable, match="more than 100 bytes"):
+            await anext(events)

@@ -85,8 +85,9 @@ def unpack(disk: Disk, path: str) -> None:
         write_whole(disk, path, (content.take(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
     finally:
         disk.close(fd)
-    for each in forms:
-        disk.unlink(each)
+    disk.unlink(packed)
+    if len(forms) > 1:  # as when folders of two machines were brought together
+        remove_leftovers(disk, path)
     disk.sync_directory(os.path.dirname(path))
 
 
@@ -99,7 +100,7 @@ def remove_leftovers(disk: Disk, path: str) -> bool:
     alone = True
     for packed in packed_forms(disk, path):
         try:
-            is_left = _begins_with(disk, path, packed)
+            is_left = disk.stat(packed).size == 0 or _begins_with(disk, path, packed)
         except (LogDamaged, ExtraMissing):
             is_left = False
         if is_left:

@@ -145,6 +145,8 @@ class PackedFile:
                 at, holds, before = end, 0, before + holds
         if unpacker is not None:
             raise self._damaged(at, before, "it ends in the middle of a piece")
+        if not found:
+            raise self._damaged(0, 0, "it is empty, and a session that is archived is not")
         return found
 
     def _damaged(self, at: int, before: int, why: str) -> LogDamaged:

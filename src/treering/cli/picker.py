@@ -10,13 +10,13 @@ What was said last in the selected session is shown below, read when the selecti
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 import anyio
 
@@ -42,11 +42,7 @@ def has_terminal() -> bool:
     """Tell whether there is a terminal to choose on: keys come from it, and it can move its cursor."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
         return False
-    try:
-        import termios  # noqa: F401 - a system without it has no such terminals
-    except ImportError:
-        return False
-    return True
+    return find_spec("termios") is not None  # a system without it has no such terminals
 
 
 async def pick(host: SessionHost, *, project: str, everywhere: bool = False) -> Picked:
@@ -79,6 +75,7 @@ class _Picker:
 
     async def run(self) -> Picked:
         """Go on until something is chosen."""
+        picked: Picked | None = None
         async with anyio.create_task_group() as tasks:
             if threading.current_thread() is threading.main_thread():  # the only one that signals reach
                 tasks.start_soon(self._follow_size)
@@ -86,10 +83,11 @@ class _Picker:
             self._draw()
             picked = await self._follow_keys()
             tasks.cancel_scope.cancel()
+        assert picked is not None  # it goes on until something is
         return picked
 
     def _layout(self) -> Layout:
-        size = shutil.get_terminal_size()
+        size = os.get_terminal_size(sys.stdout.fileno())  # and not what the environment said when it began
         return Layout(size.columns, size.lines)
 
     def _draw(self) -> None:

@@ -17,6 +17,11 @@ from typing import Protocol, Self
 
 from anyio import CancelScope, move_on_after
 
+from ..events.errors import ModelUnavailable
+
+EVENT_BYTES_MAX = 64 * 1024 * 1024
+"""How long an event may be, in bytes: no answer comes near that, and a server gone wrong must not fill the memory."""
+
 END_WAIT_S = 0.1
 """How long to wait for the end of a response that has said all, in seconds: its connection can serve the next one."""
 
@@ -37,7 +42,8 @@ class EventData:
     def __init__(self, response: Response) -> None:
         self._response = response
         self._body = response.aiter_bytes()
-        self._rest = b""
+        self._rest: list[bytes] = []
+        self._held_bytes = 0
         self._lines: list[bytes] = []
         self._ready: deque[bytes] = deque()
 
@@ -64,7 +70,20 @@ class EventData:
                     pass
 
     def _take(self, piece: bytes) -> None:
-        *lines, self._rest = (self._rest + piece).split(b"\n")
+        """Take a piece of the body in, and lay ready the events that it ends.
+
+        Raises:
+            ModelUnavailable: An event has no end.
+        """
+        self._held_bytes += len(piece)
+        if self._held_bytes > EVENT_BYTES_MAX:
+            raise ModelUnavailable(f"the server sends an event of more than {EVENT_BYTES_MAX} bytes: it is given up")
+        end, *others = piece.split(b"\n")
+        self._rest.append(end)
+        if not others:
+            return
+        *lines, rest = b"".join(self._rest), *others
+        self._rest = [rest]
         for line in lines:
             line = line.removesuffix(b"\r")
             if line.startswith(b"data:"):
@@ -72,3 +91,4 @@ class EventData:
             elif not line and self._lines:
                 self._ready.append(b"\n".join(self._lines))
                 self._lines.clear()
+        self._held_bytes = len(rest) + sum(map(len, self._lines))
