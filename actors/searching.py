@@ -31,8 +31,8 @@ from ..projections.summary import CORRUPTED, SessionSummary
 from .hits import Hit, Search
 from .runtime import Runtime
 from .search_feeding import INLINE_MAX, feed, texts_of
-from .search_ground import MOST, Ground, Looks, Lookup, Wanted, looks_of, warn
 from .search_file import IndexUnavailable
+from .search_ground import MOST, Ground, Looks, Lookup, Wanted, looks_of, warn
 from .search_index import SearchIndex
 
 _LOOKUPS_AT_ONCE = 64

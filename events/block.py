@@ -38,7 +38,9 @@ class Block(Sequence[bytes]):
         return iter(self._cut())
 
     def __eq__(self, other: object) -> bool:
-        return self._cut() == list(other) if isinstance(other, Sequence) else NotImplemented
+        if isinstance(other, Block):
+            return self._cut() == other._cut()
+        return self._cut() == other
 
     __hash__ = None  # type: ignore[assignment]  # as a list has none
 

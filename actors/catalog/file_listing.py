@@ -38,10 +38,6 @@ class Remembered(NamedTuple):
     size: int
     inode: int
 
-    def speaks_of(self, found: FileStat) -> bool:
-        """Tell whether nobody has written to the file since."""
-        return self.size == found.size and self.inode == found.inode
-
 
 class _Made(NamedTuple):
     """What became of a file: the line that holds as long as it looks the same, or a row for this once."""

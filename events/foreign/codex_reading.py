@@ -11,7 +11,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from ..content import Content, ToolResult, ToolResultPart, ToolUse, ToolUsePart, plain_text, raw_json, text
+from ..content import Content, ToolUse, ToolUsePart, plain_text, raw_json, text
 from ..entries import (
     Compaction,
     Custom,

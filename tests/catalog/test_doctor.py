@@ -29,6 +29,12 @@ def spoiled(path: Path, old: bytes, new: bytes) -> None:
     path.write_bytes(before.replace(old, new))
 
 
+def added(path: Path, make: Callable[[bytes], bytes]) -> None:
+    """Append what is made of the first line about a session."""
+    whole = path.read_bytes()
+    path.write_bytes(whole + make(whole.splitlines(keepends=True)[1]))
+
+
 @pytest.mark.feature("U-24")
 @pytest.mark.parametrize(
     ("old", "new", "code", "said"),
@@ -89,10 +95,8 @@ async def test_an_index_that_is_outdated_or_missing_is_in_order(root: Path, inde
 async def test_a_line_that_leads_out_of_the_root_is_found(root: Path, index_path: Path, made: Make) -> None:
     async with SessionHost(root) as host:
         await made(host, "s0")
-    line = index_path.read_text().splitlines()[1]
-    with index_path.open("a") as file:
-        file.write(line.replace('"ref":"s0.jsonl"', '"ref":"../../s0.jsonl"') + "\n")
-        file.write('{"later":' + "[" * 50_000 + "\n")
+    added(index_path, lambda line: line.replace(b'"ref":"s0.jsonl"', b'"ref":"../../s0.jsonl"'))
+    added(index_path, lambda _: b'{"later":' + b"[" * 50_000 + b"\n")
     assert codes(root) == ["catalog_torn", "catalog_wrong"]
     async with SessionHost(root) as host:
         assert [row.id for row in await host.list_sessions()] == ["s0"]

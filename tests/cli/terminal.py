@@ -95,6 +95,10 @@ class Terminal:
         self._screen.resize(lines, columns)
         self._process.setwinsize(lines, columns)
 
+    def signal(self, number: int) -> None:
+        """Send the command a signal."""
+        self._process.kill(number)
+
     def ended(self) -> int:
         """Wait for the end of the command, and return its exit status."""
         while True:

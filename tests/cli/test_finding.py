@@ -151,7 +151,7 @@ def completed(words: str) -> list[str]:
     env = {"_TREERING_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split(" ")) - 1)}
     result = CliRunner().invoke(main, [], prog_name="treering", env=env)
     assert result.exit_code == 0
-    return [line.split(",", 1)[1] for line in result.stdout.splitlines() if line]
+    return [line.removeprefix("plain,") for line in result.stdout.splitlines()]
 
 
 def test_commands_and_sessions_are_completed(two: None, root: Path, project: Path) -> None:
@@ -159,9 +159,11 @@ def test_commands_and_sessions_are_completed(two: None, root: Path, project: Pat
     assert completed("treering info n") == ["net"]
     assert completed("treering archive key ") == ["key", "net"]
     assert completed("treering export --format nan") == ["nanocoder"]
-    assert completed(f"treering info --root {project} ") == []
+    assert completed("treering tree k") == ["key"]
+    assert completed("treering tree x") == ["file,x"]
+    assert completed(f"treering info --root {project} ") == ["file,"]
     (root / "config.toml").write_text("nonsense")
-    assert completed("treering info ") == []
+    assert completed("treering info n") == ["file,n"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -140,10 +141,28 @@ def test_n_begins_a_new_session_and_keeps_the_others(
     assert {name: (root / name).read_bytes() for name in before} == before
 
 
-def test_ctrl_c_leaves_the_terminal_as_it_was(at_terminal: AtTerminal, three: dict[str, str]) -> None:
+@pytest.mark.parametrize(("sent", "status"), [("\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_terminal_is_left_as_it_was(
+    at_terminal: AtTerminal, three: dict[str, str], sent: str | signal.Signals, status: int
+) -> None:
     terminal = at_terminal("resume")
     terminal.until("▸ Implement auth")
-    before = terminal.settings
-    terminal.press("\x03")
-    assert terminal.ended() == 130
-    assert before != terminal.first_settings == terminal.settings
+    during = terminal.settings
+    if isinstance(sent, str):
+        terminal.press(sent)
+    else:
+        terminal.signal(sent)
+    assert terminal.ended() == status
+    assert during != terminal.first_settings == terminal.settings
+    assert terminal.lines == [""]
+
+
+def test_what_is_logged_does_not_spoil_the_screen(at_terminal: AtTerminal, three: dict[str, str], root: Path) -> None:
+    path = root / "auth-1.jsonl"
+    path.write_bytes(path.read_bytes() + b"garbage\n")
+    terminal = at_terminal("resume")
+    lines = terminal.until("About 'Implement auth'")
+    assert not any("warning" in line for line in lines)
+    terminal.press("q")
+    assert terminal.ended() == 0
+    assert "line_damaged" in "\n".join(terminal.lines)

@@ -214,6 +214,24 @@ def test_half_a_surrogate_pair_is_printed(treering: Treering, write: Write, say:
     assert "whole \U0001f600" in treering("tree", path).stdout
 
 
+# -- which session
+
+
+def test_a_session_may_be_named_as_everywhere_else(
+    treering: Treering, talked: Callable[..., str], project: Path, root: Path, branched: Path
+) -> None:
+    talked("Hello", session_id="abc-1", name="A title")
+    by_path = {command: treering(command, root / "abc-1.jsonl").stdout for command in VIEWS}
+    for name in ("abc-1", "abc", "A title", "last"):
+        assert {command: treering(command, name).stdout for command in VIEWS} == by_path, name
+        assert treering("tree", name, "--root", project).exit_code == 1
+    (project / "abc").write_bytes(branched.read_bytes())  # a file that is there goes before a session that begins so
+    assert "Which way?" in treering("context", "abc").stdout
+    result = treering("tree", "nobody")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "no session has the id or the name 'nobody'" in result.stderr
+
+
 # -- which leaf
 
 
@@ -234,4 +252,5 @@ def test_a_leaf_may_be_named_by_how_it_begins(treering: Treering, write: Write, 
     assert "3 entries begin with 'ab'" in result.stderr
 
 
+VIEWS = ("context", "tree", "labels", "entries")
 HEADER = {"type": "session", "id": "s-1", "timestamp": "2026-01-01T10:00:00Z"}

@@ -63,18 +63,18 @@ async def test_a_file_replaced_by_one_of_its_size_and_time_is_read_again(root: P
 @pytest.mark.skipif(sys.platform == "darwin", reason="its file systems know no such names")
 @BOTH
 async def test_a_file_whose_name_is_no_text_is_listed_searched_and_deleted(root: Path, index: bool) -> None:
-    root.mkdir()
-    path = os.path.join(os.fsencode(root), b"odd\xff.jsonl")
+    path = root / os.fsdecode(b"odd\xff.jsonl")
+    async with SessionHost(root) as host:
+        await filled(host, "plain")
     for _ in range(2):
-        Path(os.fsdecode(path)).write_bytes(FOREIGN)
+        path.write_bytes(FOREIGN)
         async with SessionHost(root) as host:
-            await filled(host, "plain") if not (root / "plain.jsonl").exists() else None
             assert {row.id for row in await host.list_sessions()} == {"plain", "s"}
             await host.flush()
             for _ in range(2):
                 assert sorted(await found(host, "needle", index=index)) == ["plain", "s"]
             await host.delete("s")
-            assert not os.path.exists(path)
+            assert not path.exists()
             assert await found(host, "needle", index=index) == ["plain"]
 
 
@@ -121,12 +121,10 @@ async def test_what_is_deleted_while_the_index_is_fed_is_in_it_no_more(
 
 
 def _is_waited_for(host: SessionHost) -> bool:
-    return host._searching is not None and host._searching._turn.statistics().tasks_waiting > 0  # noqa: SLF001
+    return host._searching is not None and host._searching._turn.statistics().tasks_waiting > 0
 
 
-async def test_a_search_that_outlives_its_host_opens_nothing_again(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_search_that_outlives_its_host_opens_nothing_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connections: list[sqlite3.Connection] = []
     connect = sqlite3.connect
 

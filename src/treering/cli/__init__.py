@@ -1,6 +1,7 @@
 """The command line: what a person or a script asks of sessions.
 
-Sessions are named by id or name, under a root (see `home`), or by the path of a file. What looks opens read-only: it takes no lock, changes no byte, and works while another process writes.
+Sessions are named by id or name, under a root (see `home`), or by the path of a file. What looks opens read-only: it takes
+no lock, changes no byte of a session, and works while another process writes.
 
 Stdout carries what was asked for and nothing else; errors, warnings, progress and counts go to stderr, and `-q` leaves
 counts and progress out. The exit status is 0, 1 for an error (said in one sentence), or 2 for wrong usage or where a

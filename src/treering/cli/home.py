@@ -119,13 +119,14 @@ root_option = click.option(
 
 
 def session_completion(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the sessions whose ids begin as what was typed so far; none where they cannot be listed."""
+    """Return the sessions whose ids begin as what was typed so far; where there are none, it may be a file."""
     home = Home.at(ctx.params.get("root"))
     try:
         rows = run(_rows, home)
     except (TreeringError, OSError):  # a shell that completes shows no errors
-        return []
-    return [CompletionItem(row.id, help=row.title) for row in rows if row.id.startswith(incomplete)]
+        rows = []
+    found = [CompletionItem(row.id, help=row.title) for row in rows if row.id.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
 
 
 session_argument = click.argument("session", metavar="SESSION", shell_complete=session_completion)

@@ -115,6 +115,7 @@ def _progress(count: int) -> Generator[_Progress, None, None]:
         yield _Lines()
         return
     from rich.console import Console
+    from rich.markup import escape
     from rich.progress import Progress
     from rich.text import Text
 
@@ -125,7 +126,7 @@ def _progress(count: int) -> Generator[_Progress, None, None]:
         begun = 0
 
         def begin(self, path: str) -> None:
-            bar.update(task, completed=self.begun, description=f"importing {Text(line(path)).plain}")
+            bar.update(task, completed=self.begun, description=f"importing {escape(line(path))}")
             self.begun += 1
 
         def say(self, told: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -25,23 +25,49 @@ def telling_logs(met: Callable[[int], None] | None = None) -> Generator[None, No
     Args:
         met: Takes the ordinal of each damaged line that is met, which is then not told here.
     """
+
+    def tell(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
+        if met is not None and name == "line_damaged":
+            met(int(fields.get("seq", 0)))
+        elif level in _TOLD:
+            warn(_said(name, fields))
+
+    with _logging_to(tell):
+        yield
+
+
+@contextmanager
+def holding_logs() -> Generator[None, None, None]:
+    """Hold back what is logged while the terminal's screen shows something else, and tell it afterwards, each thing once."""
+    held: dict[str, None] = {}
+
+    def hold(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
+        if level in _TOLD:
+            held[_said(name, fields)] = None
+
+    try:
+        with _logging_to(hold):
+            yield
+    finally:
+        for message in held:
+            warn(message)
+
+
+@contextmanager
+def _logging_to(take: Callable[[str, str, MutableMapping[str, Any]], None]) -> Generator[None, None, None]:
     import structlog
 
-    def tell(_: object, level: str, event: MutableMapping[str, Any]) -> NoReturn:
-        name = event.pop("event", "")
-        if met is not None and name == "line_damaged":
-            met(int(event.get("seq", 0)))
-        elif level in _TOLD:
-            warn(" ".join([str(name), *_fields(event.items())]))
+    def processor(_: object, level: str, event: MutableMapping[str, Any]) -> NoReturn:
+        take(level, str(event.pop("event", "")), event)
         raise structlog.DropEvent
 
     before = structlog.get_config()
-    structlog.configure(processors=[tell])
+    structlog.configure(processors=[processor])
     try:
         yield
     finally:
         structlog.configure(**before)
 
 
-def _fields(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    return (f"{key}={value}" for key, value in items if key != "exc_info")
+def _said(name: str, fields: MutableMapping[str, Any]) -> str:
+    return " ".join([name, *(f"{key}={value}" for key, value in fields.items() if key != "exc_info")])

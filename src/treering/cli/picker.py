@@ -26,6 +26,7 @@ from ..events.errors import TreeringError
 from ..events.projects import project_hash
 from ..projections.summary import SessionSummary
 from .keys import Keys
+from .logs import holding_logs
 from .output import line
 from .picker_screen import Layout, draw
 from .picking import Picked, Picking
@@ -57,7 +58,7 @@ async def pick(host: SessionHost, *, project: str, everywhere: bool = False) -> 
     current = await host.current_session(project)
     hashed = await anyio.to_thread.run_sync(project_hash, project)
     state = Picking(rows, hashed, everywhere=everywhere, current=None if current is None else current.ref)
-    with _screen():
+    with holding_logs(), _screen():
         return await _Picker(host, state).run()
 
 
@@ -70,19 +71,26 @@ class _Picker:
         self._previews: dict[str, list[str]] = {}
         self._moved = anyio.Event()
         self._reading: anyio.CancelScope | None = None
+        self._signalled: int | None = None
         encoding = (sys.stdout.encoding or "").lower().replace("-", "")
         self._marker = "▸" if encoding.startswith("utf") else ">"
 
     async def run(self) -> Picked:
-        """Go on until something is chosen."""
+        """Go on until something is chosen.
+
+        Raises:
+            SystemExit: A signal ended the program.
+        """
         picked: Picked | None = None
         async with anyio.create_task_group() as tasks:
             if threading.current_thread() is threading.main_thread():  # the only one that signals reach
-                tasks.start_soon(self._follow_size)
+                tasks.start_soon(self._follow_signals, tasks.cancel_scope)
             tasks.start_soon(self._follow_selection)
             self._draw()
             picked = await self._follow_keys()
             tasks.cancel_scope.cancel()
+        if self._signalled is not None:
+            raise SystemExit(128 + self._signalled)
         assert picked is not None  # it goes on until something is
         return picked
 
@@ -97,9 +105,14 @@ class _Picker:
         sys.stdout.write("\x1b[H" + "\x1b[K\r\n".join(lines) + "\x1b[K\x1b[J")
         sys.stdout.flush()
 
-    async def _follow_size(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGWINCH) as signals:
-            async for _ in signals:
+    async def _follow_signals(self, ending: anyio.CancelScope) -> None:
+        """Draw anew when the window has another size, and give the screen back before a signal ends the program."""
+        with anyio.open_signal_receiver(signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number != signal.SIGWINCH:
+                    self._signalled = int(number)
+                    ending.cancel()
+                    return
                 self._draw()
 
     async def _follow_keys(self) -> Picked:

@@ -32,12 +32,15 @@ class Layout:
         height: How many lines there are.
 
     Attributes:
+        width: How many columns there are.
+        height: How many lines there are.
         preview: How many lines show what was said last.
         rows: How many sessions are seen at once.
     """
 
     def __init__(self, width: int, height: int) -> None:
         self.width = width
+        self.height = height
         self.preview = max(0, min(_PREVIEW_MAX, (height - _AROUND) // 3))
         self.rows = max(_ROWS_LEAST, height - _AROUND - self.preview)
 
@@ -84,7 +87,7 @@ def draw(
     lines.append(click.style(cut(line(picking.note), width), fg="yellow") if picking.note else "")
     keys = (_FILTER_KEYS if picking.filtering else _KEYS).format(other=other)
     lines.append(click.style(cut(keys, width), dim=True))
-    return lines
+    return lines[: layout.height]
 
 
 def _nothing(picking: Picking) -> str:

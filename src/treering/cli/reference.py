@@ -19,7 +19,7 @@ _INTRODUCTION = """\
 This page is made of the commands themselves, by `python -m treering.cli.reference`.
 
 **Which session.** SESSION is an id, the beginning of one, a name that a person gave, `last` (the one used last), or the path of
-a file. Commands that only look take no lock and change no byte, so they work while another program writes.
+a file. Commands that only look take no lock and change no byte of it, so they work while another program writes.
 
 **Where sessions are.** Under one directory, the root: `--root DIRECTORY`, else the environment's `TREERING_ROOT`, else the
 platform's place for such data (on Linux `~/.local/share/treering/sessions`, on macOS

@@ -1,0 +1,204 @@
+"""Files of absurd shape: nested beyond measure, with numbers that no JSON has, with a hundred thousand of anything.
+
+Each is read in a time that grows with its size and no faster, or refused by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from treering import SessionHost
+from treering.events.errors import ForeignFormatError
+
+from .conftest import Take
+
+MANY = 20_000
+ZONE = "2026-01-01T00:00:00Z"
+
+
+def lines(*values: object) -> str:
+    return "".join(json.dumps(value, separators=(",", ":")) + "\n" for value in values)
+
+
+def said(uuid: str, parent: str | None, content: object, type: str = "user", **more: object) -> dict[str, object]:
+    message = {"role": type, "content": content, **({"id": "m"} if type == "assistant" else {})}
+    return {"parentUuid": parent, "type": type, "uuid": uuid, "sessionId": "s", "message": message, **more}
+
+
+def calling(value: object) -> dict[str, object]:
+    call = {"type": "tool_use", "id": "c", "name": "run", "input": {"given": value}}
+    return said("a", "u", [call], "assistant")
+
+
+def boundary(number: int, above: str, **facts: object) -> dict[str, object]:
+    name = {"type": "system", "subtype": "compact_boundary", "uuid": f"b{number}", "parentUuid": None}
+    return {**name, "logicalParentUuid": above, "sessionId": "s", "compactMetadata": facts}
+
+
+def codex(kind: str, /, **payload: object) -> dict[str, object]:
+    return {"timestamp": ZONE, "type": kind, "payload": payload}
+
+
+def one_long_answer() -> Iterator[object]:
+    yield said("a0", None, "go")
+    for number in range(1, MANY):
+        yield said(f"a{number}", f"a{number - 1}", [{"type": "text", "text": str(number)}], "assistant")
+
+
+def compactions_that_never_came() -> Iterator[object]:
+    yield said("k", None, "go")
+    for number in range(MANY):
+        yield boundary(number, f"b{number - 1}" if number else "k")
+        yield said(f"k{number}", f"b{number}", "go on")
+
+
+def compactions_that_keep_something() -> Iterator[object]:
+    yield said("s-1", None, "go")
+    for number in range(MANY):
+        yield boundary(number, f"s{number - 1}", preservedSegment={"headUuid": f"s{number - 1}"})
+        yield said(f"s{number}", f"b{number}", "summary", isCompactSummary=True)
+
+
+def sessions_with_titles() -> Iterator[object]:
+    for number in range(MANY):
+        yield {"type": "custom-title", "sessionId": f"t{number}", "customTitle": "Title"}
+        yield {**said(f"u{number}", None, "go"), "sessionId": f"t{number}"}
+
+
+def parallel_calls() -> Iterator[object]:
+    yield codex("session_meta", id="s")
+    for number in range(MANY):
+        yield codex("response_item", type="function_call", call_id=f"c{number}", name="run", arguments="{}")
+    for number in range(MANY):
+        yield codex("response_item", type="function_call_output", call_id=f"c{number}", output="done")
+        yield codex("event_msg", type="exec_command_end", call_id=f"c{number}", exit_code=0)
+
+
+def rewinds() -> Iterator[object]:
+    yield {"sessionId": "s", "projectHash": "p"}
+    yield from ({"id": f"u{number}", "type": "user", "content": "go"} for number in range(MANY))
+    yield from ({"$rewindTo": f"u{number}"} for number in reversed(range(MANY)))
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("make", "sessions"),
+    [
+        (one_long_answer, 1),
+        (compactions_that_never_came, 1),
+        (compactions_that_keep_something, 1),
+        (sessions_with_titles, MANY),
+        (parallel_calls, 1),
+        (rewinds, 1),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_hundred_times_as_much_takes_a_hundred_times_as_long(
+    tmp_path: Path, take: Take, make: type[Iterator[object]], sessions: int
+) -> None:
+    path = tmp_path / "long.jsonl"
+    path.write_text(lines(*make()))
+    assert len(take(path)) == sessions
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("name", "first", "start"),
+    [
+        ("claude-code", said("u", None, "go"), '{"type"'),
+        ("codex", codex("session_meta", id="s"), '{"timestamp"'),
+        ("gemini", {"sessionId": "s", "projectHash": "p"}, '{"id"'),
+        ("picoclaw", {"role": "user", "content": "go"}, '{"role"'),
+        ("dive", {"line_type": "header", "data": {"id": "s"}}, '{"line_type"'),
+    ],
+)
+def test_a_torn_line_that_begins_again_and_again_costs_itself(
+    tmp_path: Path, take: Take, name: str, first: object, start: str
+) -> None:
+    path = tmp_path / "torn.jsonl"
+    path.write_text(lines(first) + f'{start}:"x",' * 200_000 + "\n")
+    (session,) = take(path, name)
+    (finding,) = (each for each in session.findings if each.code == "damaged" and each.line == 2)
+    assert finding.byte == len(lines(first))
+
+
+@pytest.mark.parametrize(
+    "number", ["NaN", "-Infinity", "1e999", "9" * 5000], ids=["nan", "infinity", "1e999", "digits"]
+)
+def test_a_number_that_no_json_has_does_not_cost_the_message(tmp_path: Path, take: Take, number: str) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_text(lines(said("u", None, "go"), calling("@")).replace('"@"', number))
+    (session,) = take(path)
+    assert session.roles == ["user", "assistant"]
+    path = tmp_path / "odd.json"
+    message = {"role": "user", "content": "go", "score": "@"}
+    path.write_text(lines({"key": "k", "skip": "@", "messages": [message]}).replace('"@"', number))
+    (session,) = take(path, "picoclaw")
+    assert session.roles == ["user"]
+
+
+@pytest.mark.parametrize("depth", [900, 100_000])
+async def test_a_value_nested_beyond_measure_is_taken_over_or_left_out_with_its_place(
+    tmp_path: Path, depth: int
+) -> None:
+    path = tmp_path / "deep.jsonl"
+    result = said("r", "a", [{"type": "tool_result", "tool_use_id": "c", "content": "done"}])
+    whole = lines(said("u", None, "go"), calling("@"), result, said("v", "r", "well?"))
+    path.write_text(whole.replace('"@"', "[" * depth + "]" * depth))
+    async with SessionHost(tmp_path / "sessions") as host:
+        (report,) = await host.import_sessions(path)
+        assert report.messages == (4 if depth == 900 else 3)
+        assert [each.line for each in report.findings] == ([] if depth == 900 else [2, 3])
+        session = await host.load(report.id)
+        shown = [entry.entry_id for entry in (await session.context()).messages]
+        assert shown == (["u", "a", "r", "v"] if depth == 900 else ["u", "r", "v"])
+        for index in (False, True):
+            assert [hit.entry_id async for hit in host.search("well", index=index)] == ["v"]
+
+
+async def test_a_folder_is_taken_in_whatever_else_lies_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "0.jsonl").write_bytes(b"")
+    (folder / "1.jsonl").mkdir()
+    (folder / "2.jsonl").symlink_to("nowhere")
+    (folder / "agent-1.jsonl").mkdir()
+    (folder / "agent-2.jsonl").symlink_to("agent-2.jsonl")
+    (folder / "s.jsonl").write_text(lines(said("u", None, "go")))
+    async with SessionHost(tmp_path / "sessions") as host:
+        (report,) = await host.import_sessions(folder)
+        assert [(Path(each.path).name, each.code) for each in report.findings] == [("0.jsonl", "unreadable")]
+        assert report.messages == 1
+
+
+async def test_what_cannot_be_opened_at_all_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    async with SessionHost(tmp_path / "sessions") as host:
+        for path in ("loop", "missing", "a\0b"):
+            for name in (None, "codex", "claude-code", "opencode", "native"):
+                with pytest.raises(ForeignFormatError):
+                    await host.import_sessions(tmp_path / path, format=name)
+        with pytest.raises(ForeignFormatError):
+            await host.import_sessions(tmp_path, format="native")
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "../../../elsewhere", "a/b", ".."])
+def test_ids_that_lead_elsewhere_or_nowhere_are_told(tmp_path: Path, take: Take, name: str) -> None:
+    storage = tmp_path / "storage"
+    for folder in ("session/p", "message/s", "part"):
+        (storage / folder).mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "m.json").write_text('{"id":"m","role":"user","type":"text","text":"secret"}')
+    session = {"directory": "/", "projectID": "p", "time": {}}
+    (storage / "session" / "p" / "1.json").write_text(json.dumps({"id": name, **session}))
+    (storage / "session" / "p" / "2.json").write_text(json.dumps({"id": "s", **session}))
+    (storage / "message" / "s" / "m.json").write_text(json.dumps({"id": name, "role": "user"}))
+    (storage / "message" / "s" / "n.json").mkdir()
+    one, two = take(storage, "opencode")
+    assert one.messages == []
+    assert "secret" not in str([one.messages, two.messages])
+    assert "damaged" in two.codes()
