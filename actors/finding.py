@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..events.entries import SessionInfo
-from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionLocked, SessionNotFound
+from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionNotFound
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
 from ..projections.summary import ACTIVE, ARCHIVED, CORRUPTED, SessionSummary
@@ -194,6 +194,7 @@ class Finding:
         Raises:
             AmbiguousSession: The text means several sessions; none was deleted.
             SessionLocked: Another process or host owns it.
+            OSError: The disk refuses; the session is there still.
         """
         core = self.core
         core.check()
@@ -202,14 +203,8 @@ class Finding:
             ref = session.ref if isinstance(session, Session) else await self._find(session)
         except SessionNotFound:
             return
-        actor = core.registry.live(ref)
-        if actor is not None:
-            await actor.quiet()
-            await core.registry.passivate(ref)
-        (lease,) = await self._store.acquire([ref], core.runtime.owner)
-        if isinstance(lease, SessionLocked):
-            raise lease
-        await self._store.remove(lease)
+        async with core.registry.leased(ref) as lease:
+            await self._store.remove(lease)
         core.runtime.touched.add(ref)
         await self._sessions.removed(ref)
         await self._searching_of().forget(ref)

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ..events.entries import MessageEntry
-from ..events.errors import Conflict, ForeignFormatError, SessionExists, SessionLocked, Where
+from ..events.errors import Conflict, ForeignFormatError, SessionExists, Where
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.detect import format_named, recognized
 from ..events.foreign.kept import KeptSession
 from ..events.kinds import Kind
-from ..events.stores.base import Append, Committed, Cursor, Failed, InDoubt, Lease
+from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease
 from ..events.stores.files import FileStore
+from .catalog.keeping import unarchive
 from .import_report import ImportReport
 from .incoming import NOTHING, Converted, Copied, Incoming, There
 from .leaf_record import encode_leaf
@@ -53,6 +54,8 @@ def _sessions(source: Path, format: str | None) -> Iterator[tuple[str, ForeignSe
     if "\0" in str(source):
         raise ForeignFormatError("no file has such a name", where=Where(str(source)))
     with _reading(source):
+        if not (source.is_dir() or source.is_file() or not source.exists()):  # whoever opens a pipe may wait for ever
+            raise ForeignFormatError("it is neither a file nor a folder", where=Where(str(source)))
         chosen = recognized(source) if format is None else format_named(format)
         for session in chosen.read(source):
             yield chosen.name, session
@@ -82,22 +85,18 @@ def _reading(source: Path) -> Generator[None]:
 
 async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: Path) -> ImportReport:
     runtime, ref = core.runtime, new_ref(incoming.dialect, incoming.header)
-    async with core.registry.apart(ref):
-        (lease,) = await runtime.store.acquire([ref], runtime.owner)
-        if isinstance(lease, SessionLocked):
-            raise lease
-        try:
-            existed = lease.header is not None
-            with anyio.CancelScope(shield=True):  # a session comes in whole, with its leaf, or not at all
-                if existed:
-                    await _merge(core, lease, incoming, source)
-                else:
-                    await _put(core, lease, incoming, source)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await runtime.store.release([lease])
+    async with core.registry.leased(ref) as lease:
+        existed = lease.header is not None
+        with anyio.CancelScope(shield=True):  # a session comes in whole, with its leaf, or not at all
+            archived = lease.packed
+            if existed:
+                await _merge(core, lease, incoming, source)
+            else:
+                await _put(core, lease, incoming, source)
     if incoming.added:
         runtime.touched.add(ref)
+        if archived:
+            await unarchive(core, ref)  # as whoever writes to it does
         if core.registry.feed_of(ref) is not None:
             await core.registry.actor(ref)  # its subscribers see what came
     return ImportReport(
@@ -139,6 +138,9 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
     there, before, count = await _there(log), log.index.leaf_id, _count(log)
     lines, head = _lines(incoming, there, source), lease.head
     while batch := await runtime.offload(_batch, lines):
+        if lease.packed and isinstance(runtime.store, ArchivingStore):
+            lease = await runtime.store.unpack(lease)
+            head = lease.head
         head = await _appended(core, Append(lease, head, tuple(batch)))
     if not incoming.added:
         return

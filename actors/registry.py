@@ -183,6 +183,25 @@ class Registry:
             del self._moving[ref]
             moved.set()
 
+    @asynccontextmanager
+    async def leased(self, ref: Ref) -> AsyncGenerator[Lease]:
+        """Own a session's log apart from its actor; what happens, the lease is given back.
+
+        Raises:
+            HostClosed: The host takes up nothing any more.
+            SessionLocked: Another process or host owns it.
+        """
+        async with self.apart(ref):
+            store = self._runtime.store
+            (lease,) = await store.acquire([ref], self._runtime.owner)
+            if isinstance(lease, SessionLocked):
+                raise lease
+            try:
+                yield lease
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await store.release([lease])
+
     async def _make_room(self) -> None:
         """Passivate sessions that were not used lately until one more fits."""
         chances = 2 * len(self._live)

@@ -15,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import anyio
 from msgspec import Struct
 
 from ...events.entries import SessionInfo
-from ...events.errors import LeafMoved, SessionLocked, SessionNotFound, TreeringError
+from ...events.errors import LeafMoved, SessionNotFound, TreeringError
 from ...events.holders import holder_of
 from ...events.stores.base import ArchivingStore, Ref
 from ...events.stores.files import FileStore
@@ -108,18 +107,10 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
             await actor.perform(Append((SessionInfo(status=ARCHIVED),), expected_seq=expected))
         except LeafMoved:  # another command came first
             return False
-    async with core.registry.apart(ref):
-        store = core.runtime.store
-        if isinstance(store, ArchivingStore):
-            (lease,) = await store.acquire([ref], core.runtime.owner)
-            if isinstance(lease, SessionLocked):
-                raise lease
-            try:
-                await store.pack(lease)
-            except BaseException:
-                with anyio.CancelScope(shield=True):
-                    await store.release([lease])
-                raise
+    store = core.runtime.store
+    if isinstance(store, ArchivingStore):
+        async with core.registry.leased(ref) as lease:
+            await store.pack(lease)
     core.runtime.touched.add(ref)
     return True
 

@@ -36,6 +36,17 @@ _RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
 _NOT_A_TURN = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "<user_shell_command>", "# AGENTS.md ")
 
 
+_RETOLD_BYTES = 4 * 20_000
+"""How much of the prompts Codex tells again behind a summary: 20,000 tokens, which it takes for four bytes each."""
+
+
+class _Turn(Struct, frozen=True):
+    """A turn of the user's: the entry that it hangs below, and what was asked."""
+
+    above: str | None
+    asked: str
+
+
 class _Step(Struct):
     """What the model said, and what came of it."""
 
@@ -71,7 +82,7 @@ class Rollout:
         self._model = ""
         self._level = ""
         self._step = _Step()
-        self._turns: list[str | None] = []  # what each user's turn hangs below
+        self._turns: list[_Turn] = []
         self._total: int | None = None
         self._size = 0
         self._begun = False
@@ -192,8 +203,8 @@ class Rollout:
                 yield from self._say(part, item, time)
         else:
             yield from self._told()
-            if role == "user" and not plain_text(content).startswith(_NOT_A_TURN):
-                self._turns.append(self._chain.leaf)
+            if role == "user" and not (asked := plain_text(content)).startswith(_NOT_A_TURN):
+                self._turns.append(_Turn(self._chain.leaf, asked))
             yield self._chain.add(Message(role, (*content,)), id=as_text(item.get("id")), time=time)
 
     # -- events
@@ -229,7 +240,7 @@ class Rollout:
         """Go back to before the last turns of the user; the next entry hangs where the first of them hung."""
         if turns and self._turns:
             position = max(0, len(self._turns) - turns)
-            self._chain.leaf = self._turns[position]
+            self._chain.leaf = self._turns[position].above
             del self._turns[position:]
 
     def _run(self, event: Object, time: datetime | None) -> None:
@@ -267,9 +278,25 @@ class Rollout:
         yield from self._told()
         summary = as_text(given.get("message"))
         yield self._chain.add(Compaction(summary, None, self._size), time=time)
+        if not isinstance(given.get("replacement_history"), list):
+            for asked in self._retold():
+                yield self._chain.add(Message("user", (text(asked),)), time=time)
+            return
         turns = len(self._turns)
-        for item in as_objects(given.get("replacement_history")):
+        for item in as_objects(given["replacement_history"]):
             if not summary or read_content(item.get("content")) != [text(summary)]:  # which is told already
                 yield from self._item(item, time)
         yield from self._told()
         del self._turns[turns:]  # what was put in the place of the history is no turn of the user's
+
+    def _retold(self) -> list[str]:
+        """Return the prompts that Codex tells again where it did not write down what it put in the place of the history."""
+        told: list[str] = []
+        left = _RETOLD_BYTES
+        for turn in reversed(self._turns):
+            asked = turn.asked.encode()
+            told.append(asked[:left].decode(errors="ignore"))
+            left -= len(asked)
+            if left <= 0:
+                break
+        return told[::-1]

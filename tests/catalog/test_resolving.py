@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
+from errno import EACCES
 from pathlib import Path
 
 import pytest
@@ -207,3 +208,17 @@ async def test_an_id_that_cannot_name_a_file_is_refused_and_nothing_is_made(
                 await host.load(wrong)
         assert await host.get_session(wrong) is None
     assert os.listdir(tmp_path) == []
+
+
+async def test_a_session_that_could_not_be_deleted_is_there_still_and_not_locked(root: Path, made: Make) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(root, disk=disk) as host:
+        await made(host, "s")
+        refused = disk.fail("unlink", EACCES, path="*/s.jsonl", times=None)
+        with pytest.raises(PermissionError):
+            await host.delete("s")
+        refused.lift()
+        session = await host.load("s")
+        await session.append_message("user", "still here")
+        await host.delete("s")
+        assert await host.list_sessions() == []

@@ -6,6 +6,7 @@ Each is read in a time that grows with its size and no faster, or refused by nam
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,8 +178,9 @@ async def test_a_folder_is_taken_in_whatever_else_lies_in_it(tmp_path: Path) -> 
 
 async def test_what_cannot_be_opened_at_all_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
+    os.mkfifo(tmp_path / "pipe")
     async with SessionHost(tmp_path / "sessions") as host:
-        for path in ("loop", "missing", "a\0b"):
+        for path in ("loop", "missing", "pipe", "a\0b"):
             for name in (None, "codex", "claude-code", "opencode", "native"):
                 with pytest.raises(ForeignFormatError):
                     await host.import_sessions(tmp_path / path, format=name)

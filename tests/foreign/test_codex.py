@@ -237,3 +237,32 @@ def test_the_record_of_a_run_stands_behind_its_result_whenever_it_came(tmp_path:
         (part,) = session.messages[1].content
         assert isinstance(part, ToolResultPart)
         assert (part.tool_result.content, part.tool_result.is_error) == ("no", True)
+
+
+def test_a_compaction_of_older_versions_is_followed_by_the_latest_prompts(tmp_path: Path, take: Take) -> None:
+    def compacted(summary: str) -> dict[str, object]:
+        return {"timestamp": TIME, "type": "compacted", "payload": {"message": summary}}
+
+    payload = {"type": "thread_rolled_back", "num_turns": 1}
+    rolled_back: dict[str, object] = {"timestamp": TIME, "type": "event_msg", "payload": payload}
+    path = rollout(
+        tmp_path / "old.jsonl",
+        said("user", "<environment_context>here</environment_context>"),
+        said("user", "too long ago"),
+        said("user", "é" * 40_000),
+        said("assistant", "Yes."),
+        said("user", "what is taken back"),
+        rolled_back,
+        said("user", "the latest"),
+        compacted("So far."),
+        said("user", "go on"),
+        compacted("Further."),
+        said("assistant", "Done."),
+    )
+    (session,) = take(path)
+    first, second = session.of("compaction")
+    (_, *shown) = session.path()[session.path().index(second) :]
+    texts = [plain_text(entry.message.content) for entry in shown if isinstance(entry, MessageEntry)]
+    assert texts == ["é" * ((80_000 - len("the latestgo on")) // 2), "the latest", "go on", "Done."]
+    between = session.path()[session.path().index(first) + 1 : session.path().index(second)]
+    assert len([entry for entry in between if isinstance(entry, MessageEntry)]) == 3

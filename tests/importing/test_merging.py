@@ -305,3 +305,21 @@ def test_the_blocking_twin(tmp_path: Path) -> None:
     with SyncHost(tmp_path) as host:
         (report,) = host.import_sessions(WORK, format="claude-code")
         assert host.load(report.id).leaf_id == "a10"
+
+
+async def test_what_an_archived_session_lacks_comes_in_and_brings_it_back(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.jsonl"
+    async with SessionHost(tmp_path / "one") as one, SessionHost(tmp_path / "other") as other:
+        session = await one.create("a")
+        await session.append_message("user", "before")
+        shutil.copy(tmp_path / "one" / "a.jsonl", copy)
+        await other.import_sessions(copy)
+        await other.archive("a")
+        (again,) = await other.import_sessions(copy)
+        assert (again.added, [row.status for row in await other.list_sessions(status="any")]) == (0, ["archived"])
+        assert (tmp_path / "other" / "a.jsonl.zst").exists()
+        await session.append_message("user", "meanwhile")
+        shutil.copy(tmp_path / "one" / "a.jsonl", copy)
+        (more,) = await other.import_sessions(copy)
+        (row,) = await other.list_sessions()
+        assert (more.added, row.status, row.message_count) == (1, "active", 2)
