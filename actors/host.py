@@ -303,9 +303,7 @@ class SessionHost(Finding):
         """
         return await put(self.core, await whole_of(session), replacing=replace)
 
-    async def import_sessions(
-        self, path: str | os.PathLike[str], *, format: str | None = None
-    ) -> list[ImportReport]:
+    async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> list[ImportReport]:
         """Take in the sessions of another program, or of a copy of one's own; see docs/formats.md.
 
         Sessions of treering, pi and oh-my-pi keep their lines byte for byte; all others become native ones. A session

@@ -85,10 +85,10 @@ def _reading(source: Path) -> Generator[None]:
 
 async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: Path) -> ImportReport:
     runtime, ref = core.runtime, new_ref(incoming.dialect, incoming.header)
+    existed = archived = False
     async with core.registry.leased(ref) as lease:
-        existed = lease.header is not None
+        existed, archived = lease.header is not None, lease.packed
         with anyio.CancelScope(shield=True):  # a session comes in whole, with its leaf, or not at all
-            archived = lease.packed
             if existed:
                 await _merge(core, lease, incoming, source)
             else:

@@ -16,6 +16,7 @@ million of them does not stop to walk through them.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
@@ -44,24 +45,48 @@ _encode_quickly = msgspec.json.Encoder(enc_hook=_plain).encode
 _encode_strictly = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_plain).encode
 
 
+NESTING_MAX = 256
+"""How deep a JSON value may be nested. Decoders give up where the stack ends, wherever their caller stands on it."""
+
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKETS = re.compile(rb"[\[\]{}]").finditer
+
+
 def raw_json(value: object) -> Raw:
     """Encode a JSON value once, so that it can be kept and shared without being changed.
 
     Tuples are written as lists; raw JSON is taken as it is.
 
     Raises:
-        InvalidEntry: The value is no JSON (a set, an object, a NaN).
+        InvalidEntry: The value is no JSON (a set, an object, a NaN), or nested deeper than `NESTING_MAX`.
     """
     if isinstance(value, Raw):
+        _check_nesting(bytes(value))
         return value
     try:
         encoded = _encode_quickly(value)
         # msgspec writes a set as a list, bytes as base64, a NaN as null: what is read would not be what was written.
         if msgspec.json.decode(encoded) != value:
             encoded = _encode_strictly(value).encode()
-        return Raw(encoded)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidEntry(f"this value cannot be written as JSON: {error}") from error
+    _check_nesting(encoded)
+    return Raw(encoded)
+
+
+def _check_nesting(encoded: bytes) -> None:
+    """Refuse JSON that a reader with a deep stack of its own could not decode.
+
+    Raises:
+        InvalidEntry: It is nested deeper than `NESTING_MAX`.
+    """
+    if encoded.count(b"[") + encoded.count(b"{") <= NESTING_MAX:
+        return
+    depth = 0
+    for found in _BRACKETS(_STRINGS.sub(b"", encoded)):
+        depth += 1 if found[0] in b"[{" else -1
+        if depth > NESTING_MAX:
+            raise InvalidEntry(f"this value is nested deeper than {NESTING_MAX} levels: flatten it, or keep it as text")
 
 
 def json_value(raw: Raw) -> JSON:

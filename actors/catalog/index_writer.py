@@ -101,7 +101,7 @@ class IndexWriter:
             self._written_at = anyio.current_time()
             if self._quiet:
                 self._note_heads(refs)
-            is_saved = False
+            is_saved, lines = False, list[IndexLine]()
             try:
                 known = [(ref, listing.remembered(ref)) for ref in refs]
                 lines = await carried_out(self._runtime.offload, self._made, known)

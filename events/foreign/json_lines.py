@@ -165,7 +165,7 @@ def _behind(data: bytes, start: bytes) -> Object | None:
     """Return the whole line that stands behind a torn one, if there is any."""
     for tail in tails(data, start):
         with suppress(ValueError, RecursionError):
-            value = msgspec.json.decode(tail)
+            value: JSON = msgspec.json.decode(tail)
             if isinstance(value, dict):
                 return value
     return None

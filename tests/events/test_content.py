@@ -12,9 +12,11 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Raw
 
 from treering.events.content import (
     JSON,
+    NESTING_MAX,
     Content,
     ImagePart,
     ImageSource,
@@ -273,3 +275,19 @@ def test_plain_text_is_that_of_the_text_parts() -> None:
     parts = as_content(["a", thinking("no"), tool_result("i", "no"), "b"])
     assert plain_text(parts) == "a\nb"
     assert isinstance(parts[2], ToolResultPart)
+
+
+def nested(levels: int) -> list[object]:
+    value: list[object] = []
+    for _ in range(levels - 1):
+        value = [value]
+    return value
+
+
+def test_json_that_a_deep_reader_could_not_decode_is_refused() -> None:
+    assert json_value(raw_json(nested(NESTING_MAX))) == nested(NESTING_MAX)
+    wide = {"a": [[]] * 1000, "text": '[{"' * 1000}
+    assert json_value(raw_json(wide)) == wide
+    for deep in (nested(NESTING_MAX + 1), Raw(b"[" * 300 + b"]" * 300)):
+        with pytest.raises(InvalidEntry, match="nested deeper"):
+            raw_json(deep)

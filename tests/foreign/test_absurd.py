@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -64,12 +64,6 @@ def compactions_that_keep_something() -> Iterator[object]:
         yield said(f"s{number}", f"b{number}", "summary", isCompactSummary=True)
 
 
-def sessions_with_titles() -> Iterator[object]:
-    for number in range(MANY):
-        yield {"type": "custom-title", "sessionId": f"t{number}", "customTitle": "Title"}
-        yield {**said(f"u{number}", None, "go"), "sessionId": f"t{number}"}
-
-
 def parallel_calls() -> Iterator[object]:
     yield codex("session_meta", id="s")
     for number in range(MANY):
@@ -85,28 +79,21 @@ def rewinds() -> Iterator[object]:
     yield from ({"$rewindTo": f"u{number}"} for number in reversed(range(MANY)))
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(15)
 @pytest.mark.parametrize(
-    ("make", "sessions"),
-    [
-        (one_long_answer, 1),
-        (compactions_that_never_came, 1),
-        (compactions_that_keep_something, 1),
-        (sessions_with_titles, MANY),
-        (parallel_calls, 1),
-        (rewinds, 1),
-    ],
-    ids=lambda value: getattr(value, "__name__", ""),
+    "make",
+    [one_long_answer, compactions_that_never_came, compactions_that_keep_something, parallel_calls, rewinds],
 )
 def test_a_hundred_times_as_much_takes_a_hundred_times_as_long(
-    tmp_path: Path, take: Take, make: type[Iterator[object]], sessions: int
+    tmp_path: Path, take: Take, make: Callable[[], Iterator[object]]
 ) -> None:
     path = tmp_path / "long.jsonl"
     path.write_text(lines(*make()))
-    assert len(take(path)) == sessions
+    (session,) = take(path)
+    assert session.entries
 
 
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(15)
 @pytest.mark.parametrize(
     ("name", "first", "start"),
     [

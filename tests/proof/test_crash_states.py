@@ -142,7 +142,9 @@ def keep_all(memory: MemoryDisk) -> list[MemoryDisk]:
 
 
 def logs(memory: MemoryDisk) -> dict[str, bytes]:
-    return {path: data for path, data in memory.files().items() if path.endswith(".jsonl") and "/.treering/" not in path}
+    return {
+        path: data for path, data in memory.files().items() if path.endswith(".jsonl") and "/.treering/" not in path
+    }
 
 
 def check(moments: Sequence[Moment], cut_after: int, found: dict[str, Held], durability: Durability) -> None:

@@ -275,7 +275,9 @@ class World:
 
 def _logs(memory: MemoryDisk) -> dict[str, bytes]:
     """Return the logs; the index in `.treering` is derived, and is written anew."""
-    return {path: data for path, data in memory.files().items() if path.endswith(".jsonl") and "/.treering/" not in path}
+    return {
+        path: data for path, data in memory.files().items() if path.endswith(".jsonl") and "/.treering/" not in path
+    }
 
 
 def _digest(memory: MemoryDisk) -> str:
