@@ -54,7 +54,7 @@ class ModelRef(Struct, frozen=True):
     model_id: str
 
 
-class ContextMessage(Struct, frozen=True):
+class ContextMessage(Struct, frozen=True, gc=False):
     """A message of a context, and the entry that it comes from.
 
     The message is the entry's own wherever that is one. A summary, an extension's message and a command that a person
