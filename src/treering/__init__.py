@@ -53,10 +53,10 @@ from .actors.catalog.keeping import Spared as Spared
 from .actors.catalog.settings import Settings as Settings
 from .actors.commands import AppendOptions as AppendOptions
 from .actors.compaction import CompactionReport as CompactionReport
+from .actors.describing import StoredMessage as StoredMessage
 from .actors.exporting import ExportFormat as ExportFormat
 from .actors.hits import Hit as Hit
 from .actors.hits import Search as Search
-from .actors.describing import StoredMessage as StoredMessage
 from .actors.host import SessionHost as SessionHost
 from .actors.import_report import ImportReport as ImportReport
 from .actors.keyed import KeyedSessions as KeyedSessions
