@@ -72,9 +72,21 @@ async def _import(home: Home, paths: Sequence[str], format_: str | None) -> tupl
                     continue
                 reports += found
                 for report in found:
-                    for finding in report.findings:
-                        progress.say(f"{finding.where}: {finding.severity}: {finding.message}")
+                    for told in _findings(report):
+                        progress.say(told)
     return reports, failed
+
+
+def _findings(report: ImportReport) -> Iterator[str]:
+    """Tell what is the matter with a source; what is only noted, and does no harm, is counted."""
+    notes = 0
+    for finding in report.findings:
+        if finding.severity == "note":
+            notes += 1
+        else:
+            yield f"{finding.where}: {finding.severity}: {finding.message}"
+    if notes:
+        yield f"{report.source}: {counted(notes, 'note')} on what is no part of the conversation; --json shows them"
 
 
 def _with_path(path: str, told: str) -> str:
