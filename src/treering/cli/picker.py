@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 
 import anyio
+from anyio.abc import TaskStatus
 
 from ..actors.host import SessionHost
 from ..events.entries import MessageEntry
@@ -84,7 +85,7 @@ class _Picker:
         picked: Picked | None = None
         async with anyio.create_task_group() as tasks:
             if threading.current_thread() is threading.main_thread():  # the only one that signals reach
-                tasks.start_soon(self._follow_signals, tasks.cancel_scope)
+                await tasks.start(self._follow_signals, tasks.cancel_scope)
             tasks.start_soon(self._follow_selection)
             self._draw()
             picked = await self._follow_keys()
@@ -105,9 +106,12 @@ class _Picker:
         sys.stdout.write("\x1b[H" + "\x1b[K\r\n".join(lines) + "\x1b[K\x1b[J")
         sys.stdout.flush()
 
-    async def _follow_signals(self, ending: anyio.CancelScope) -> None:
+    async def _follow_signals(
+        self, ending: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
+    ) -> None:
         """Draw anew when the window has another size, and give the screen back before a signal ends the program."""
         with anyio.open_signal_receiver(signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP) as signals:
+            task_status.started()  # from here on, a signal finds somebody who gives the screen back
             async for number in signals:
                 if number != signal.SIGWINCH:
                     self._signalled = int(number)
