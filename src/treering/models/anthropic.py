@@ -14,17 +14,15 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
 
-import msgspec
-
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest
 from ..events.content import JSON, json_value
-from ..events.errors import AnswerCutOff, ModelError, ModelUnavailable, RequestRefused
+from ..events.errors import AnswerCutOff, ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
 from .anthropic_answer import AnthropicAnswer, decode_event
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData
-from .failures import failed_connection, failed_request, transport_errors
+from .failures import exchange_errors, failed_exchange, failed_request
 from .remote import RemoteModel
 
 if TYPE_CHECKING:
@@ -180,16 +178,13 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
 
         if isinstance(error, APIStatusError):
             return failed_request(self._provider, error.status_code, error.response.headers, error.body)
-        if isinstance(error, (APIConnectionError, *transport_errors())):
-            return failed_connection(self._provider, error, begun=begun)
-        return ModelUnavailable(f"{self._provider} answered what cannot be read: {error}")
+        return failed_exchange(self._provider, error, APIConnectionError, begun=begun)
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Return what a request may fail with: the library's errors, those of its transport, and what cannot be read."""
     from anthropic import AnthropicError
 
-    return (AnthropicError, msgspec.DecodeError, *transport_errors())
+    return exchange_errors(AnthropicError)
 
 
 def _mark(prompt: AnthropicPrompt, tools: list[Block], ttl: Literal["5m", "1h"]) -> None:

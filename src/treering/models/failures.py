@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import cast
 
+import msgspec
 from anyio import EndOfStream
 
 from ..events.errors import (
@@ -72,6 +73,25 @@ def transport_errors() -> tuple[type[Exception], ...]:
     loaded = (sys.modules.get(name) for name in ("httpx2", "httpx"))
     found = [cast("type[Exception]", module.TransportError) for module in loaded if module is not None]
     return (*found, OSError, EndOfStream)
+
+
+def exchange_errors(library: type[Exception]) -> tuple[type[Exception], ...]:
+    """Return what a request may fail with: a library's errors, those of its transport, and what cannot be read."""
+    return (library, msgspec.DecodeError, *transport_errors())
+
+
+def failed_exchange(provider: str, error: Exception, connection: type[Exception], *, begun: bool) -> ModelError:
+    """Tell of a request that got no answer with a status: the connection failed, or what came cannot be read.
+
+    Args:
+        provider: Who was asked.
+        error: One of `exchange_errors`.
+        connection: The library's own error of connections.
+        begun: Whether the answer had begun.
+    """
+    if isinstance(error, (connection, *transport_errors())):
+        return failed_connection(provider, error, begun=begun)
+    return ModelUnavailable(f"{provider} answered what cannot be read: {error}")
 
 
 def failed_connection(provider: str, error: Exception, *, begun: bool) -> ModelError:

@@ -15,15 +15,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
 
-import msgspec
-
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest, ToolSpec
 from ..events.content import JSON, json_value
-from ..events.errors import AnswerCutOff, ModelError, ModelUnavailable, RequestRefused
+from ..events.errors import AnswerCutOff, ModelError, RequestRefused
 from ..events.providers.openai import to_openai
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData
-from .failures import failed_connection, failed_request, transport_errors
+from .failures import exchange_errors, failed_exchange, failed_request
 from .openai_answer import OpenAIAnswer, decode_chunk
 from .remote import RemoteModel
 
@@ -151,16 +149,13 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
 
         if isinstance(error, APIStatusError):
             return failed_request(self._provider, error.status_code, error.response.headers, error.body)
-        if isinstance(error, (APIConnectionError, *transport_errors())):
-            return failed_connection(self._provider, error, begun=begun)
-        return ModelUnavailable(f"{self._provider} answered what cannot be read: {error}")
+        return failed_exchange(self._provider, error, APIConnectionError, begun=begun)
 
 
 def _errors() -> tuple[type[Exception], ...]:
-    """Return what a request may fail with: the library's errors, those of its transport, and what cannot be read."""
     from openai import OpenAIError
 
-    return (OpenAIError, msgspec.DecodeError, *transport_errors())
+    return exchange_errors(OpenAIError)
 
 
 def _to_tool(tool: ToolSpec) -> dict[str, object]:
