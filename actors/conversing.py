@@ -48,7 +48,8 @@ class Conversing(Appending, Reading):
     ) -> str | None:
         """Keep the last messages in the context and leave out the others, which stay in the log.
 
-        A call and its results are kept together, so a message or a few more than asked for may stay.
+        A call and its results are kept together, so a message or a few more than asked for may stay. What is said meanwhile
+        on the same path is among the last messages.
 
         Args:
             keep_last: How many messages stay; 0 leaves none.
@@ -60,6 +61,7 @@ class Conversing(Appending, Reading):
 
         Raises:
             InvalidInput: The number is negative.
+            LeafMoved: Meanwhile the session went over to another branch; nothing was written.
             UnsafeCut: A tool call waits for its result; nothing was written.
         """
         return await truncated(self, keep_last, summary, options)

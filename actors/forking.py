@@ -1,6 +1,9 @@
 """New sessions made of old ones: whole copies, single paths, and the session itself in another store.
 
-Lines are copied as they are, byte for byte.
+Lines are copied as they are, byte for byte. Those of a batch that was never completed are copied too, although nobody is
+shown what they say: entries may stand below them (pi appends below the last line of a file, whatever it is), a compaction
+may keep from them on, a leaf may rest on them. Left out, they would part what counts from what came before it. So that
+they stay opaque under another session's id, the marks of their batches, and nothing else, are written anew.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from ..events.dialects.base import Dialect
+from ..events.dialects.torn import still_torn
 from ..events.entries import Header
 from ..events.errors import EntryNotFound, SessionExists, SessionLocked
 from ..events.kinds import Kind
@@ -55,7 +59,7 @@ async def forked(core: HostCore, source: Session, session_id: str | None = None)
     """
     log = await source.log()
     header, ref = _child_header(core, source, log, session_id)
-    return await _written(core, ref, Whole(log, header, current(log.dialect), await _lines(log, _living(log))))
+    return await _written(core, ref, await _whole(log, header))
 
 
 async def branched(core: HostCore, source: Session, leaf_id: str) -> Session:
@@ -69,16 +73,25 @@ async def branched(core: HostCore, source: Session, leaf_id: str) -> Session:
     if not leaf:
         raise EntryNotFound(leaf_id)
     header, ref = _child_header(core, source, log)
-    return await _written(core, ref, Whole(log, header, current(log.dialect), await _lines(log, log.index.path(leaf))))
+    index, path = log.index, log.index.path(leaf)
+    last = (await log.entries_at([leaf]))[leaf]
+    moved = UNSET if last is not None and index.becomes_leaf(last) else leaf_id  # aside, say, it does so nowhere
+    lines = await _lines(log, path, header.id)
+    return await _written(core, ref, Whole(log, header, current(log.dialect), lines, moved))
 
 
 async def whole_of(source: Session) -> Whole:
     """Read all of a session."""
     log = await source.log()
-    index, dialect = log.index, current(log.dialect)
-    header = replace(index.header, version=dialect.version)
+    return await _whole(log, replace(log.index.header, version=current(log.dialect).version))
+
+
+async def _whole(log: OpenLog, header: Header) -> Whole:
+    """Read all that is visible of a log, to be written under a header, with the leaf where it was moved to."""
+    index = log.index
     leaf = UNSET if index.leaf == index.tip else index.leaf_id
-    return Whole(log, header, dialect, await _lines(log, _living(log)), leaf)
+    lines = await _lines(log, range(1, index.head + 1), header.id)
+    return Whole(log, header, current(log.dialect), lines, leaf)
 
 
 async def put(core: HostCore, whole: Whole, *, replacing: bool = False) -> Session:
@@ -96,11 +109,6 @@ async def put(core: HostCore, whole: Whole, *, replacing: bool = False) -> Sessi
     return await _written(core, ref, whole, replacing=replacing)
 
 
-def _living(log: OpenLog) -> list[int]:
-    """Return the lines that go into a copy: those of a batch that was never completed must not come alive in one."""
-    return [seq for seq in range(1, log.index.head + 1) if log.index.kinds[seq] != Kind.ABORTED]
-
-
 def _handle(core: HostCore, ref: Ref, whole: Whole, birth: Birth | None = None) -> Session:
     from .session import Session
 
@@ -110,7 +118,7 @@ def _handle(core: HostCore, ref: Ref, whole: Whole, birth: Birth | None = None) 
 async def _written(core: HostCore, ref: Ref, whole: Whole, *, replacing: bool = False) -> Session:
     """Write a log in one step.
 
-    The lines keep the marks of the batches that they came in; in another session those mean nothing.
+    Whole batches keep their marks; in another session those mean nothing.
     """
     store, dialect = core.runtime.store, whole.dialect
     exists = SessionExists(f"there is a session {ref!r} already: give the copy another id")
@@ -136,12 +144,17 @@ async def _written(core: HostCore, ref: Ref, whole: Whole, *, replacing: bool = 
     return _handle(core, ref, whole)
 
 
-async def _lines(log: OpenLog, seqs: Sequence[int]) -> tuple[bytes, ...]:
+async def _lines(log: OpenLog, seqs: Sequence[int], session_id: str) -> tuple[bytes, ...]:
+    """Read lines as they go into the session of an id."""
+    dialect, index = log.dialect, log.index
     lines: list[bytes] = []
     for start in range(0, len(seqs), _LINES_AT_ONCE):
         part = seqs[start : start + _LINES_AT_ONCE]
         for seq, line in zip(part, await log.lines_at(part), strict=True):
-            lines.append(log.dialect.migrated(line, seq) if log.dialect.old else line + b"\n")
+            copied = dialect.migrated(line, seq) if dialect.old else line + b"\n"
+            if index.kinds[seq] == Kind.ABORTED and session_id != index.header.id:
+                copied = still_torn(current(dialect), copied[:-1], session_id) + b"\n"
+            lines.append(copied)
     return tuple(lines)
 
 

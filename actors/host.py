@@ -15,6 +15,7 @@ import signal
 import socket
 import weakref
 from collections.abc import Callable, Coroutine
+from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -140,22 +141,29 @@ class SessionHost(Finding):
     ) -> None:
         assert self._group is not None
         _hosts.discard(self)
-        with anyio.CancelScope(shield=True):
-            if self._signalled is not None:
-                self._note_use()
-            await self.core.registry.drain()
-            if self._catalog is not None:
-                await self._catalog.flush()
-            if self._searching is not None:
-                await self._searching.aclose()
-            await self._store.aclose()
-        self._group.cancel_scope.cancel()
-        # The program's own error passes as it is; only a cancellation is the task group's to judge.
-        cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-        ended = (kind, error, trace) if cancelled else (None, None, None)
-        await self._group.__aexit__(*ended)
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._close()
+        finally:
+            self._group.cancel_scope.cancel()
+            # The program's own error passes as it is; only a cancellation is the task group's to judge.
+            cancelled = isinstance(error, anyio.get_cancelled_exc_class())
+            ended = (kind, error, trace) if cancelled else (None, None, None)
+            await self._group.__aexit__(*ended)
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
+
+    async def _close(self) -> None:
+        """Answer what was accepted, keep what is kept, and let everything go, also where one of these fails."""
+        async with AsyncExitStack() as last_first:
+            last_first.push_async_callback(self._store.aclose)
+            if self._searching is not None:
+                last_first.push_async_callback(self._searching.aclose)
+            if self._catalog is not None:
+                last_first.push_async_callback(self._catalog.flush)
+            last_first.push_async_callback(self.core.registry.drain)
+            if self._signalled is not None:
+                self._note_use()
 
     def _note_use(self) -> None:
         """Note that the live sessions were in use until now."""

@@ -2,7 +2,8 @@
 
 A session that is not here is written in one step while its source is read, so that a large one takes no memory and a
 broken one leaves nothing. One that is here gets what it lacks, at its end. Its leaf then follows the source's, unless the
-session has gone on by itself meanwhile: then it stays where it was, and what came is another branch.
+session has gone on by itself meanwhile: then it stays where it was, and what came is another branch. Who archived it, or
+brought it back, said nothing in the conversation and did not go on.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Fail
 from ..events.stores.files import FileStore
 from .catalog.keeping import unarchive
 from .import_report import ImportReport
-from .incoming import NOTHING, Converted, Copied, Incoming, There
+from .incoming import NOTHING, Converted, Copied, Incoming, There, goes_on
 from .leaf_record import encode_leaf
 from .naming import new_ref
 from .open_log import OpenLog
@@ -135,7 +136,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         raise SessionExists(f"{lease.ref} is there and holds another session, or this one in another dialect: move it")
     log = OpenLog(runtime, lease.ref, header, dialect, lease.head.generation)
     await log.take_up()
-    there, before, count = await _there(log), log.index.leaf_id, _count(log)
+    there, before, count = await _there(log), log.index.leaf_id, await _count(log)
     lines, head = _lines(incoming, there, source), lease.head
     while batch := await runtime.offload(_batch, lines):
         if lease.packed and isinstance(runtime.store, ArchivingStore):
@@ -169,8 +170,12 @@ def _batch(lines: Iterator[bytes]) -> list[bytes]:
     return batch
 
 
-def _count(log: OpenLog) -> int:
-    return sum(1 for seq in range(1, log.index.head + 1) if log.index.is_entry(seq))
+async def _count(log: OpenLog) -> int:
+    """Count the entries by which a log went on."""
+    index = log.index
+    named = [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
+    infos = await log.entries_at([seq for seq in named if index.kinds[seq] == Kind.SESSION_INFO])
+    return len(named) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
 
 
 async def _there(log: OpenLog) -> There:

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 
 from ..events.dialects.base import Dialect
 from ..events.dialects.native import NativeDialect, in_utc
-from ..events.entries import NATIVE_VERSION, Header, KnownEntry, MessageEntry
+from ..events.entries import (
+    NATIVE_VERSION,
+    Entry,
+    Header,
+    KnownEntry,
+    MessageEntry,
+    SessionInfo,
+    SessionInfoEntry,
+)
 from ..events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
 from ..events.findings import Finding, Severity, counted
 from ..events.foreign.base import ForeignSession
@@ -50,6 +58,14 @@ NOTHING = There(0, lambda _: False, frozenset(), {})
 """What is there before a session is."""
 
 
+def goes_on(entry: Entry) -> bool:
+    """Tell whether an entry takes a session further: one that says its status alone (archived, or active again) does not."""
+    if not isinstance(entry, SessionInfoEntry):
+        return True
+    said = entry.session_info
+    return said.status is None or said != SessionInfo(status=said.status)
+
+
 class Incoming(Protocol):
     """A session on its way in. What it counts is complete when its lines were made.
 
@@ -60,7 +76,7 @@ class Incoming(Protocol):
         entries: How many entries the source holds.
         messages: How many of them are messages.
         added: How many of them were not there.
-        matched: How many of them were there.
+        matched: How many of them were there, of those by which a session goes on; see `goes_on`.
         leaf: The entry at which the source stands; None where it holds none.
         last: The last entry that was not there and becomes the leaf; None where there is none.
         findings: What was damaged, or could not be taken over.
@@ -119,7 +135,7 @@ class Copied:
             if moves:
                 self.leaf = entry_id
             if (entry_id is not None and there.has(entry_id)) or bare in there.nameless:
-                self.matched += known
+                self.matched += entry is not None and known and goes_on(entry)
                 continue
             self.added += known
             if moves:
@@ -160,7 +176,7 @@ class Converted:
             if type(entry) is MessageEntry:
                 self.messages += 1
             if there.has(entry.id):
-                self.matched += 1
+                self.matched += goes_on(entry)
                 if not entry.aside:
                     self._tail = entry.id
                 if entry.id in there.parts and isinstance(entry, MessageEntry):

@@ -3,6 +3,8 @@
 It is a compaction whose summary is empty, so that every view and every other program that knows compactions follows. The
 cut is put where no tool result is parted from its call, further back where it has to be: rather a message more than half
 a unit.
+
+A cut is right for the path that it was made on, so it is appended only if the leaf is still the one that it was made for.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET, UnsetType
 
 from ..events.entries import Compaction, CompactionEntry, Payload, SessionInfo
-from ..events.errors import InvalidInput, UnsafeCut
+from ..events.errors import InvalidInput, LeafMoved, UnsafeCut
 from ..projections.context import boundary, build, plan
 from ..projections.cuts import safe_cuts, unsafe_reason
 from ..projections.tokens import ByteEstimator, count_messages
@@ -21,6 +23,10 @@ from .decide import command_entry_id
 if TYPE_CHECKING:
     from .commands import AppendOptions
     from .conversing import Conversing
+    from .open_log import OpenLog
+
+
+_EXPECTATIONS = frozenset({"expected_leaf", "expected_seq"})
 
 
 async def truncated(session: Conversing, keep_last: int, summary: str | None, options: AppendOptions) -> str | None:
@@ -28,14 +34,45 @@ async def truncated(session: Conversing, keep_last: int, summary: str | None, op
     if keep_last < 0:
         raise InvalidInput(f"{keep_last} messages cannot be kept: give a number from 0 on")
     said = () if summary is None else (SessionInfo(summary=summary),)
-    cut = await _cut_before(session, options.get("command_id"), len(said))
-    if isinstance(cut, UnsetType):
-        cut = await _cut(session, keep_last)
-    payloads: tuple[Payload, ...] = said if cut is None else (*said, cut)
-    if not payloads:
-        return None
-    ids = await session.append_many(payloads, **options)
-    return None if cut is None else ids[-1]
+    strict = not _EXPECTATIONS.isdisjoint(options)
+    while True:
+        cut = await _cut_before(session, options.get("command_id"), len(said))
+        relied = options
+        if isinstance(cut, UnsetType):
+            log = await session.log()
+            leaf_id = log.index.leaf_id
+            cut = await _cut(log, keep_last)
+            if cut is not None:
+                relied = _relying(options, leaf_id)
+        payloads: tuple[Payload, ...] = said if cut is None else (*said, cut)
+        if not payloads:
+            return None
+        try:
+            ids = await session.append_many(payloads, **relied)
+        except LeafMoved:
+            if strict or not await _went_on(session, relied):
+                raise
+            continue  # more was said meanwhile on the same path: the last messages are others now
+        return None if cut is None else ids[-1]
+
+
+def _relying(options: AppendOptions, leaf_id: str | None) -> AppendOptions:
+    """Return the options of an append that is right below one leaf alone.
+
+    Raises:
+        LeafMoved: The caller expects another.
+    """
+    if options.get("expected_leaf", leaf_id) != leaf_id:
+        raise LeafMoved(
+            f"the leaf is {leaf_id!r} and not {options.get('expected_leaf')!r}: read the session again and decide again"
+        )
+    return {**options, "expected_leaf": leaf_id}
+
+
+async def _went_on(session: Conversing, relied: AppendOptions) -> bool:
+    """Tell whether the leaf that was relied on lies on the path to the one that there is now."""
+    index = (await session.log()).index
+    return index.is_ancestor(index.find(relied.get("expected_leaf") or ""), index.leaf)
 
 
 async def _cut_before(session: Conversing, command_id: str | None, place: int) -> Compaction | UnsetType | None:
@@ -55,13 +92,12 @@ async def _cut_before(session: Conversing, command_id: str | None, place: int) -
     return entry.compaction if isinstance(entry, CompactionEntry) else UNSET
 
 
-async def _cut(session: Conversing, keep_last: int) -> Compaction | None:
+async def _cut(log: OpenLog, keep_last: int) -> Compaction | None:
     """Make the compaction that keeps the last messages, or None where the context shows no more than those.
 
     Raises:
         UnsafeCut: A tool call waits for its result.
     """
-    log = await session.log()
     index, leaf = log.index, log.index.leaf
     first = boundary(index, leaf)
     chosen = plan(index, leaf, (await log.entries_at([first]))[first] if first else None)

@@ -296,10 +296,17 @@ class AnswerCutOff(ModelError):
 
 
 class RequestTooLong(ModelError, ContextOverflow):
-    """The provider says that the request is more than the model's window holds: build a smaller context."""
+    """The provider says that the request is more than the model's window holds: build a smaller context.
 
-    def __init__(self, message: str, *, status: int | None = None) -> None:
-        ContextOverflow.__init__(self, message)
+    Attributes:
+        needed: The tokens that the request takes, as the provider counts, where it said so.
+        available: The tokens that the provider takes at most, where it said so.
+    """
+
+    def __init__(
+        self, message: str, *, status: int | None = None, needed: int | None = None, available: int | None = None
+    ) -> None:
+        ContextOverflow.__init__(self, message, needed=needed, available=available)
         self.status = status
 
 

@@ -34,12 +34,18 @@ def project_hash(path: str | os.PathLike[str]) -> str:
     Returns:
         The first `HASH_DIGITS` hex digits of the SHA-256 of the folder's real path.
     """
-    return sha256(os.fsencode(real_path(path))).hexdigest()[:HASH_DIGITS]
+    return sha256(real_path(path).encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as the file system itself writes it: absolute, without links, in the letter case that is stored."""
-    resolved = os.path.realpath(path)
+    """Return a path as the file system itself writes it: absolute, without links, in the letter case that is stored.
+
+    What cannot be a path, since it holds a NUL or half of a surrogate pair, is returned as it is.
+    """
+    try:
+        resolved = os.path.realpath(path)
+    except ValueError:
+        return os.fspath(path)
     true = Path(resolved).anchor
     for name in Path(resolved).parts[1:]:
         true = os.path.join(true, _stored_name(true, name))

@@ -212,7 +212,7 @@ class TurnRun:
             except RequestTooLong:
                 if shrunk is not None:
                     raise
-                # Nobody knows by how much it was too long: half of it is tried, once.
+                # Few providers say by how much it was too long, and they count in another way: half of it is tried, once.
                 shrunk = await keeper.shrunk(window.with_available(built.tokens_used // 2))
                 attempt -= 1
             except ModelError as error:

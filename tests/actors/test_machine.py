@@ -112,8 +112,9 @@ class Model:
 
     @property
     def tip(self) -> int:
-        """The ordinal of the last visible line that was not appended aside."""
-        return max((seq for seq in range(1, self.visible + 1) if not self.lines[seq - 1].aside), default=0)
+        """The ordinal of the last visible line that was not appended aside and is of no torn batch."""
+        whole = set(range(1, self.visible + 1)) - self.torn
+        return max((seq for seq in whole if not self.lines[seq - 1].aside), default=0)
 
     @property
     def leaf(self) -> int:
@@ -274,8 +275,7 @@ class Sessions(RuleBasedStateMachine):
             base = draw.draw(st.integers(0, model.visible)) if place != "root" else 0
             base = model.find(model.name_of(base) or "")
             options["below"] = model.name_of(base)
-        # What was withheld becomes the leaf when it is torn for good, so an entry aside would not leave the leaf alone.
-        aside = place == "aside" and model.visible == len(model.lines)
+        aside = place == "aside"
         if aside:
             options["aside"] = True
         asked = [self.placed(each, draw, base) for each in drawn]

@@ -92,8 +92,10 @@ async def test_a_script_can_fail_in_every_way() -> None:
         assert await anext(pieces) == TextDelta("Hal")
         with pytest.raises(AnswerCutOff, match="again"):
             await anext(pieces)
-    with pytest.raises(RequestTooLong, match="the window holds 3"):
+    with pytest.raises(RequestTooLong, match="the window holds 3") as refused:
         await pieces_of(ScriptedModel(["Hi!"], context_window=3))
+    assert refused.value.available == 3
+    assert (refused.value.needed or 0) > 3
 
     stalled = Stalled("I", anyio.Event())
     with anyio.fail_after(10):

@@ -87,3 +87,10 @@ def test_a_manifest_without_a_name_says_nothing(tmp_path: Path, text: str) -> No
     assert project_name(folder) == "bakery"
     (folder / "pyproject.toml").write_bytes(b"\xff[")
     assert project_name(folder) == "bakery"
+
+
+@pytest.mark.parametrize("path", ["/work/\0/bakery", "/work/\ud800"])
+def test_what_cannot_be_a_path_has_a_hash_too(path: str) -> None:
+    assert real_path(path) == path
+    assert project_hash(path) == project_hash(path) != project_hash("/work")
+    assert project_name(path) == path.rpartition("/")[2]

@@ -323,3 +323,35 @@ async def test_what_an_archived_session_lacks_comes_in_and_brings_it_back(tmp_pa
         (more,) = await other.import_sessions(copy)
         (row,) = await other.list_sessions()
         assert (more.added, row.status, row.message_count) == (1, "active", 2)
+
+
+async def test_an_archived_session_takes_the_leaf_of_a_copy_that_went_on(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "one") as one, SessionHost(tmp_path / "other") as other:
+        session = await one.create("a")
+        await session.append_message("user", "before")
+        await other.import_sessions(session.file_path or "")
+        for number in range(2):
+            await other.archive("a")
+            last = await session.append_message("user", f"meanwhile {number}")
+            (report,) = await other.import_sessions(session.file_path or "")
+            copy = await other.load("a")
+            assert report.added == 1
+            assert last in copy.path()
+            assert await texts(copy) == await texts(session)
+        # back home, where archiving and bringing back is all that is new
+        (back,) = await one.import_sessions(copy.file_path or "")
+        assert back.added == 4
+        assert await texts(session) == await texts(copy)
+
+
+async def test_a_session_that_was_given_a_title_went_on_by_itself(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "one") as one, SessionHost(tmp_path / "other") as other:
+        session = await one.create("a")
+        await session.append_message("user", "before")
+        await other.import_sessions(session.file_path or "")
+        copy = await other.load("a")
+        named = await copy.set_title("Pears")
+        await session.append_message("user", "meanwhile")
+        await other.import_sessions(session.file_path or "")
+        assert copy.leaf_id == named
+        assert await texts(copy) == ["before"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -27,6 +27,9 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.actors.commands import AppendOptions
+from treering.events.stores.base import Ref
+from treering.events.stores.memory import MemoryStore
 from treering.projections.context import apply_change
 
 Said = Callable[[Sequence[Message]], list[str]]
@@ -256,3 +259,78 @@ async def test_a_summary_that_came_with_no_cut_is_answered_the_same() -> None:
         await session.append_message("user", "1")
         assert await session.truncate_history(1, summary="Short.", command_id="cut") is None
         assert [each.type for each in await session.entries()] == ["message", "session_info", "message"]
+
+
+class Interrupted(MemoryStore):
+    """Does something, once, while lines are read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
+        do, self.meanwhile = self.meanwhile, None
+        if do is not None:
+            await do()
+        return await super().bodies(ref, generation, seqs)
+
+
+@pytest.mark.parametrize("keep", [0, 2])
+@pytest.mark.parametrize("place", [1, 4])
+@pytest.mark.parametrize("expected", [False, True])
+async def test_another_branch_that_is_taken_up_meanwhile_is_not_cut(keep: int, place: int, expected: bool) -> None:
+    store = Interrupted()
+    async with SessionHost(store=store) as host:
+        session = await host.create()
+        ids = [await session.append_message("user", str(number)) for number in range(6)]
+        await session.passivate()
+        store.meanwhile = lambda: session.branch(ids[place])
+        options: AppendOptions = {"expected_leaf": ids[-1]} if expected else {}
+        with pytest.raises(LeafMoved):
+            await session.truncate_history(keep, summary="of those", **options)
+        assert store.meanwhile is None
+        assert (session.leaf_id, session.summary) == (ids[place], "")
+        assert len(await session.entries()) == 6
+        assert len(await session.history()) == place + 1
+
+
+async def test_a_cut_that_was_made_for_another_leaf_is_not_appended_below_the_expected_one() -> None:
+    store = Interrupted()
+    async with SessionHost(store=store) as host:
+        session = await host.create()
+        ids = [await session.append_message("user", str(number)) for number in range(6)]
+        await session.branch(ids[1])
+        await session.passivate()
+        store.meanwhile = lambda: session.branch(ids[-1])
+        with pytest.raises(LeafMoved):
+            await session.truncate_history(0, expected_leaf=ids[-1])
+        assert len(await session.history()) == 6
+
+
+@pytest.mark.parametrize("expected", [False, True])
+async def test_what_is_said_meanwhile_is_among_the_last_messages(said: Said, expected: bool) -> None:
+    store = Interrupted()
+    async with SessionHost(store=store) as host:
+        session = await host.create()
+        ids = [await session.append_message("user", str(number)) for number in range(6)]
+        await session.passivate()
+        store.meanwhile = lambda: session.append_message("user", "meanwhile")
+        if expected:
+            with pytest.raises(LeafMoved):
+                await session.truncate_history(2, expected_leaf=ids[-1])
+            assert len(await session.history()) == 7
+        else:
+            assert await session.truncate_history(2) == session.leaf_id
+            assert said(await session.history()) == ["user: 5", "user: meanwhile"]
+
+
+async def test_what_the_caller_relies_on_is_asked_for_once() -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        ids = [await session.append_message("user", str(number)) for number in range(6)]
+        wrong: list[AppendOptions] = [{"expected_seq": 5}, {"expected_leaf": ids[1]}, {"expected_leaf": None}]
+        for options in wrong:
+            with pytest.raises(LeafMoved):
+                await session.truncate_history(2, **options)
+        assert len(await session.history()) == 6
+        assert await session.truncate_history(2, expected_seq=6, expected_leaf=ids[-1]) is not None

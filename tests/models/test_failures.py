@@ -175,6 +175,44 @@ async def test_a_request_that_is_too_long(
             assert error.status == status
 
 
+REQUESTED = "This model's maximum context length is 128,000 tokens. However, you requested about 150000 tokens (text)"
+RESULTED = "This model's maximum context length is 8192 tokens. However, your messages resulted in 8202 tokens."
+PREFILLED = "This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens."
+PROMPT = "This model's maximum prompt length is 131072 but the request contains 200000 tokens."
+ALONE = "prompt is too long: 207035 tokens > 200000 maximum"
+TOGETHER = "input length and `max_tokens` exceed context limit: 199759 + 8192 > 200000, decrease one and try again"
+PER_MINUTE = "Request too large for m on tokens per min (TPM): Limit 30000, Requested 41235."
+SERVED = "request (1407 tokens) exceeds the available context size (256 tokens), try increasing it"
+COUNTED = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+FIRST = "Trying to keep the first 9000 tokens when context the overflows. It has a context length of only 4096 tokens."
+NAMED = {"message": "the request exceeds the available context size", "n_prompt_tokens": 1407, "n_ctx": 256}
+
+
+@pytest.mark.parametrize(
+    ("said", "needed", "available"),
+    [
+        (openai_error(REQUESTED), 150_000, 128_000),
+        (openai_error(RESULTED), 8202, 8192),
+        (openai_error(PREFILLED), 5000, 4096),
+        (openai_error(PROMPT), 200_000, 131_072),
+        (openai_error(PER_MINUTE), 41_235, 30_000),
+        (openai_error(COUNTED), 1_200_000, 1_048_576),
+        (openai_error(SERVED), 1407, 256),
+        ({"error": NAMED}, 1407, 256),
+        ({"error": FIRST}, None, 4096),
+        (anthropic_error("invalid_request_error", ALONE), 207_035, 200_000),
+        (anthropic_error("invalid_request_error", TOGETHER), 207_951, 200_000),
+        (anthropic_error("request_too_large", "Request exceeds the maximum size"), None, None),
+        (openai_error("the input length exceeds the context length"), None, None),
+        ({"error": {**NAMED, "n_ctx": "256", "n_prompt_tokens": True}}, None, None),
+    ],
+)
+def test_by_how_much_a_request_is_too_long(said: object, needed: int | None, available: int | None) -> None:
+    error = failed_request("it", 400, {}, said)
+    assert isinstance(error, RequestTooLong)
+    assert (error.needed, error.available) == (needed, available)
+
+
 async def test_a_quota_that_is_used_up_is_no_matter_of_time(server: ModelServer) -> None:
     server.reply(Failure(429, openai_error("You exceeded your current quota.", code="insufficient_quota")))
     assert type(await failure(OpenAIModel("m", base_url=server.openai_url))) is RequestRefused

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
-from treering import Context, EntryNotFound, LabelEntry, Session, SessionHost, SessionNotFound, tool_use
+from treering import (
+    Context,
+    EntryNotFound,
+    LabelEntry,
+    OpaqueEntry,
+    Session,
+    SessionHost,
+    SessionNotFound,
+    message,
+    tool_use,
+)
 
 Content = Callable[[Session], bytes]
 HeaderOf = Callable[[Session], dict[str, Any]]
@@ -92,3 +103,92 @@ async def test_a_branched_session_holds_exactly_the_path_to_its_leaf(
     assert content(session) == before
     with pytest.raises(EntryNotFound):
         await session.create_branched_session("nowhere")
+
+
+async def test_a_branched_session_stands_where_it_was_asked_to_also_on_an_entry_aside(
+    root: Path, session: Session
+) -> None:
+    first = await session.append_message("user", "one")
+    beside = await session.append_message("user", "beside", below=first, aside=True)
+    branch = await session.create_branched_session(beside)
+    assert (branch.path(), branch.leaf_id) == ([first, beside], beside)
+    assert shown(await branch.context()) == shown(await session.context(beside))
+    async with SessionHost(root.parent / "others") as others:
+        again = await others.fork_from(branch)
+        assert again.leaf_id == beside
+
+
+@pytest.mark.parametrize("moved", [True, False], ids=["branched", "reset"])
+async def test_a_copy_stands_where_its_source_stands(root: Path, moved: bool) -> None:
+    async with SessionHost(root) as host, SessionHost() as memory:
+        source = await host.create("source")
+        first = await source.append_message("user", "one")
+        await source.append_message("assistant", "two")
+        await (source.branch(first) if moved else source.reset_leaf())
+        leaf, context = (first if moved else None), shown(await source.context())
+        await source.fork("fork")
+        await host.fork_from("source", session_id="from")
+        for copy in (await memory.fork_from(source), await memory.put(source)):
+            assert (copy.leaf_id, shown(await copy.context())) == (leaf, context)
+    async with SessionHost(root) as host:
+        for name in ("fork", "from"):
+            copy = await host.load(name)
+            assert (copy.leaf_id, shown(await copy.context())) == (leaf, context)
+            added = await copy.append_message("assistant", "anew")
+            assert copy.path() == ([first, added] if moved else [added])
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+@pytest.mark.parametrize("torn_count", [1, 2])
+async def test_what_was_never_completed_stays_so_in_copies_and_parts_nothing(
+    root: Path, content: Content, dialect: Literal["native", "pi"], torn_count: int
+) -> None:
+    async with SessionHost(root, dialect=dialect) as host:
+        session = await host.create("source")
+        before = [await session.append_message("user", text) for text in ("one", "two")]
+        torn = (await session.append_many([message("user", f"torn {number}") for number in range(3)]))[:torn_count]
+        path = Path(session.file_path or "")
+    keep_lines(path, 3 + torn_count)
+    async with SessionHost(root, dialect=dialect) as host, SessionHost(root.parent / "others") as others:
+        session = await host.load(path)
+        await session.append_message("user", "elsewhere")
+        kept = await session.append_message("user", "below", below=torn[-1])  # as pi does, which knows of no batches
+        compaction = await session.append_compaction("so far", torn[0], 10)
+        last = await session.append_message("user", "last")
+        assert [each.message.content[0] for each in (await session.context()).messages[1:]] == [
+            message("user", text).content[0] for text in ("below", "last")
+        ]
+        original = await session.entries()
+        for copy in (
+            await session.create_branched_session(last),
+            await session.fork(),
+            await (await session.fork()).fork(),
+            await others.put(session),
+        ):
+            assert copy.path() == session.path() == [*before, *torn, kept, compaction, last]
+            assert shown(await copy.context()) == shown(await session.context())
+            entries = [entry for entry in await copy.entries() if entry.id in torn]
+            assert len(entries) == torn_count
+            assert all(isinstance(entry, OpaqueEntry) and "never completed" in entry.reason for entry in entries)
+            assert copy.message_count == len(await copy.all_messages())
+            assert unmarked(content(copy)) == [
+                line for line in unmarked(content(session)) if line["id"] in {e.id for e in await copy.entries()}
+            ]
+        assert await session.entries() == original
+        copy = await session.create_branched_session(torn[-1])
+        assert (copy.path(), copy.leaf_id) == ([*before, *torn], torn[-1])
+        assert (await copy.context()).messages == (await session.context(before[-1])).messages
+
+
+def keep_lines(path: Path, count: int) -> None:
+    """Leave the first lines of a file."""
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:count]))
+
+
+def unmarked(content: bytes) -> list[dict[str, Any]]:
+    """Return the lines of a session file without the marks of their batches."""
+    lines: list[dict[str, Any]] = [json.loads(line) for line in content.splitlines()[1:]]
+    for line in lines:
+        line.pop("batch", None)
+        line.get("treering", {}).pop("batch", None)
+    return lines

@@ -24,7 +24,7 @@ from treering import (
     SessionNotFound,
     plain_text,
 )
-from treering.events.disk import OsDisk
+from treering.events.disk import FileStat, OsDisk
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
 AllOf = Callable[[Session], Awaitable[dict[str, Any]]]
@@ -275,3 +275,29 @@ async def test_the_block_of_a_session_closes_the_handle_and_no_other(host: Sessi
         await session.append_message("user", "more")
     await other.append_message("user", "more")
     assert await said(other) == ["Hello", "more"]
+
+
+async def test_a_host_that_fails_to_close_in_order_still_lets_everything_go() -> None:
+    class OddDisk(MemoryDisk):
+        odd = False
+
+        def stat(self, path: str) -> FileStat:
+            if self.odd:
+                raise RuntimeError("an odd disk")
+            return super().stat(path)
+
+    disk = OddDisk()
+
+    async def use() -> None:
+        async with SessionHost("/sessions", disk=disk) as host:
+            session = await host.create("a")
+            await session.append_message("user", "Hello")
+            disk.odd = True
+
+    with pytest.raises(RuntimeError, match="an odd disk"):
+        await use()
+    disk.odd = False
+    async with SessionHost("/sessions", disk=disk) as host:
+        session = await host.load("a")
+        await session.append_message("assistant", "Hi")
+        assert await said(session) == ["Hello", "Hi"]

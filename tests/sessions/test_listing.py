@@ -118,3 +118,10 @@ async def test_rows_are_told_without_reading_bodies_and_corrupt_files_are_report
         assert row.problem
     assert "99" in (rows["bad-new"].problem or "")
     assert all(path.read_bytes() == content for path, content in before.items())
+
+
+async def test_a_project_that_cannot_be_a_path_is_listed(host: SessionHost) -> None:
+    session = await host.create("odd", cwd="/work/\0")
+    await session.append_message("user", "Hello")
+    await session.passivate()
+    assert [info.id for info in await host.list_sessions()] == ["odd"]

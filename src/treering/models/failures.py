@@ -25,6 +25,7 @@ from ..events.errors import (
     RequestRefused,
     RequestTooLong,
 )
+from .told_sizes import told_sizes
 
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 
@@ -120,12 +121,14 @@ def failed_request(provider: str, status: int | None, headers: Mapping[str, str]
         headers: The answer's headers, with names in lower case or found whatever their case.
         body: What it said: decoded JSON, or text.
     """
-    codes, words = _read(body)
+    said = _innermost(body)
+    codes, words = _read(said)
     if status is None or status < 400:
         status = next(filter(None, map(_status_of, codes)), None)
     told = f"{provider} answered{'' if status is None else f' {status}'}: {words or 'nothing'}"
     if status == 413 or not _TOO_LONG_CODES.isdisjoint(codes) or _TOO_LONG_WORDS.search(words):
-        return RequestTooLong(told, status=status)
+        needed, available = told_sizes(said, words)
+        return RequestTooLong(told, status=status, needed=needed, available=available)
     if not _QUOTA_CODES.isdisjoint(codes):
         return RequestRefused(told, status=status)
     if status == 429:
@@ -161,14 +164,20 @@ def _status_of(code: str) -> int | None:
     return status if status >= 400 else None
 
 
-def _read(body: object) -> tuple[tuple[str, ...], str]:
-    """Return the codes and the words of an error's body, of which there are many shapes."""
+def _innermost(body: object) -> object:
+    """Return what an error's body says of the error itself: many put it under `error`, once or twice."""
     if not isinstance(body, Mapping):
-        return (), "" if body is None else str(body)[:2000]
+        return body
     fields = cast("Mapping[str, object]", body)
     inner = fields.get("error")
-    if inner:
-        return _read(inner)
+    return _innermost(inner) if inner else fields
+
+
+def _read(said: object) -> tuple[tuple[str, ...], str]:
+    """Return the codes and the words of an error, of which there are many shapes."""
+    if not isinstance(said, Mapping):
+        return (), "" if said is None else str(said)[:2000]
+    fields = cast("Mapping[str, object]", said)
     codes = tuple(str(fields[name]) for name in ("code", "type") if fields.get(name) is not None)
     words = next((str(fields[name]) for name in ("message", "detail") if fields.get(name)), "")
     return codes, words or str(dict(fields))[:2000]

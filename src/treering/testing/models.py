@@ -92,7 +92,11 @@ class ScriptedModel:
         self.requests.append(request)
         size = count_messages(request.messages, self._tokenizer)
         if self.context_window is not None and size > self.context_window:
-            raise RequestTooLong(f"the request takes {size} tokens, and the window holds {self.context_window}")
+            raise RequestTooLong(
+                f"the request takes {size} tokens, and the window holds {self.context_window}",
+                needed=size,
+                available=self.context_window,
+            )
         step = self._step(request)
         if isinstance(step, Exception):
             raise step
