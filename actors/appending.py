@@ -50,7 +50,7 @@ class Appending(Handle):
             AppendFailed: The disk refused; nothing was written.
             AppendInDoubt: The disk did not say; retry with the same `command_id`.
         """
-        return (await self._append((payload,), options))[0]
+        return await self._append_one(payload, options)
 
     async def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
         """Append entries, each below the one before, all or none of them; see `append`."""
@@ -92,7 +92,7 @@ class Appending(Handle):
             tool_name=tool_name,
             raw_metadata=None if metadata is None else raw_json(metadata),
         )
-        return (await self._append((message,), options))[0]
+        return await self._append_one(message, options)
 
     async def append_model_change(self, provider: str, model_id: str, **options: Unpack[AppendOptions]) -> str:
         """Record that another model answers from here on; see `append`."""

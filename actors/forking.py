@@ -34,32 +34,35 @@ _LINES_AT_ONCE = 256
 
 
 class Whole(Struct, frozen=True):
-    """All of a session, on its way into a store; it can go from one event loop to another.
+    """All of a session, or a path of it, on its way into a store; it can go from one event loop to another.
 
     Attributes:
         log: The open log that it was read from, which may be of another loop: only to know it again.
+        path: The path of its file; None where it has none.
         header: Its header.
         dialect: How its lines are written.
         lines: The lines after the header, each with its newline.
+        torn: The positions of those that are of batches that were never completed.
         leaf: Where the leaf was moved to; None where it was taken away, unset where it is the last entry.
     """
 
     log: object
+    path: str | None
     header: Header
     dialect: Dialect
     lines: tuple[bytes, ...]
+    torn: tuple[int, ...] = ()
     leaf: str | UnsetType | None = UNSET
 
 
-async def forked(core: HostCore, source: Session, session_id: str | None = None) -> Session:
-    """Copy a session, all branches included, into a new one that names it as its parent.
+async def forked(core: HostCore, whole: Whole, session_id: str | None = None) -> Session:
+    """Write all of a session into a new one that names it as its parent.
 
     Raises:
         SessionExists: There is a session with this id.
     """
-    log = await source.log()
-    header, ref = _child_header(core, source, log, session_id)
-    return await _written(core, ref, await _whole(log, header))
+    core.check()
+    return await _written(core, *_child(core, whole, session_id))
 
 
 async def branched(core: HostCore, source: Session, leaf_id: str) -> Session:
@@ -72,26 +75,17 @@ async def branched(core: HostCore, source: Session, leaf_id: str) -> Session:
     leaf = log.index.find(leaf_id)
     if not leaf:
         raise EntryNotFound(leaf_id)
-    header, ref = _child_header(core, source, log)
-    index, path = log.index, log.index.path(leaf)
     last = (await log.entries_at([leaf]))[leaf]
-    moved = UNSET if last is not None and index.becomes_leaf(last) else leaf_id  # aside, say, it does so nowhere
-    lines = await _lines(log, path, header.id)
-    return await _written(core, ref, Whole(log, header, current(log.dialect), lines, moved))
+    moved = UNSET if last is not None and log.index.becomes_leaf(last) else leaf_id  # aside, say, it does so nowhere
+    return await _written(core, *_child(core, await _read(source, log, log.index.path(leaf), moved)))
 
 
 async def whole_of(source: Session) -> Whole:
-    """Read all of a session."""
+    """Read all that is visible of a session, with the leaf where it was moved to."""
     log = await source.log()
-    return await _whole(log, replace(log.index.header, version=current(log.dialect).version))
-
-
-async def _whole(log: OpenLog, header: Header) -> Whole:
-    """Read all that is visible of a log, to be written under a header, with the leaf where it was moved to."""
     index = log.index
     leaf = UNSET if index.leaf == index.tip else index.leaf_id
-    lines = await _lines(log, range(1, index.head + 1), header.id)
-    return Whole(log, header, current(log.dialect), lines, leaf)
+    return await _read(source, log, range(1, index.head + 1), leaf)
 
 
 async def put(core: HostCore, whole: Whole, *, replacing: bool = False) -> Session:
@@ -144,23 +138,26 @@ async def _written(core: HostCore, ref: Ref, whole: Whole, *, replacing: bool = 
     return _handle(core, ref, whole)
 
 
-async def _lines(log: OpenLog, seqs: Sequence[int], session_id: str) -> tuple[bytes, ...]:
-    """Read lines as they go into the session of an id."""
-    dialect, index = log.dialect, log.index
+async def _read(source: Session, log: OpenLog, seqs: Sequence[int], leaf: str | UnsetType | None) -> Whole:
+    """Read lines of a session, as the present version of their dialect writes them."""
+    dialect, kinds = log.dialect, log.index.kinds
     lines: list[bytes] = []
     for start in range(0, len(seqs), _LINES_AT_ONCE):
         part = seqs[start : start + _LINES_AT_ONCE]
         for seq, line in zip(part, await log.lines_at(part), strict=True):
-            copied = dialect.migrated(line, seq) if dialect.old else line + b"\n"
-            if index.kinds[seq] == Kind.ABORTED and session_id != index.header.id:
-                copied = still_torn(current(dialect), copied[:-1], session_id) + b"\n"
-            lines.append(copied)
-    return tuple(lines)
+            lines.append(dialect.migrated(line, seq) if dialect.old else line + b"\n")
+    torn = tuple(position for position, seq in enumerate(seqs) if kinds[seq] == Kind.ABORTED)
+    now = current(dialect)
+    header = replace(log.index.header, version=now.version)
+    return Whole(log, source.file_path, header, now, tuple(lines), torn, leaf)
 
 
-def _child_header(core: HostCore, source: Session, log: OpenLog, session_id: str | None = None) -> tuple[Header, Ref]:
-    """Make the header of a copy. pi names a parent by the path of its file, the others by its id."""
-    parent = core.path_of(source.ref) if log.dialect.name == "pi" else source.id
-    return core.new_header(
-        session_id, dialect=current(log.dialect), cwd=log.index.header.cwd, parent_session=parent or source.id
-    )
+def _child(core: HostCore, whole: Whole, session_id: str | None = None) -> tuple[Ref, Whole]:
+    """Make of a session that was read a new one that names it as its parent: pi by the path of its file, the others by its id."""
+    of, dialect = whole.header, whole.dialect
+    parent = (whole.path if dialect.name == "pi" else None) or of.id
+    header, ref = core.new_header(session_id, dialect=dialect, cwd=of.cwd, parent_session=parent)
+    lines = list(whole.lines)
+    for position in whole.torn:
+        lines[position] = still_torn(dialect, lines[position][:-1], header.id) + b"\n"
+    return ref, replace(whole, header=header, lines=tuple(lines))

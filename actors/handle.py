@@ -74,6 +74,9 @@ class Handle:
         made = await self._perform(Append(payloads, **options))
         return [entry.id or "" for entry in made]
 
+    async def _append_one(self, payload: Payload, options: AppendOptions) -> str:
+        return (await self._perform(Append((payload,), **options)))[0].id or ""
+
     async def _perform(self, command: Append | MoveLeaf) -> list[Entry]:
         self._check()
         if self._follower is not None:

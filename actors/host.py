@@ -288,12 +288,9 @@ class SessionHost(Finding):
             session_id: The id of the copy.
         """
         if isinstance(source, Session):
-            return await forked(self.core, source, session_id)
-        original = await self.load(source, read_only=True)
-        try:
-            return await forked(self.core, original, session_id)
-        finally:
-            await original.close()
+            return await forked(self.core, await whole_of(source), session_id)
+        async with await self.load(source, read_only=True) as original:
+            return await forked(self.core, await whole_of(original), session_id)
 
     async def put(self, session: Session, *, replace: bool = False) -> Session:
         """Write a session of another host, one in memory say, whole into this one's store, under its own id.

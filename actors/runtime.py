@@ -7,6 +7,7 @@ time, chance and disk in its hands.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -31,12 +32,31 @@ Durability: TypeAlias = Literal["os", "file", "group"]
 
 
 _IDS_AT_ONCE = 64
-_VARIANTS = {digit: "89ab"[value & 3] for value, digit in enumerate("0123456789abcdef")}
+_FIXED_BITS = int.from_bytes(bytes.fromhex("ffffffffffff0fff3fffffffffffffff") * _IDS_AT_ONCE)
+_VERSION_4 = int.from_bytes(bytes.fromhex("00000000000040008000000000000000") * _IDS_AT_ONCE)
+_DIGITS = re.compile("(.{4})-(.{24})-(.{4})-(.{4})")  # of an id, in groups of four: those in the middle keep their dashes
 
 
-def system_clock() -> datetime:
-    """Return the system's time, to the millisecond."""
-    return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
+class SystemClock:
+    """Tells the system's time, to the millisecond; all calls within one share a value."""
+
+    __slots__ = ("_last", "_last_ms")
+
+    def __init__(self) -> None:
+        self._last_ms = 0
+        self._last = datetime.fromtimestamp(0, UTC)
+
+    def __call__(self) -> datetime:
+        """Return the time."""
+        now_ms = time.time_ns() // 1_000_000
+        if now_ms != self._last_ms:
+            self._last = datetime.fromtimestamp(now_ms / 1000, UTC)
+            self._last_ms = now_ms  # last, since hosts of other threads look at it
+        return self._last
+
+
+system_clock = SystemClock()
+"""The clock of a host that is given none."""
 
 
 class RandomIds:
@@ -45,24 +65,29 @@ class RandomIds:
     The operating system's randomness is fetched for many ids at once, and forgotten by the child of a fork.
     """
 
-    __slots__ = ("_digits", "_next")
+    __slots__ = ("_ids",)
 
     def __init__(self) -> None:
-        self._digits = ""
-        self._next = 0
+        self._ids: list[str] = []
 
     def __call__(self) -> str:
         """Return a fresh uuid4."""
-        at = self._next
-        if at == len(self._digits):
-            self._digits, at = os.urandom(16 * _IDS_AT_ONCE).hex(), 0
-        self._next = at + 32
-        d = self._digits[at : at + 32]
-        return f"{d[:8]}-{d[8:12]}-4{d[13:16]}-{_VARIANTS[d[16]]}{d[17:20]}-{d[20:]}"
+        try:
+            return self._ids.pop()
+        except IndexError:
+            self._ids = ids = _random_ids()
+            return ids.pop()
 
     def forget(self) -> None:
         """Fetch anew for the next id."""
-        self._digits, self._next = "", 0
+        self._ids = []
+
+
+def _random_ids() -> list[str]:
+    """Return some uuid4 strings, all of one fetch."""
+    size = 16 * _IDS_AT_ONCE
+    bits = int.from_bytes(os.urandom(size)) & _FIXED_BITS | _VERSION_4
+    return list(map("".join, _DIGITS.findall(bits.to_bytes(size).hex("-", 2))))
 
 
 random_id = RandomIds()

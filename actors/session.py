@@ -25,7 +25,7 @@ from .conversing import Conversing
 from .describing import Describing
 from .exporting import Exporting
 from .fitting import Fitting
-from .forking import branched, forked
+from .forking import branched, forked, whole_of
 from .open_calls import OpenCall, Recovery, closed_open_calls, found_open_calls, recovered
 
 V = TypeVar("V")
@@ -93,7 +93,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
 
     async def fork(self, session_id: str | None = None) -> Session:
         """Copy the whole session, all branches included, into a new one whose parent is this one."""
-        return await forked(self._core, self, session_id)
+        return await forked(self._core, await whole_of(self), session_id)
 
     async def summarize_branch(
         self,

@@ -29,6 +29,10 @@ class FileStat(Struct, frozen=True, gc=False):
     modified_ns: int
     is_directory: bool
 
+    def is_still(self, device: int, inode: int, size: int) -> bool:
+        """Tell whether this is what a file that was left so looks like."""
+        return self.size == size and self.inode == inode and self.device == device
+
 
 class Disk(Protocol):
     """The calls to the file system that treering makes. Paths are absolute; every call may raise `OSError`."""
@@ -71,6 +75,13 @@ class Disk(Protocol):
 
     def fstat(self, fd: int, /) -> FileStat:
         """Look at an open file."""
+        ...
+
+    def is_still(self, path: str, device: int, inode: int, size: int, /) -> bool:
+        """Tell whether the file of this name is still the same one, and still has this size.
+
+        An append asks this before it writes, so it is worth a call of its own.
+        """
         ...
 
     def rename(self, source: str, target: str, /) -> None:
@@ -151,6 +162,11 @@ class OsDisk:
     def fstat(self, fd: int) -> FileStat:
         """Look at an open file."""
         return _file_stat(os.fstat(fd))
+
+    def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
+        """Tell whether a file is as it was left."""
+        found = os.stat(path)
+        return found.st_size == size and found.st_ino == inode and found.st_dev == device
 
     def make_directory(self, path: str) -> None:
         """Make a directory and its parents, each readable by its owner alone."""

@@ -14,7 +14,7 @@ from ...events.offload import Offload
 from ...events.stores.base import Store
 from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
-from ..forking import put
+from ..forking import forked, put
 from ..host import SessionHost
 from ..import_report import ImportReport
 from ..listing import SessionChanged
@@ -143,8 +143,10 @@ class SyncHost:
 
     def fork_from(self, source: SyncSession | str | os.PathLike[str], *, session_id: str | None = None) -> SyncSession:
         """See `SessionHost.fork_from`."""
-        original = source.as_source(self._bridge) if isinstance(source, SyncSession) else source
-        return self._session(self._bridge.wait(lambda: self._host.fork_from(original, session_id=session_id)))
+        if not isinstance(source, SyncSession):
+            return self._session(self._bridge.wait(lambda: self._host.fork_from(source, session_id=session_id)))
+        whole = source.whole()
+        return self._session(self._bridge.wait(lambda: forked(self._host.core, whole, session_id)))
 
     def put(self, session: SyncSession, *, replace: bool = False) -> SyncSession:
         """See `SessionHost.put`."""

@@ -60,13 +60,8 @@ class SyncSession:
     def __repr__(self) -> str:
         return f"SyncSession({self.id!r})"
 
-    def as_source(self, bridge: Bridge) -> Session | str:
-        """Return what a host makes a copy of: the handle, or for another host the file; not for programs."""
-        path = None if bridge is self._bridge else self.file_path
-        return self.twin if path is None else path
-
     def whole(self) -> Whole:
-        """Return all of the session, for any host to put; not for programs."""
+        """Return all of the session, for any host to put or to fork; not for programs."""
         return self._bridge.wait(lambda: whole_of(self.twin))
 
     def __enter__(self) -> Self:

@@ -38,7 +38,7 @@ from treering.actors.sync import SyncHost, SyncSession
 THREADS = 32
 PATIENCE_S = 30
 NOT_FOR_PROGRAMS = {"core", "log"}
-OWN = {"as_source", "twin", "whole"}
+OWN = {"twin", "whole"}
 TWIN_TYPES = (
     (r"\bSession\b", "SyncSession"),
     (r"\bSearch\b", "SyncSearch"),

@@ -81,7 +81,7 @@ class Appender:
         self._slow_until = float("-inf")
         self._timer = timer
         self._group = group
-        self._stat = disk.stat
+        self._is_still = disk.is_still
 
     def try_append(self, append: Append) -> Outcome | None:
         """Append at once, or return None; see `Store.try_append`."""
@@ -110,13 +110,8 @@ class Appender:
                 self._handles.adopt(log)
         else:
             try:
-                found = self._stat(log.path)
-                if (
-                    found.size != log.size
-                    or found.inode != log.inode
-                    or found.device != log.device
-                    or log.table.scanned != log.size
-                ):
+                size = log.size
+                if log.table.scanned != size or not self._is_still(log.path, log.device, log.inode, size):
                     return None
                 fd = log.fd
                 if fd < 0:

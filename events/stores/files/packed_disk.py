@@ -75,6 +75,10 @@ class PackedDisk:
         found, file = self._disk.fstat(fd), self._files.get(fd)
         return found if file is None else replace(found, size=file.size)
 
+    def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
+        """Tell whether a file is as it was left."""
+        return self.stat(path).is_still(device, inode, size)
+
     def stat(self, path: str) -> FileStat:
         """Look at a file by name, or at the packed form of it."""
         try:

@@ -204,6 +204,10 @@ class MemoryDisk:
         """Look at an open file."""
         return _stat_of(self._descriptor(fd).node)
 
+    def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
+        """Tell whether a file is as it was left."""
+        return self.stat(path).is_still(device, inode, size)
+
     @_alone
     def rename(self, source: str, target: str) -> None:
         """Give a file or directory another name, replacing what has it as far as the operating system would."""

@@ -53,6 +53,10 @@ class WrappedDisk:
         """Look at an open file."""
         return self.inner.fstat(fd)
 
+    def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
+        """Tell whether a file is as it was left."""
+        return self.stat(path).is_still(device, inode, size)
+
     def rename(self, source: str, target: str) -> None:
         """Give a file another name, replacing what has it."""
         self.inner.rename(source, target)
