@@ -14,9 +14,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from . import environments, runner
 from .comparison import compared
+from .peer import Peer
 from .peers import all_peers
 from .report import Report, machine, show
-from .scenario import SCALES
+from .scenario import SCALES, Scenario
 from .scenarios import all_scenarios
 from .workspace import Workspace
 
@@ -65,7 +66,7 @@ def run(
     as_json: bool = False,
     output: Path | None = None,
 ) -> None:
-    """Run scenarios, all of them where none is named.
+    """Run scenarios. Where none is named: all of them, or in a run that is not full those that do not take long.
 
     \b
     python -m bench run append-one open-cold
@@ -77,9 +78,11 @@ def run(
     _check(names, list(scenarios), "scenario")
     _check(wanted, list(peers), "peer")
     absent = {name: why for name, peer in peers.items() if (why := environments.why_absent(peer)) is not None}
-    present = [peer for name, peer in peers.items() if name not in absent and (not wanted or name in wanted)]
     size = SCALES[scale] if rounds is None else msgspec.structs.replace(SCALES[scale], rounds=rounds)
-    chosen = [scenarios[name] for name in names] or list(scenarios.values())
+    asked = wanted or [name for name, peer in peers.items() if size.everything or not peer.full_only]
+    present = [peer for name, peer in peers.items() if name in asked and name not in absent]
+    all_chosen = [each for each in scenarios.values() if size.everything or not each.full_only]
+    chosen = [scenarios[name] for name in names] or all_chosen
 
     with Workspace() as space, Progress(*_COLUMNS, console=_errors(), transient=True) as progress:
         task = progress.add_task("", total=sum(runner.measurements(each, present, size) for each in chosen))
@@ -217,9 +220,13 @@ def list_all() -> None:
     python -m bench list
     """
     for scenario in all_scenarios():
-        click.echo(f"{scenario.name:24} {scenario.titled(SCALES['full'])}")
+        click.echo(f"{scenario.name:24} {scenario.titled(SCALES['full'])}{_in_full_runs(scenario)}")
     for peer in all_peers():
-        click.echo(f"{peer.name:38} {environments.why_absent(peer) or 'present'}")
+        click.echo(f"{peer.name:38} {environments.why_absent(peer) or 'present'}{_in_full_runs(peer)}")
+
+
+def _in_full_runs(what: Scenario | Peer) -> str:
+    return " (in full runs, or when asked for)" if what.full_only else ""
 
 
 def _errors() -> Console:

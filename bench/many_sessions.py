@@ -35,13 +35,23 @@ class ManySessions(Peer):
         backend: The backend of anyio.
         modules: The modules that have to be there.
         options: The backend's options.
+        full_only: Runs that are not full leave it out.
     """
 
     durability = "the process"
 
-    def __init__(self, loop: str, backend: str, *, modules: tuple[str, ...] = (), options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        loop: str,
+        backend: str,
+        *,
+        modules: tuple[str, ...] = (),
+        options: dict[str, Any],
+        full_only: bool = False,
+    ) -> None:
         self.name = f"treering/{loop}"
         self.modules = modules
+        self.full_only = full_only
         self._backend = backend
         self._options = options
 

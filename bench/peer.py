@@ -33,6 +33,7 @@ class Peer:
         requirements: The packages that its own environment has, pinned; where there are none, it runs where we do.
         node_requirements: The packages of node that it needs, pinned.
         modules: The modules that have to be there, where it runs where we do.
+        full_only: Runs that are not full leave it out, unless it is asked for.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Peer:
     requirements: tuple[str, ...] = ()
     node_requirements: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    full_only: bool = False
 
     def absent(self) -> str | None:
         """Say why it cannot run here; None where it can."""

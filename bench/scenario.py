@@ -27,7 +27,7 @@ class Scale(Struct, frozen=True):
         held: How many sessions are held, or searched.
         resting: How many passivated sessions are held.
         seconds_max: How long a side may append, in a round.
-        everything: Take the sizes and the peers in that take long.
+        everything: Take in the scenarios and the peers that are measured in full runs only.
     """
 
     rounds: int
@@ -109,6 +109,7 @@ class Scenario:
         yardstick: The side that ratios refer to.
         rounds_max: The most rounds that are worth their time.
         note: What a reader has to know to read the figures rightly.
+        full_only: Other runs leave it out, unless it is asked for.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Scenario:
     yardstick: str | None = None
     rounds_max: int = 1_000
     note: str = ""
+    full_only: bool = False
 
     def titled(self, scale: Scale) -> str:
         """Return the title, with the numbers of a scale."""

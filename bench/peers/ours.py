@@ -226,6 +226,6 @@ def _snapshot(log: Log) -> Path:
 
 PEERS: list[Peer] = [
     Treering("uvloop", "asyncio", modules=("uvloop",), options={"use_uvloop": True}),
-    Treering("asyncio", "asyncio", options={"use_uvloop": False}),
-    Treering("trio", "trio", modules=("trio",), options={}),
+    Treering("asyncio", "asyncio", options={"use_uvloop": False}, full_only=True),
+    Treering("trio", "trio", modules=("trio",), options={}, full_only=True),
 ]

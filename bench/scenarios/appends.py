@@ -28,9 +28,14 @@ def _each(sessions: int) -> Callable[[Scale], Appends]:
 
 
 def _scenario(
-    name: str, title: str, job: Callable[[Scale], Appends], *goals: Goal, rounds_max: int = 1_000
+    name: str,
+    title: str,
+    job: Callable[[Scale], Appends],
+    *goals: Goal,
+    rounds_max: int = 1_000,
+    full_only: bool = False,
 ) -> Scenario:
-    return Scenario(name, title, "µs/message", micros, _sides(job), goals, "plain loop", rounds_max, _NOTE)
+    return Scenario(name, title, "µs/message", micros, _sides(job), goals, "plain loop", rounds_max, _NOTE, full_only)
 
 
 def _past_stores(times: float) -> Goal:
@@ -47,7 +52,13 @@ SCENARIOS = [
         Goal("treering/uvloop", "speed", 1.0, against=("pi 0.73.1",)),
         Goal("treering/uvloop", "speed", 1.0, against=("pi 1.5.2",)),
     ),
-    _scenario("append-100-sessions", "awaited appends of 1 KB, 100 sessions at once", _each(100), _past_stores(10)),
+    _scenario(
+        "append-100-sessions",
+        "awaited appends of 1 KB, 100 sessions at once",
+        _each(100),
+        _past_stores(10),
+        full_only=True,
+    ),
     _scenario(
         "append-many-sessions",
         "awaited appends of 1 KB, 1,000 sessions at once",
@@ -62,6 +73,7 @@ SCENARIOS = [
         _each(10_000),
         _past_stores(10),
         rounds_max=2,
+        full_only=True,
     ),
     _scenario(
         "append-batches",
