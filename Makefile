@@ -1,8 +1,11 @@
-# Each target makes .venv when there is none, and renews it when pyproject.toml has changed.
+# Each target makes .venv when there is none, and renews it when pyproject.toml has changed: with what treering needs to
+# run, and for all but the demo with what its developers need, too.
 
 PYTHON ?= python3
 BIN := .venv/bin
+RUNS := .venv/runs
 READY := .venv/ready
+PIP := $(BIN)/pip install -qq --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench bench-full soak clean
@@ -10,7 +13,7 @@ READY := .venv/ready
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s  %s\n", $$1, $$2 }' Makefile
 
-demo: $(READY) ## play a short story with several agents, and show the tree it leaves
+demo: $(RUNS) ## play a short story with several agents, and show the tree it leaves
 	@$(BIN)/treering demo
 
 test: $(READY) ## every test on asyncio, uvloop and trio, but for the soak
@@ -39,8 +42,13 @@ clean: ## remove what the other targets made
 	rm -rf .venv .node .bench build dist src/*.egg-info .*_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+$(RUNS): pyproject.toml
 	@echo 'making .venv' >&2
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install -qq --disable-pip-version-check -e '.[dev]'
+	@$(PIP) -e .
+	@touch $@
+
+$(READY): $(RUNS)
+	@echo 'adding what tests and checks need' >&2
+	@$(PIP) -e '.[dev]'
 	@touch $@

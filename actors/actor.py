@@ -15,13 +15,13 @@ from typing import NamedTuple
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from msgspec import UnsetType
+from msgspec import UNSET
+from msgspec.structs import replace
 
+from ..events.entries import SessionInfo
 from ..events.errors import (
     AppendFailed,
     DialectCannot,
-    EntryNotFound,
-    LeafMoved,
     LogReplaced,
     SessionNotFound,
     TreeringError,
@@ -30,9 +30,9 @@ from ..events.stores import base as stores
 from ..events.stores.base import ArchivingStore, Committed, Cursor, Failed, Fenced, Lease, Outcome
 from ..events.telemetry import logger
 from ..projections import feed
-from ..projections.summary import ARCHIVED
-from .commands import Append, Command, MoveLeaf
-from .decide import NO_ENTRIES, Draft, Entries, decide, wanted
+from ..projections.summary import ACTIVE, ARCHIVED
+from .commands import Append, Command, MoveLeaf, Unarchive
+from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, says_status, wanted
 from .leaf_record import encode_leaf
 from .mail import Decided, Landed, Made, Mail, unreachable
 from .open_log import OpenLog
@@ -93,8 +93,13 @@ class SessionActor:
         return self._lease
 
     @property
+    def written(self) -> bool:
+        """Whether the log is there, as far as is known: its header goes with the first append."""
+        return self._header_block is None
+
+    @property
     def archived(self) -> bool:
-        """Whether the session is archived: whoever writes to it brings it back first."""
+        """Whether the session is archived: whatever is to be written brings it back first."""
         return self.log.index.info.status == ARCHIVED
 
     @property
@@ -115,7 +120,7 @@ class SessionActor:
         A caller that is cancelled has its command not taken, or carried out whole.
         """
         request: Command | Landed = command
-        if isinstance(command, Append) and not self._serving and not self._stale:
+        if isinstance(command, Append) and not self._serving and not self._stale and not self.archived:
             await checkpoint_if_cancelled()
             done = self._perform_now(command)
             if isinstance(done, _Begun):
@@ -288,13 +293,30 @@ class SessionActor:
         group: list[Decided] = []
         for position, mail in enumerate(mails):
             command = mail.command
-            alone = not isinstance(command, Append) or len(command.payloads) > 1 or bool(wanted(draft, command))
-            if group and (alone or not isinstance(command, Append)):
+            alone = (
+                not isinstance(command, Append)
+                or len(command.payloads) > 1
+                or says_status(command)
+                or bool(wanted(draft, command))
+            )
+            if group and alone:
                 again = await self._commit(group)
                 group = []
                 if again or self._stale:
                     return [*again, *mails[position:]]
                 draft = Draft(self.log.index)
+            if (
+                self.archived
+                and not isinstance(command, Landed)
+                and not (isinstance(command, Append) and says_status(command))
+            ):
+                await self._bring_back(mail, command)
+                if self._stale:
+                    return [each for each in mails[position:] if not each.answered]
+                draft = Draft(self.log.index)
+                command = _relying_on_nothing(command)
+            if mail.answered:
+                continue
             if isinstance(command, Append):
                 decided = await self._decide_mail(draft, mail, command)
                 if decided is not None:
@@ -302,6 +324,8 @@ class SessionActor:
             elif isinstance(command, MoveLeaf):
                 await self._move(mail, command)
                 draft = Draft(self.log.index)
+            elif isinstance(command, Unarchive):
+                mail.answer([])
             else:
                 await self._answer_landed(mail, command.ids)
             if group and alone:
@@ -311,6 +335,30 @@ class SessionActor:
                     return [*again, *mails[position + 1 :]]
                 draft = Draft(self.log.index)
         return await self._commit(group) if group else []
+
+    async def _bring_back(self, mail: Mail, command: Command) -> None:
+        """Say that the session is archived no longer, if the command will be carried out then.
+
+        One that will not be, since it is refused or was carried out before, has its reply when this returns.
+        """
+        if isinstance(command, MoveLeaf):
+            try:
+                decide_move(self.log.index, command)
+            except TreeringError as error:
+                mail.refuse(error)
+        elif isinstance(command, Append):
+            await self._decide_mail(Draft(self.log.index), mail, command)
+        if mail.answered:
+            return
+        active = Append((SessionInfo(status=ACTIVE),))
+        decided = self._decide(Draft(self.log.index), active, NO_ENTRIES)
+        decided.mail = errand = Mail(active)
+        await self._commit([decided])
+        if errand.answered:
+            try:
+                await errand.reply()
+            except TreeringError as error:
+                mail.refuse(error)
 
     async def _decide_mail(self, draft: Draft, mail: Mail, command: Append) -> Decided | None:
         """Decide one command of a batch, or reply where it is refused or was carried out before."""
@@ -444,15 +492,7 @@ class SessionActor:
     async def _move(self, mail: Mail, command: MoveLeaf) -> None:
         index = self.log.index
         try:
-            if not isinstance(command.expected_leaf, UnsetType) and command.expected_leaf != index.leaf_id:
-                raise LeafMoved(
-                    f"the leaf is {index.leaf_id!r} and not {command.expected_leaf!r}: read the session again"
-                )
-            seq = 0
-            if command.entry_id is not None:
-                seq = index.find(command.entry_id)
-                if not seq:
-                    raise EntryNotFound(command.entry_id)
+            seq = decide_move(index, command)
             if self._header_block is None:
                 head = Cursor(self.log.generation, index.seen)
                 await self._runtime.store.save(self._lease, "leaf", head, encode_leaf(command.entry_id))
@@ -538,10 +578,19 @@ class SessionActor:
         """Keep the index's snapshot where the log has grown enough, and let the log go."""
         index = self.log.index
         grown = index.head - self.log.snapshot_at
-        if grown >= self._runtime.limits.snapshot_after_lines and self._header_block is None and not self._stale:
-            await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
-        await self._runtime.store.release([self._lease])
-        if self._sender is not None and self._receiver is not None:
-            self._sender.close()
-            self._receiver.close()
-            self._sender = self._receiver = None
+        try:
+            if grown >= self._runtime.limits.snapshot_after_lines and self._header_block is None and not self._stale:
+                await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
+        finally:
+            if self._sender is not None and self._receiver is not None:
+                self._sender.close()
+                self._receiver.close()
+                self._sender = self._receiver = None
+            await self._runtime.store.release([self._lease])
+
+
+def _relying_on_nothing(command: Command) -> Command:
+    """Return a command without its expectations, which the state met before the session was brought back for it."""
+    if isinstance(command, Append):
+        return replace(command, expected_leaf=UNSET, expected_seq=None)
+    return replace(command, expected_leaf=UNSET) if isinstance(command, MoveLeaf) else command

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Unpack
 
-from ..events.content import ContentLike, ImagePart, TextPart, as_content, raw_json, tool_result
+from ..events.content import ContentLike, ImagePart, TextPart, as_content, raw_json, raw_object, tool_result
 from ..events.entries import (
     Compaction,
     ContextEdit,
@@ -23,7 +23,9 @@ from ..events.entries import (
     ToolExecution,
     Usage,
     UsageRecord,
+    checked_usage,
 )
+from ..events.errors import InvalidEntry
 from .commands import AppendOptions
 from .handle import Handle
 
@@ -54,7 +56,11 @@ class Appending(Handle):
 
     async def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
         """Append entries, each below the one before, all or none of them; see `append`."""
-        return await self._append(tuple(payloads), options)
+        try:
+            given = tuple(payloads)
+        except TypeError:
+            raise InvalidEntry(f"`{type(payloads).__name__}` is no sequence of payloads: give a list of them") from None
+        return await self._append(given, options)
 
     async def append_message(
         self,
@@ -81,16 +87,20 @@ class Appending(Handle):
             tool_name: The tool that a result comes from.
             metadata: A free JSON object.
             **options: See `AppendOptions`.
+
+        Raises:
+            InvalidEntry: The content is neither a string nor parts, the metadata no object, or the usage none; also where
+                a field has the wrong type.
         """
         message = Message(
             role,
             as_content(content),
             model=model,
             provider=provider,
-            usage=usage,
+            usage=None if usage is None else checked_usage(usage),
             stop_reason=stop_reason,
             tool_name=tool_name,
-            raw_metadata=None if metadata is None else raw_json(metadata),
+            raw_metadata=None if metadata is None else raw_object(metadata, "metadata"),
         )
         return await self._append_one(message, options)
 
@@ -128,8 +138,9 @@ class Appending(Handle):
             UnsafeCut: It would part a tool call from its result, or the entry is not on the path.
         """
         raw = None if details is None else raw_json(details)
+        used = None if usage is None else checked_usage(usage)
         payload = Compaction(
-            summary, first_kept_entry_id, tokens_before, raw_details=raw, usage=usage, from_hook=from_hook
+            summary, first_kept_entry_id, tokens_before, raw_details=raw, usage=used, from_hook=from_hook
         )
         return await self.append(payload, **options)
 
@@ -137,7 +148,7 @@ class Appending(Handle):
         self, name: str | None = None, *, metadata: Mapping[str, object] | None = None, **options: Unpack[AppendOptions]
     ) -> str:
         """Name the session ("" takes the name away), or note a free JSON object about it; see `append`."""
-        raw = None if metadata is None else raw_json(metadata)
+        raw = None if metadata is None else raw_object(metadata, "metadata")
         return await self.append(SessionInfo(name, raw_metadata=raw), **options)
 
     async def append_custom_entry(self, custom_type: str, data: object = None, **options: Unpack[AppendOptions]) -> str:
@@ -188,7 +199,7 @@ class Appending(Handle):
         **options: Unpack[AppendOptions],
     ) -> str:
         """Record usage that no message carries; see `append`."""
-        return await self.append(UsageRecord(kind, usage, provider, model), **options)
+        return await self.append(UsageRecord(kind, checked_usage(usage), provider, model), **options)
 
     async def append_tool_execution(
         self,
@@ -227,7 +238,7 @@ class Appending(Handle):
         record = ToolExecution(
             tool_call_id,
             tool_name,
-            raw_json(dict(arguments)),
+            raw_object(arguments, "the arguments"),
             success=not is_error,
             error=error,
             exit_code=exit_code,
@@ -252,9 +263,9 @@ class Appending(Handle):
         """
         record = UsageRecord(
             "turn",
-            usage or Usage(),
+            Usage() if usage is None else checked_usage(usage),
             messages=len(messages),
-            raw_metadata=None if metadata is None else raw_json(metadata),
+            raw_metadata=None if metadata is None else raw_object(metadata, "metadata"),
         )
         return await self._append((*messages, record), options)
 

@@ -49,5 +49,9 @@ class MoveLeaf(Struct, frozen=True):
     expected_leaf: str | UnsetType | None = UNSET
 
 
-Command: TypeAlias = Append | MoveLeaf
+class Unarchive(Struct, frozen=True):
+    """Bring the session back from the archive; where it is not archived, nothing is written."""
+
+
+Command: TypeAlias = Append | MoveLeaf | Unarchive
 """Anything that an actor can be asked to do."""

@@ -19,10 +19,10 @@ from ..events.stores.base import Ref
 from ..events.stores.files import FileStore
 from ..projections.base import Projection
 from ..projections.feed import Feed, Transient
-from ..projections.source import Source
+from ..projections.source import LogView, Source
 from ..projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
 from ..projections.views import SharedView, Stepper
-from .folds import Folds, kind_of
+from .folds import Folds, Values, kind_of
 from .follower import Follower
 from .keys import id_of_key
 from .naming import checked_id, new_ref
@@ -151,15 +151,27 @@ class HostCore:
         actor = self.registry.live(ref)
         if actor is not None:
             return actor.log.index, actor.log.generation
-        return OpenLog.peek(self.runtime, ref, birth.header if birth else None)
+        return OpenLog.peek(self.runtime, ref, birth.header if birth and not birth.beginning.over else None)
 
-    async def view(self, log: OpenLog, projection: Projection[V, Any], *, anew: bool) -> V:
+    async def view(self, log: OpenLog, follower: Follower | None, projection: Projection[V, Any], *, anew: bool) -> V:
         """Return the value of a projection; made anew, it is so for its subscribers too."""
-        value, _ = await self.folds.value(log.ref, log, projection, anew=anew)
+        value, _ = await self.folds.value(log.ref, self._values(log.ref, follower), log, projection, anew=anew)
         if anew:
             for shared in self._shared(log.ref, projection.name):
                 shared.restart()
         return value
+
+    def _values(self, ref: Ref, follower: Follower | None) -> Values:
+        """Return the values of a session's projections; they are kept as long as it is live, or followed."""
+        values = self.folds.of(ref, live=self.registry.look_at(ref) is not None)
+        if follower is not None:
+            follower.values = values
+        return values
+
+    async def _fold(
+        self, ref: Ref, follower: Follower | None, log: LogView, projection: Projection[V, Any]
+    ) -> tuple[V, int]:
+        return await self.folds.value(ref, self._values(ref, follower), log, projection)
 
     # -- following
 
@@ -176,7 +188,8 @@ class HostCore:
                 raise InvalidInput(
                     f"{view.name!r} is the name of a view of treering's own: name the projection otherwise"
                 )
-            stepper = FoldStepper(view, partial(self.folds.value, ref))
+            follower = source if isinstance(source, Follower) else None
+            stepper = FoldStepper(view, partial(self._fold, ref, follower))
         elif view in _BUILT_IN:
             stepper = _BUILT_IN[view]()
         else:

@@ -29,6 +29,7 @@ from ..events.entries import (
     MessageEntry,
     OpaqueEntry,
     Payload,
+    SessionInfo,
     ToolExecution,
     entry_class,
     payload_of,
@@ -37,7 +38,7 @@ from ..events.errors import CommandConflict, EntryNotFound, InvalidEntry, LeafMo
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
-from .commands import Append
+from .commands import Append, MoveLeaf
 
 Entries: TypeAlias = Mapping[int, Entry | None]
 """Entries by ordinal; None where the line is damaged."""
@@ -196,6 +197,29 @@ def decide(
     if count > 1 and len({entry.id for entry in made}) < count:
         raise InvalidEntry("the id source gave the same id twice: it must give a fresh id each time")
     return made, True
+
+
+def decide_move(index: LogIndex, command: MoveLeaf) -> int:
+    """Decide a move of the leaf.
+
+    Returns:
+        The ordinal of the entry that becomes the leaf, 0 for none.
+
+    Raises:
+        LeafMoved: The leaf is not the one that the caller relied on.
+        EntryNotFound: There is no such entry.
+    """
+    if not isinstance(command.expected_leaf, UnsetType) and command.expected_leaf != index.leaf_id:
+        raise LeafMoved(f"the leaf is {index.leaf_id!r} and not {command.expected_leaf!r}: read the session again")
+    seq = 0 if command.entry_id is None else index.find(command.entry_id)
+    if command.entry_id is not None and not seq:
+        raise EntryNotFound(command.entry_id)
+    return seq
+
+
+def says_status(command: Append) -> bool:
+    """Tell whether a command says itself whether the session is archived."""
+    return any(isinstance(each, SessionInfo) and each.status is not None for each in command.payloads)
 
 
 def _check_expectations(draft: Draft, command: Append) -> None:

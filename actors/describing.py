@@ -20,6 +20,7 @@ from ..projections.metadata import SessionMetadata, metadata_of
 from ..projections.stats import SessionStats, StatsProjection
 from ..projections.tokens import ByteEstimator, Tokenizer, message_tokens
 from .appending import Appending
+from .naming import checked_path
 from .reading import Reading
 
 _TRIES_MAX = 100
@@ -126,10 +127,13 @@ class Describing(Appending, Reading):
 
         Returns:
             The id of the entry.
+
+        Raises:
+            InvalidInput: It is no path.
         """
         from ..events.projects import real_path  # not needed to import the package
 
-        path = await self._core.runtime.offload(real_path, os.fspath(project))
+        path = await self._core.runtime.offload(real_path, checked_path(project))
         return await self.append(SessionInfo(project=path))
 
     async def stats(self, *, tokenizer: Tokenizer | None = None) -> SessionStats:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ..events.entries import SessionInfo
 from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionNotFound
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
-from ..projections.summary import ACTIVE, ARCHIVED, CORRUPTED, SessionSummary
-from .commands import Append
+from ..projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from .access import opening
+from .commands import Unarchive
 from .core import HostCore
 from .follower import Follower
 from .listing import SessionsSubscription
-from .naming import SUFFIX, checked_id
+from .naming import SUFFIX, checked_id, checked_path
 from .session import Session
 
 if TYPE_CHECKING:
@@ -70,8 +70,10 @@ class Finding:
             SessionNotFound: There is no such session.
             AmbiguousSession: There are several.
             SessionLocked: Another process or host owns it; it can be loaded read-only.
-            NotASession: The file does not begin with a header; it was left as it is.
+            NotASession: The file does not begin with a header, or is a directory; it was left as it is.
             UnsupportedVersion: A newer program wrote the file; it was left as it is.
+            ReadOnly: This process may not write there; it can be loaded read-only.
+            OSError: The disk refuses to have it read.
         """
         core = self.core
         core.check()
@@ -79,16 +81,18 @@ class Finding:
             await self._recover()
         ref = await self._find(session)
         if read_only:
-            follower = await Follower.open(core.runtime, ref)
+            with opening(ref):
+                follower = await Follower.open(core.runtime, ref)
             return Session(core, ref, follower.log.index.header.id, follower=follower)
-        actor = await core.registry.actor(ref)
+        with opening(ref, to_write=True):
+            actor = await core.registry.actor(ref)
         if actor.archived:
-            await actor.perform(Append((SessionInfo(status=ACTIVE),)))
+            await actor.perform(Unarchive())
         self._sessions.accessed(ref)
         return Session(core, ref, actor.log.index.header.id)
 
     async def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session | None:
-        """Open the session that was used last, or return None where there is none.
+        """Open the session with the latest message, or return None where there is none; having been loaded does not count.
 
         Args:
             cwd: Only sessions of this project; the one that was set as its current session goes before all others.
@@ -98,10 +102,9 @@ class Finding:
             current = await self._sessions.current(cwd)
             if current is not None and current.status not in (CORRUPTED, ARCHIVED):
                 return await self.load(current.path or current.ref)
-        for row in await self._sessions.rows(project=cwd):
-            if row.status != CORRUPTED:
-                return await self.load(row.path or row.ref)
-        return None
+        rows = [row for row in await self._sessions.rows(project=cwd) if row.status != CORRUPTED]
+        latest = max(rows, key=lambda row: (row.modified, row.ref), default=None)
+        return None if latest is None else await self.load(latest.path or latest.ref)
 
     # -- the listing
 
@@ -113,7 +116,7 @@ class Finding:
         limit: int | None = None,
         offset: int = 0,
     ) -> list[SessionSummary]:
-        """Return a row for each session, the most recently used first; unreadable files have the status "corrupted".
+        """Return a row for each session, the one that was loaded or appended to last first; unreadable files have the status "corrupted".
 
         Only files that changed since their row was made are read.
 
@@ -124,8 +127,10 @@ class Finding:
             offset: Leave out so many of the first.
 
         Raises:
-            InvalidInput: `limit` or `offset` is negative.
+            InvalidInput: `limit` or `offset` is negative, the project is no path, or the status no word.
         """
+        if status is not None and not isinstance(status, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"{status!r} is no status: give a word, such as 'active', 'archived' or 'any'")
         if offset < 0 or (limit is not None and limit < 0):
             raise InvalidInput(f"limit {limit} and offset {offset}: neither may be negative")
         return await self._sessions.rows(project=project, status=status, limit=limit, offset=offset)
@@ -187,9 +192,11 @@ class Finding:
     # -- the end of a session
 
     async def delete(self, session: Session | str) -> None:
-        """Delete a session's file and what is kept beside it, for good; one that is not there is no error.
+        """Delete a session for good: its file, and every copy of what it says; one that is not there is no error.
 
-        Its line in the index and the pointers to it go with it.
+        The copies are what stands beside the file: what it was before a migration or before another took its place
+        (`.bak`), and fragments that a crash left (`.torn-`). Its line in the index and the pointers to it go too. The
+        session's handles serve no more: what is appended through one is refused by `SessionNotFound`.
 
         Raises:
             AmbiguousSession: The text means several sessions; none was deleted.
@@ -205,6 +212,7 @@ class Finding:
             return
         async with core.registry.leased(ref) as lease:
             await self._store.remove(lease)
+            core.registry.begun(ref)
         core.runtime.touched.add(ref)
         await self._sessions.removed(ref)
         await self._searching_of().forget(ref)
@@ -236,8 +244,10 @@ class Finding:
 
     async def _find(self, session: str | os.PathLike[str]) -> Ref:
         """Return the name of a session's log; see `resolve`."""
-        if not isinstance(session, str):
-            return self._ref_of_path(session)
+        if isinstance(session, os.PathLike):
+            return self._ref_of_path(checked_path(session))
+        if not isinstance(session, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"{session!r} names no session: give its id, its name, or the path of its file")
         is_path = os.sep in session or session.endswith(SUFFIX)
         if is_path and await self._exists(self._ref_of_path(session)):
             return self._ref_of_path(session)

@@ -1,4 +1,4 @@
-"""The values of user projections: folded when asked for, kept while the session is live, checkpointed beside the log.
+"""The values of user projections: folded when asked for, kept while the session is open, checkpointed beside the log.
 
 User code runs here and nowhere near a write: a projection that raises is marked failed, and nobody else notices.
 """
@@ -6,14 +6,15 @@ User code runs here and nowhere near a write: a projection that raises is marked
 from __future__ import annotations
 
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from ..events.errors import ProjectionFailed
 from ..events.stores.base import BlobKind, Cursor, Lease, Ref
 from ..events.stores.blobs import VIEW, check_kind
 from ..events.telemetry import failure_of, logger
 from ..projections.base import Projection
+from ..projections.failure import Failure
 from ..projections.source import LogView
 from .runtime import Runtime
 
@@ -30,21 +31,41 @@ class _Held(Struct):
     saved: int
 
 
+class Values:
+    """The values of one session's projections, by their names, and which of these raised."""
+
+    __slots__ = ("__weakref__", "failed", "held")
+
+    def __init__(self) -> None:
+        self.held: dict[str, _Held] = {}
+        self.failed: dict[str, Failure] = {}
+
+
 class Folds:
-    """The values of all projections of all live sessions."""
+    """The values of all projections of all sessions that are open: they are live, or followed."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._held: dict[tuple[Ref, str], _Held] = {}
-        self._failed: dict[tuple[Ref, str], ProjectionFailed] = {}
+        self._live: dict[Ref, Values] = {}
+        self._all: WeakValueDictionary[Ref, Values] = WeakValueDictionary()
+
+    def of(self, ref: Ref, *, live: bool) -> Values:
+        """Return a session's values, for as long as the caller holds them, and where it is live until it is let go."""
+        values = self._all.get(ref)
+        if values is None:
+            values = self._all[ref] = Values()
+        if live:
+            self._live[ref] = values
+        return values
 
     async def value(
-        self, ref: Ref, log: LogView, projection: Projection[V, Any], *, anew: bool = False
+        self, ref: Ref, values: Values, log: LogView, projection: Projection[V, Any], *, anew: bool = False
     ) -> tuple[V, int]:
         """Return a projection's value over all visible entries, and the ordinal of the last line that is in.
 
         Args:
             ref: The name of the session's log.
+            values: The session's values.
             log: The log, caught up.
             projection: The projection.
             anew: Begin from nothing, also after a failure.
@@ -53,26 +74,21 @@ class Folds:
             InvalidInput: Its name cannot be part of the name of a file.
             ProjectionFailed: It raised, now or earlier.
         """
-        kind, key = kind_of(projection), (ref, projection.name)
+        kind, name = kind_of(projection), projection.name
         if anew:
-            self._failed.pop(key, None)
-            self._held.pop(key, None)
-        elif key in self._failed:
-            raise self._failed[key]
-        held = self._held.get(key)
+            values.failed.pop(name, None)
+            values.held.pop(name, None)
+        elif name in values.failed:
+            raise values.failed[name].error()
+        held = values.held.get(name)
         try:
             if held is None or held.cursor.generation != log.cursor.generation:
                 held = await self._begin(ref, None if anew else kind, log, projection)
             await self._go_on(log, projection, held)
         except _Raised as raised:
-            error = raised.error
-            session_id = log.index.header.id
-            logger().error("projection_failed", projection=key[1], session_id=session_id, **failure_of(error))
-            self._failed[key] = ProjectionFailed(
-                f"the projection {key[1]!r} raised {type(error).__name__}: mend it and call `rebuild`"
-            )
-            raise self._failed[key] from error
-        self._held[key] = held
+            failure = values.failed[name] = Failure.of(name, log.index.header.id, raised.error)
+            raise failure.error() from raised.error
+        values.held[name] = held
         return held.value, held.cursor.seq
 
     async def _begin(self, ref: Ref, kind: BlobKind | None, log: LogView, projection: Projection[Any, Any]) -> _Held:
@@ -111,8 +127,11 @@ class Folds:
 
     async def save(self, lease: Lease) -> None:
         """Write the checkpoints of a session that is let go, and forget its values; one that fails is left out."""
-        for key in [key for key in self._held if key[0] == lease.ref]:
-            held = self._held.pop(key)
+        values = self._live.pop(lease.ref, None)
+        if values is None:
+            return
+        held_so_far, values.held, values.failed = values.held, {}, {}
+        for name, held in held_so_far.items():
             if held.cursor.seq <= held.saved:
                 continue
             try:
@@ -120,7 +139,7 @@ class Folds:
                 await self._runtime.store.save(lease, kind_of(held.projection), held.cursor, data)
             except Exception as error:  # noqa: BLE001  # a checkpoint is derived: nobody else is to notice
                 session_id = held.session_id
-                logger().error("checkpoint_not_saved", projection=key[1], session_id=session_id, **failure_of(error))
+                logger().error("checkpoint_not_saved", projection=name, session_id=session_id, **failure_of(error))
 
 
 class _Raised(Exception):

@@ -6,16 +6,21 @@ the file is watched.
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from functools import partial
 
 import anyio
 
 from ..events.errors import HostClosed, LogReplaced, TreeringError
 from ..events.stores.base import Cursor, Ref
-from ..events.telemetry import logger
+from ..events.telemetry import failure_of, logger
 from ..projections.feed import Feed, LeafMoved, Reset
+from .folds import Values
 from .open_log import OpenLog
 from .runtime import Runtime
+
+WATCH_AGAIN_S = 2.0
+"""After how many seconds a file is watched again when watching it failed."""
 
 
 class Follower:
@@ -24,9 +29,10 @@ class Follower:
     Attributes:
         log: The log as it was last read.
         feed: What its subscribers share, while there are any.
+        values: Keeps the values of the session's projections, until it is let go.
     """
 
-    __slots__ = ("_runtime", "_watching", "feed", "log", "ref")
+    __slots__ = ("_runtime", "_watching", "feed", "log", "ref", "values")
 
     def __init__(self, runtime: Runtime, ref: Ref, log: OpenLog) -> None:
         self._runtime = runtime
@@ -34,6 +40,7 @@ class Follower:
         self.ref = ref
         self.log = log
         self.feed: Feed | None = None
+        self.values: Values | None = None
 
     @classmethod
     async def open(cls, runtime: Runtime, ref: Ref) -> Follower:
@@ -86,7 +93,13 @@ class Follower:
     # -- being followed
 
     def open_feed(self) -> Feed:
-        """Return the feed, watching the file from the first subscriber on."""
+        """Return the feed, watching the file from the first subscriber on.
+
+        Raises:
+            HostClosed: The host was closed, and watches nothing any more.
+        """
+        if self._runtime.touched.closed:
+            raise HostClosed("the host is closed: open another one")
         if self.feed is None:
             limits = self._runtime.limits
             self.feed = Feed(limits.feed_events_max, limits.feed_bytes_max)
@@ -111,16 +124,40 @@ class Follower:
         return self.log
 
     async def _watch(self, feed: Feed, scope: anyio.CancelScope) -> None:
-        """Look at the file whenever it changes; one that is gone may come back."""
+        """Look at the file whenever it changes; where that fails, it is logged and tried again, and ends no host."""
         try:
             with scope:
-                async for _ in self._runtime.store.watch([self.ref]):
+                while True:
                     try:
-                        await self.refresh()
+                        await self._look_at_changes()
+                        return
                     except HostClosed:
                         return
-                    except (TreeringError, OSError) as error:
+                    except Exception as error:  # noqa: BLE001  # a follower is one of many in its host's task group
                         session_id = self.log.index.header.id
-                        logger().warning("log_unreadable", session_id=session_id, ref=self.ref, error=str(error))
+                        logger().warning("watch_failed", session_id=session_id, ref=self.ref, **failure_of(error))
+                    await anyio.sleep(WATCH_AGAIN_S)
         finally:
             feed.close()
+
+    async def _look_at_changes(self) -> None:
+        """Look at the file whenever it changes; and at once, since nobody watched it until now."""
+        changes = self._runtime.store.watch([self.ref])
+        try:
+            await self._look()
+            async for _ in changes:
+                await self._look()
+        finally:
+            if isinstance(changes, AsyncGenerator):
+                with anyio.CancelScope(shield=True):
+                    await changes.aclose()
+
+    async def _look(self) -> None:
+        """Take in what is there now; a file that is gone, or cannot be read, may come back."""
+        try:
+            await self.refresh()
+        except HostClosed:
+            raise
+        except (TreeringError, OSError) as error:
+            session_id = self.log.index.header.id
+            logger().warning("log_unreadable", session_id=session_id, ref=self.ref, error=str(error))

@@ -98,7 +98,8 @@ async def put(core: HostCore, whole: Whole, *, replacing: bool = False) -> Sessi
     ref = new_ref(whole.dialect, whole.header)
     actor = core.registry.live(ref)
     if actor is not None and actor.log is whole.log:
-        birth = Birth(whole.header, whole.dialect)  # it was read from there, and may have no file yet
+        # It was read from there, and may have no file yet.
+        birth = core.registry.birth(ref, whole.header, whole.dialect)
         return _handle(core, ref, whole, birth)
     return await _written(core, ref, whole, replacing=replacing)
 

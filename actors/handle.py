@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..events.entries import Entry, Payload, SessionInfo
+from ..events.entries import Entry, Payload
 from ..events.errors import EntryNotFound, ReadOnly, SessionClosed, TreeringError
 from ..events.index import LogIndex
 from ..events.stores.base import Ref
-from ..projections.summary import ACTIVE
 from .commands import Append, AppendOptions, MoveLeaf
 from .follower import Follower
 from .mail import unreachable
@@ -88,8 +87,6 @@ class Handle:
             raise
         except OSError as error:
             raise unreachable(command, self.ref, error) from error
-        if actor.archived:
-            await actor.perform(Append((SessionInfo(status=ACTIVE),)))
         return await actor.perform(command)
 
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -25,20 +27,20 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..events.disk import Disk, OsDisk
-from ..events.errors import InvalidInput, SessionExists, TreeringError
+from ..events.errors import HostClosed, InvalidInput, SessionExists, TreeringError, WrongThread
 from ..events.offload import Offload, ThreadOffload
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
 from ..events.stores.memory import MemoryStore
 from ..events.telemetry import failure_of, logger
+from .background import attempted, kept_up
 from .catalog.settings import Settings
 from .core import HostCore
 from .finding import Finding
 from .forking import forked, put, whole_of
 from .hits import Search
-from .import_report import ImportReport
-from .naming import checked_id, dialect_named, ref_of_key
-from .registry import Birth
+from .import_report import ImportReports
+from .naming import absolute, checked_id, checked_path, dialect_named, ref_of_key
 from .runtime import Clock, Durability, Limits, NewId, Runtime, random_id, system_clock
 from .session import Session
 from .statistics import HostStatistics, SessionStatistics
@@ -65,6 +67,12 @@ class SessionHost(Finding):
         new_id: Gives fresh uuid4 strings.
         disk: The disk that a file store writes to.
         offload: Runs blocking work off the event loop.
+
+    Raises:
+        InvalidInput: An argument is none of what can be chosen from, or of the wrong type; when the host is entered, also
+            where the root is no directory.
+        HostClosed: It is entered a second time.
+        WrongThread: It is entered with `signals` in another thread than the main one.
     """
 
     def __init__(
@@ -83,6 +91,10 @@ class SessionHost(Finding):
         disk: Disk | None = None,
         offload: Offload | None = None,
     ) -> None:
+        if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"`limits` is of type `{type(limits).__name__}`: give `Limits(live_max=...)`")
+        if settings is not None and not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"`settings` is of type `{type(settings).__name__}`: give `Settings.load(...)` of it")
         offload = offload or ThreadOffload()
         self._settings = settings or Settings()
         if store is not None and not self._settings.auto_persist:
@@ -92,7 +104,7 @@ class SessionHost(Finding):
                 store = MemoryStore()
             else:
                 store = FileStore(
-                    Path(root).expanduser(),
+                    Path(checked_path(root)).expanduser(),
                     durability=durability,
                     writes=writes,
                     disk=disk or OsDisk(),
@@ -108,12 +120,21 @@ class SessionHost(Finding):
         self._group: TaskGroup | None = None
         self._signalled: int | None = None
 
+    def __repr__(self) -> str:
+        store = self._store
+        place = repr(os.fspath(store.root)) if isinstance(store, FileStore) else f"store={type(store).__name__}()"
+        return f"{type(self).__name__}({place})"
+
     # -- opening and closing
 
     async def __aenter__(self) -> Self:
+        if self._signals and threading.current_thread() is not threading.main_thread():
+            raise WrongThread("signals reach the main thread alone: enter the host there, or make it without `signals`")
+        if isinstance(self._store, FileStore):
+            await self._offload(_require_directory, self._store)
+        if self._core is not None:
+            raise HostClosed("a host is used once: make another one")
         owner = f"{socket.gethostname()}:{os.getpid()}:{self._new_id()}"
-        self._group = anyio.create_task_group()
-        await self._group.__aenter__()
         runtime = Runtime(
             store=self._store,
             owner=owner,
@@ -123,14 +144,17 @@ class SessionHost(Finding):
             limits=self._limits,
             spawn=self._spawn,
         )
-        self._core = HostCore(runtime, self._dialect)
         from .catalog.catalog import Catalog  # not needed to import the package
 
-        self._catalog = Catalog(self._core, self._settings)
-        self._spawn(self._core.registry.sweep)
-        self._spawn(self._catalog.run)
+        core = HostCore(runtime, self._dialect)
+        catalog = Catalog(core, self._settings)
+        self._core, self._catalog = core, catalog
+        self._group = anyio.create_task_group()  # last, since what is entered has to be left
+        await self._group.__aenter__()
+        self._spawn(partial(kept_up, "sweep", core.registry.sweep))
+        self._spawn(partial(kept_up, "index", catalog.run))
         if self._settings.apply_retention_at_start:
-            self._spawn(self._retire)
+            self._spawn(partial(kept_up, "retention", self._retire))
         if self._signals:
             self._spawn(self._obey_signals)
         _hosts.add(self)
@@ -160,7 +184,7 @@ class SessionHost(Finding):
             if self._searching is not None:
                 last_first.push_async_callback(self._searching.aclose)
             if self._catalog is not None:
-                last_first.push_async_callback(self._catalog.flush)
+                last_first.push_async_callback(attempted, "index", self._catalog.flush)
             last_first.push_async_callback(self.core.registry.drain)
             if self._signalled is not None:
                 self._note_use()
@@ -207,7 +231,7 @@ class SessionHost(Finding):
 
         Args:
             session_id: Its id; a fresh uuid4 where none is given.
-            cwd: The directory that the conversation is about.
+            cwd: The directory that the conversation is about; its absolute path is kept.
             parent_session: The session that it was forked from, or that started it.
             parent_entry: The entry of that session at which it was started.
             key: The name under which the program asks for it, which makes its id; see `get_or_create`.
@@ -221,7 +245,7 @@ class SessionHost(Finding):
         core.check()
         header, ref = core.new_header(
             session_id,
-            cwd=None if cwd is None else os.fspath(cwd),
+            cwd=None if cwd is None else absolute(cwd),
             parent_session=parent_session,
             parent_entry=parent_entry,
             key=key,
@@ -230,7 +254,7 @@ class SessionHost(Finding):
             await self._recover()
             if await self._exists(ref):
                 raise SessionExists(f"there is a session {session_id or key!r} already: load it, or give another name")
-        return Session(core, ref, header.id, birth=Birth(header, self._dialect))
+        return Session(core, ref, header.id, birth=core.registry.birth(ref, header, self._dialect))
 
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open a session by its id, or make it where it is not there; see `load` and `create`."""
@@ -258,13 +282,13 @@ class SessionHost(Finding):
         actor = core.registry.live(ref)
         if actor is None:
             await self._recover()
-            header, _ = core.new_header(None, cwd=None if cwd is None else os.fspath(cwd), key=key)
-            actor = await core.registry.actor(ref, Birth(header, self._dialect))
+            header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
+            actor = await core.registry.actor(ref, core.registry.birth(ref, header, self._dialect))
             self._sessions.accessed(ref)
         found = actor.log.index.header
         if found.key != key:
             raise SessionExists(f"{ref} is there and is not the session of the key {key!r}: move it, or load it by id")
-        return Session(core, ref, found.id, birth=Birth(found, actor.log.dialect))
+        return Session(core, ref, found.id, birth=core.registry.birth(ref, found, actor.log.dialect))
 
     async def find_by_key(self, key: str) -> Session | None:
         """Open the session that a key means, or return None where it is not there; see `get_or_create`."""
@@ -277,7 +301,7 @@ class SessionHost(Finding):
         return await self.get_or_create(key)
 
     async def continue_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open the session that was used last, or make one where there is none."""
+        """Open the session with the latest message, or make one where there is none; see `find_recent`."""
         return await self.find_recent(cwd=cwd) or await self.create(cwd=cwd)
 
     async def fork_from(self, source: Session | str | os.PathLike[str], *, session_id: str | None = None) -> Session:
@@ -308,8 +332,8 @@ class SessionHost(Finding):
         """
         return await put(self.core, await whole_of(session), replacing=replace)
 
-    async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> list[ImportReport]:
-        """Take in the sessions of another program, or of a copy of one's own; see docs/formats.md.
+    async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
+        """Take in the sessions of other programs, or of a copy of one's own; see docs/formats.md.
 
         Sessions of treering, pi and oh-my-pi keep their lines byte for byte; all others become native ones. A session
         that is here already gets what it lacks, so that an import can be repeated while its source grows, and two
@@ -317,11 +341,12 @@ class SessionHost(Finding):
         that takes in several fails at a later one.
 
         Args:
-            path: The file or folder; it is not changed.
-            format: What it is, such as "claude-code"; told from what it holds where None is given.
+            path: A file, or a folder, which is gone through with all that lies below it; it is not changed.
+            format: What it is, such as "claude-code"; told from what each file holds where None is given.
 
         Returns:
-            A report for each session, those of sub-agents after the one that started them.
+            A report for each session, those of sub-agents after the one that started them; and which files of a folder
+            were no session, or could not be taken in.
 
         Raises:
             ForeignFormatError: It is of no known format, or nothing of it can be salvaged; nothing was written of it.
@@ -474,10 +499,26 @@ class SessionHost(Finding):
         await self._sessions.flush()
 
     async def passivate_idle(self) -> int:
-        """Let all idle sessions go now, and return how many that were."""
-        core = self.core
-        refs = [actor.log.ref for actor in core.registry.actors()]
-        return sum([await core.registry.passivate(ref) for ref in refs])
+        """Let all idle sessions go now, and return how many that were.
+
+        One that fails to go keeps no other, and is logged.
+        """
+        registry = self.core.registry
+        return sum([await registry.passivate_safely(actor) for actor in registry.actors()])
+
+
+def _require_directory(store: FileStore) -> None:
+    """Refuse a root that can hold no files; one that is not there yet is made when the first is written.
+
+    Raises:
+        InvalidInput: Something else has its name.
+    """
+    try:
+        found = store.disk.stat(store.root)
+    except OSError:  # not there, or not to be looked at: whoever needs it first is told
+        return
+    if not found.is_directory:
+        raise InvalidInput(f"the root {store.root} is no directory: give the directory of the session files")
 
 
 def _after_fork() -> None:

@@ -1,6 +1,8 @@
-"""What an import tells."""
+"""What an import tells: a report for each session, and what of a folder did not come in."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -14,7 +16,7 @@ class ImportReport(Struct, frozen=True, kw_only=True):
     Attributes:
         id: The session's id here.
         ref: The name of its log in the store.
-        source: The file or folder that was imported.
+        source: The file that it was read from; the folder where that is one session, or one storage of sessions.
         format: The name of the format that it was read as.
         entries: How many entries the source holds, as they are counted here.
         messages: How many of these are messages.
@@ -32,3 +34,32 @@ class ImportReport(Struct, frozen=True, kw_only=True):
     added: int
     existed: bool
     findings: tuple[Finding, ...] = ()
+
+
+class ImportReports(list[ImportReport]):
+    """The reports of one import, one a session in the order in which they were read.
+
+    Args:
+        reports: The reports.
+        unknown: How many files below a folder are no session of a known format.
+        unknown_paths: The first of them.
+        failed: What below a folder is a session and could not be imported, each with its place and the reason.
+
+    Attributes:
+        unknown: See above.
+        unknown_paths: See above.
+        failed: See above.
+    """
+
+    def __init__(
+        self,
+        reports: Iterable[ImportReport] = (),
+        *,
+        unknown: int = 0,
+        unknown_paths: Sequence[str] = (),
+        failed: Sequence[Finding] = (),
+    ) -> None:
+        super().__init__(reports)
+        self.unknown = unknown
+        self.unknown_paths = tuple(unknown_paths)
+        self.failed = tuple(failed)

@@ -11,26 +11,29 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec.structs import replace
 
 from ..events.entries import MessageEntry
-from ..events.errors import Conflict, ForeignFormatError, SessionExists, Where
+from ..events.errors import Conflict, ForeignFormatError, SessionExists, SessionLocked, Where
 from ..events.foreign.base import ForeignSession
-from ..events.foreign.detect import format_named, recognized
 from ..events.foreign.kept import KeptSession
+from ..events.foreign.opened import cannot_read
+from ..events.foreign.several import unreadable
+from ..events.foreign.walk import Found, Walk
 from ..events.kinds import Kind
-from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease
+from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
 from ..events.stores.files import FileStore
 from .catalog.keeping import unarchive
-from .import_report import ImportReport
+from .import_report import ImportReport, ImportReports
 from .incoming import NOTHING, Converted, Copied, Incoming, There, goes_on
 from .leaf_record import encode_leaf
 from .naming import new_ref
 from .open_log import OpenLog
+from .same import Refs, matching, opened_log, shared
 
 if TYPE_CHECKING:
     from .core import HostCore
@@ -38,35 +41,87 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 4 * 1024 * 1024
 _ANSWERS_MAX = 256  # the answers that may have been taken in half said are the last ones
 _LINES_AT_ONCE = 256
+_OF_ONE_SESSION = (ForeignFormatError, SessionExists, SessionLocked)
+"""What keeps one session of a folder from coming in, and no other."""
 
 
-async def imported(core: HostCore, path: str | os.PathLike[str], format: str | None) -> list[ImportReport]:
+async def imported(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
     """Import all sessions of a file or folder; see `SessionHost.import_sessions`."""
-    source, offload = Path(path), core.runtime.offload
-    sessions = await offload(_sessions, source, format)
-    reports: list[ImportReport] = []
-    while (found := await offload(_next, sessions, source)) is not None:
-        name, incoming = found
-        reports.append(await _taken_in(core, incoming, name, source))
+    offload = core.runtime.offload
+    store = core.runtime.store
+    own = Path(store.root) if isinstance(store, FileStore) else None
+    walk = await offload(_walk, Path(path), format, own)
+    sessions = walk.sessions()
+    refs, reports = Refs(core), ImportReports()
+    while (found := await offload(next, sessions, None)) is not None:
+        try:
+            reports.append(await _taken_in(core, refs, found))
+        except _OF_ONE_SESSION as error:
+            if not walk.is_folder:
+                raise
+            walk.failed.append((found.path, error))
+    if walk.is_folder and not reports:
+        raise walk.nothing()
+    reports.unknown = walk.unknown
+    reports.unknown_paths = tuple(map(str, walk.unknown_paths))
+    reports.failed = tuple(unreadable(error, each) for each, error in walk.failed)
     return reports
 
 
-def _sessions(source: Path, format: str | None) -> Iterator[tuple[str, ForeignSession | KeptSession]]:
+def _walk(source: Path, format: str | None, own: Path | None) -> Walk:
     if "\0" in str(source):
         raise ForeignFormatError("no file has such a name", where=Where(str(source)))
     with _reading(source):
-        if not (source.is_dir() or source.is_file() or not source.exists()):  # whoever opens a pipe may wait for ever
+        if source.exists() and not (source.is_dir() or source.is_file()):  # whoever opens a pipe may wait for ever
             raise ForeignFormatError("it is neither a file nor a folder", where=Where(str(source)))
-        chosen = recognized(source) if format is None else format_named(format)
-        for session in chosen.read(source):
-            yield chosen.name, session
+        return Walk(source, format, apart=own)
 
 
-def _next(sessions: Iterator[tuple[str, ForeignSession | KeptSession]], source: Path) -> tuple[str, Incoming] | None:
-    for name, session in islice(sessions, 1):
-        kind = Copied(session, str(source)) if isinstance(session, KeptSession) else Converted(session, str(source))
-        return name, kind
-    return None
+async def _taken_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+    """Take in a session: as it is called, or as the one of this host that it is known to be."""
+    session = found.session
+    if isinstance(session, KeptSession):
+        copied = Copied(session, str(found.path))
+        return await _written(core, copied, new_ref(copied.dialect, copied.header), found)
+    converted = Converted(session, str(found.path))
+    ref = new_ref(converted.dialect, converted.header)
+    if session.restate is None:
+        return await _written(core, converted, ref, found)
+    names = (converted.header.id, converted.header.key)
+    for each in await refs.that_may_be(ref, converted.header):
+        async with core.registry.leased(each) as lease:
+            there, dialect = lease.header, lease.dialect
+            if there is None or dialect is None or there.id not in names:
+                continue
+            both = await shared(core, lease, session)
+        if both.any and both.all:
+            return ImportReport(
+                id=there.id,
+                ref=each,
+                source=str(found.path),
+                format=found.format.name,
+                entries=both.entries,
+                messages=both.messages,
+                added=0,
+                existed=True,
+                findings=tuple(session.findings),
+            )
+        if both.any and dialect.name == "native":
+            ref, header = each, replace(session.header, id=there.id, key=there.key)
+        else:
+            header = both.apart(found.format.name, converted.header)
+            ref = new_ref(converted.dialect, header)
+        again = await core.runtime.offload(_again, found)
+        return await _written(core, Converted(replace(again, header=header), str(found.path)), ref, found)
+    return await _written(core, converted, ref, found)
+
+
+def _again(found: Found) -> ForeignSession:
+    """Read a session anew, since its entries were used up; its file holds no other."""
+    with _reading(found.path):
+        (session,) = found.format.read(found.path)
+    assert isinstance(session, ForeignSession)
+    return session
 
 
 def _lines(incoming: Incoming, there: There, source: Path) -> Iterator[bytes]:
@@ -81,11 +136,11 @@ def _reading(source: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise ForeignFormatError(f"it cannot be read: {error}", where=Where(str(source))) from error
+        raise cannot_read(error, source) from error
 
 
-async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: Path) -> ImportReport:
-    runtime, ref = core.runtime, new_ref(incoming.dialect, incoming.header)
+async def _written(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
+    runtime, source = core.runtime, found.path
     existed = archived = False
     async with core.registry.leased(ref) as lease:
         existed, archived = lease.header is not None, lease.packed
@@ -104,7 +159,7 @@ async def _taken_in(core: HostCore, incoming: Incoming, format: str, source: Pat
         id=incoming.header.id,
         ref=ref,
         source=str(source),
-        format=format,
+        format=found.format.name,
         entries=incoming.entries,
         messages=incoming.messages,
         added=incoming.added,
@@ -134,9 +189,8 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
     assert dialect is not None
     if header.id != incoming.header.id or dialect.name != incoming.dialect.name:
         raise SessionExists(f"{lease.ref} is there and holds another session, or this one in another dialect: move it")
-    log = OpenLog(runtime, lease.ref, header, dialect, lease.head.generation)
-    await log.take_up()
-    there, before, count = await _there(log), log.index.leaf_id, await _count(log)
+    log = await opened_log(core, lease)
+    there, before, count = await _there(core, log, incoming), log.index.leaf_id, await _count(log)
     lines, head = _lines(incoming, there, source), lease.head
     while batch := await runtime.offload(_batch, lines):
         if lease.packed and isinstance(runtime.store, ArchivingStore):
@@ -145,7 +199,9 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         head = await _appended(core, Append(lease, head, tuple(batch)))
     if not incoming.added:
         return
-    leaf = before if count > incoming.matched else incoming.leaf
+    matched = there.matching
+    went_on = count > incoming.matched if matched is None or matched.last is None else not matched.from_leaf
+    leaf = before if went_on else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
 
@@ -178,7 +234,7 @@ async def _count(log: OpenLog) -> int:
     return len(named) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
 
 
-async def _there(log: OpenLog) -> There:
+async def _there(core: HostCore, log: OpenLog, incoming: Incoming) -> There:
     """Tell what a log has."""
     index = log.index
     nameless = [seq for seq in range(1, index.seen + 1) if seq > index.head or not index.is_entry(seq)]
@@ -188,4 +244,6 @@ async def _there(log: OpenLog) -> There:
     answers = [seq for seq in range(index.head, 0, -1) if index.kinds[seq] == Kind.ASSISTANT][:_ANSWERS_MAX]
     entries = (await log.entries_at(answers)).values()
     parts = {entry.id: len(entry.message.content) for entry in entries if isinstance(entry, MessageEntry)}
-    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parts)
+    restate = incoming.restate if isinstance(incoming, Converted) else None
+    matched = None if restate is None else await matching(core, log, restate)
+    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parts, matched)

@@ -20,6 +20,7 @@ from ..events.dialects.base import Dialect
 from ..events.dialects.native import NativeDialect, in_utc
 from ..events.entries import (
     NATIVE_VERSION,
+    CompactionEntry,
     Entry,
     Header,
     KnownEntry,
@@ -33,6 +34,7 @@ from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import derived_id
 from ..events.foreign.kept import KeptSession
 from .keys import id_of_key
+from .matching import DESCRIBED, Matching
 from .naming import checked_id
 
 
@@ -44,12 +46,14 @@ class There(Struct, frozen=True):
         has: Tells whether it has an entry of this id.
         nameless: Its lines that carry no id.
         parts: How many parts its latest answers have, by their ids: an answer may have been taken in half said.
+        matching: Finds entries of the source that the log has under other ids; None where ids tell.
     """
 
     head: int
     has: Callable[[str], bool]
     nameless: frozenset[bytes]
     parts: Mapping[str, int]
+    matching: Matching | None = None
 
 
 _encode = msgspec.json.Encoder().encode
@@ -153,6 +157,7 @@ class Converted:
 
     def __init__(self, session: ForeignSession, path: str) -> None:
         self.header = _header(session.header)
+        self.restate = session.restate
         self.dialect: Dialect = NativeDialect()
         self.block = self.dialect.encode_header(self.header)
         self.findings = session.findings
@@ -162,7 +167,9 @@ class Converted:
         self._source = session
         self._path = path
         self._taken: dict[str, int] = {}
-        self._now: dict[str, str | None] = {}
+        self._now: dict[str, str | None] = {}  # below which entry that goes what follows another one
+        self._names: dict[str, str] = {}  # of entries that the log has under other ids
+        self._described: dict[str, str | None] = {}
         self._tail: str | None = None
         self._seq = 0
 
@@ -175,6 +182,11 @@ class Converted:
             self.entries += 1
             if type(entry) is MessageEntry:
                 self.messages += 1
+            if there.matching is not None:
+                if self._is_known(entry, given.parent_id, there.matching):
+                    continue
+                if given.parent_id in self._now:  # what it follows is known for certain only now
+                    entry = replace(entry, parent_id=self._now[given.parent_id])
             if there.has(entry.id):
                 self.matched += goes_on(entry)
                 if not entry.aside:
@@ -186,7 +198,7 @@ class Converted:
                 yield from self._continued(rests)
                 rests = []
                 entry = self._moved(entry)
-            yield from self._written(entry)
+            yield from self._written(self._referring(entry))
         yield from self._continued(rests)
         stands = self._source.leaf_id
         if stands is not None:
@@ -212,11 +224,53 @@ class Converted:
             entry = replace(entry, id=own)
         return entry
 
+    def _is_known(self, entry: KnownEntry, parent: str | None, matching: Matching) -> bool:
+        """Tell whether the log has an entry under another id, or need not have it.
+
+        Args:
+            entry: The entry.
+            parent: Its parent in the source.
+            matching: Finds it.
+        """
+        known = matching.known(entry)
+        if known is None:
+            self._found(matching)
+            return False
+        if known == entry.id:
+            return False
+        self.matched += goes_on(entry)
+        if known == DESCRIBED:
+            self._described[entry.id] = parent
+            self._now[entry.id] = entry.parent_id
+        else:
+            self._now[entry.id] = self._tail = known
+        return True
+
+    def _found(self, matching: Matching) -> None:
+        """Take over what is known for certain of the entries before a new one."""
+        if not matching.names:
+            return
+        self._names.update(matching.names)
+        self._now.update(matching.names)
+        if matching.last is not None and matching.from_leaf and matching.leaf_id is not None:
+            self._now[matching.last] = matching.leaf_id
+        for entry_id, parent in self._described.items():
+            self._now[entry_id] = parent if parent is None else self._now.get(parent, parent)
+        matching.names.clear()
+        self._described.clear()
+
     def _moved(self, entry: KnownEntry) -> KnownEntry:
         parent = entry.parent_id
         if parent is None or parent not in self._now:
             return entry
         return replace(entry, parent_id=self._now[parent])
+
+    def _referring(self, entry: KnownEntry) -> KnownEntry:
+        """Have a compaction keep from an entry on by the id that it has in the log."""
+        if not isinstance(entry, CompactionEntry) or entry.compaction.first_kept_entry_id not in self._names:
+            return entry
+        first_kept = self._names[entry.compaction.first_kept_entry_id]
+        return replace(entry, compaction=replace(entry.compaction, first_kept_entry_id=first_kept))
 
     def _written(self, entry: KnownEntry) -> Iterator[bytes]:
         try:

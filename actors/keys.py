@@ -84,6 +84,8 @@ def checked_key(key: str) -> str:
     Raises:
         InvalidSessionId: It is empty, a name of directories, too long, or no valid Unicode.
     """
+    if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidSessionId(f"{key!r} is no key: give a string; that of a `SessionKey` is `str(key)`")
     if not key or key in (".", ".."):
         raise InvalidSessionId(f"{key!r} is no key: give a name, such as telegram:123456")
     try:

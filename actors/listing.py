@@ -10,6 +10,7 @@ from typing import Protocol, Self
 
 from msgspec import Struct
 
+from ..events.errors import HostClosed
 from ..events.stores.base import Ref
 from ..projections.summary import SessionSummary
 from .touched import Touched
@@ -80,6 +81,8 @@ class SessionsSubscription:
         del self._waiting[ref]  # now, so that what happens to it meanwhile is told too
         try:
             return SessionChanged(ref, await self._listing.row(ref))
+        except HostClosed:  # while the row was read
+            raise StopAsyncIteration from None
         except BaseException:
             self._waiting[ref] = None
             raise

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from typing import cast
+
 from ..events.dialects.base import Dialect
 from ..events.dialects.native import NativeDialect
 from ..events.entries import Header
@@ -43,8 +46,11 @@ def checked_id(session_id: str) -> str:
     """Return a session id that can name a file.
 
     Raises:
-        InvalidSessionId: It is empty, too long, a name of directories, or holds a separator or a control character.
+        InvalidSessionId: It is no string, empty, too long, a name of directories, or holds a separator or a control
+            character.
     """
+    if not isinstance(session_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidSessionId(f"{session_id!r} is no session id: give a string")
     if not session_id or session_id in (".", ".."):
         raise InvalidSessionId(f"{session_id!r} is no session id: give one that can name a file")
     if len(session_id.encode("utf-8", "surrogatepass")) > _ID_BYTES_MAX:
@@ -55,6 +61,30 @@ def checked_id(session_id: str) -> str:
             f"the session id {session_id!r} holds {wrong!r}: leave out separators and control characters"
         )
     return session_id
+
+
+def checked_path(path: str | os.PathLike[str]) -> str:
+    """Return a path as it is written.
+
+    Raises:
+        InvalidInput: It is no path, or one of bytes.
+    """
+    given = cast("object", path)  # whatever it is declared to be
+    written: object = os.fspath(cast("os.PathLike[str]", given)) if isinstance(given, os.PathLike) else given
+    if not isinstance(written, str):
+        raise InvalidInput(f"{path!r} is no path: give a string or a `pathlib.Path`")
+    return written
+
+
+def absolute(folder: str | os.PathLike[str]) -> str:
+    """Return the absolute path of a folder, as headers say it: it means the same wherever it is read.
+
+    Links and letter case stay as they are written.
+
+    Raises:
+        InvalidInput: It is no path.
+    """
+    return os.path.abspath(checked_path(folder))
 
 
 def ref_of_key(key: str) -> Ref:

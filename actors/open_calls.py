@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct
 
-from ..events.content import JSON, MaybeRaw, ToolResultPart, ToolUsePart, json_object, json_value, raw_json, tool_result
+from ..events.content import JSON, MaybeRaw, json_object, json_value, raw_json, tool_result
 from ..events.entries import Custom, CustomEntry, Message
 from ..events.errors import LeafMoved
 from ..events.kinds import Kind
-from ..events.providers.rendering import rendered
 from ..events.stores.base import TornTail
+from ..projections.building import pairing
 from ..projections.building.pairing import NO_RESULT
 from ..projections.context import ContextMessage
 
@@ -107,21 +107,11 @@ def suspension(calls: Iterable[OpenCall]) -> Custom:
 
 def unanswered(messages: Iterable[ContextMessage]) -> list[OpenCall]:
     """Return the calls of the last turn of the assistant that have no result among these messages."""
-    waiting: dict[str, OpenCall] = {}
-    previous = ""
-    for each in messages:
-        if rendered(each.message) is None:
-            continue
-        if each.role == "assistant" and previous != "assistant":
-            waiting = {}
-        for part in each.content:
-            if isinstance(part, ToolUsePart) and each.role == "assistant":
-                call = part.tool_use
-                waiting.setdefault(call.id, OpenCall(call.id, call.name, call.raw_input, message_id=each.entry_id))
-            elif isinstance(part, ToolResultPart) and each.role != "assistant":
-                waiting.pop(part.tool_result.tool_use_id, None)
-        previous = each.role
-    return list(waiting.values())
+    shown = list(messages)
+    return [
+        OpenCall(call.id, call.name, call.raw_input, message_id=shown[position].entry_id)
+        for position, call in pairing.unanswered([each.message for each in shown])
+    ]
 
 
 def closing(call: OpenCall) -> Message:

@@ -203,7 +203,12 @@ class OpenLog:
 
     def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> None:
         """Take in what one command just wrote here."""
-        self.index.fold_batch(entries)
+        taken_in = self.index.seen - entries[0].seq + 1  # by a reader that was quicker
+        if taken_in > 0:
+            entries, lines = entries[taken_in:], lines[taken_in:]
+            self.index.fold_all(entries)
+        else:
+            self.index.fold_batch(entries)
         put, number = self._runtime.bodies.put, self._number
         for entry, line in zip(entries, lines, strict=True):
             put(number, entry.seq, entry, len(line))

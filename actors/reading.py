@@ -167,8 +167,8 @@ class Reading(Handle):
         Raises:
             ProjectionFailed: The projection raised; `rebuild` begins it anew.
         """
-        return await self._core.view(await self.log(), projection, anew=False)
+        return await self._core.view(await self.log(), self._follower, projection, anew=False)
 
     async def rebuild(self, projection: Projection[V, Any]) -> V:
         """Fold a projection from nothing, without its checkpoint, and return its value."""
-        return await self._core.view(await self.log(), projection, anew=True)
+        return await self._core.view(await self.log(), self._follower, projection, anew=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from weakref import WeakValueDictionary
 
 import anyio
 from msgspec import Struct
@@ -25,11 +26,25 @@ from .open_log import OpenLog
 from .runtime import Runtime
 
 
+class Beginning:
+    """Whether a log may still begin: all handles that are given for one that is not there yet share this.
+
+    Attributes:
+        over: It has begun, or was called off. A log that is gone by then was deleted, and no handle brings it back.
+    """
+
+    __slots__ = ("__weakref__", "over")
+
+    def __init__(self) -> None:
+        self.over = False
+
+
 class Birth(Struct, frozen=True):
-    """What a log that is not there yet will begin with."""
+    """What a log that is not there yet will begin with, and whether it still may."""
 
     header: Header
     dialect: Dialect
+    beginning: Beginning
 
 
 class Registry:
@@ -50,6 +65,7 @@ class Registry:
         self._live: OrderedDict[Ref, SessionActor] = OrderedDict()
         self._moving: dict[Ref, anyio.Event] = {}
         self._feeds: dict[Ref, Feed] = {}
+        self._beginnings: WeakValueDictionary[Ref, Beginning] = WeakValueDictionary()
         self.parting: Callable[[SessionActor], None] | None = None
         self.closing = False
 
@@ -71,6 +87,23 @@ class Registry:
         """Return the live actors."""
         return list(self._live.values())
 
+    # -- what is not written yet
+
+    def birth(self, ref: Ref, header: Header, dialect: Dialect) -> Birth:
+        """Return what a handle creates a log with, where it is not there when the handle needs it."""
+        beginning = self._beginnings.get(ref)
+        if beginning is None or beginning.over:
+            beginning = self._beginnings[ref] = Beginning()
+        return Birth(header, dialect, beginning)
+
+    def begun(self, ref: Ref) -> None:
+        """Note that a log has begun, or was deleted: the handles that there are will not create it."""
+        beginning = self._beginnings.get(ref)
+        if beginning is not None:
+            beginning.over = True
+
+    # -- taking up
+
     async def actor(self, ref: Ref, birth: Birth | None = None) -> SessionActor:
         """Return a session's actor, taking it up where it is not live.
 
@@ -79,7 +112,7 @@ class Registry:
             birth: What to create the log with, where it is not there.
 
         Raises:
-            SessionNotFound: The log is not there, and nothing was given to create it with.
+            SessionNotFound: The log is not there, and nothing was given to create it with, or it was there before.
             SessionLocked: Another process or host owns the session.
             HostClosed: The host takes up nothing any more.
         """
@@ -121,9 +154,12 @@ class Registry:
         if lease.header is None or lease.dialect is None:
             if birth is None:
                 raise SessionNotFound(f"there is no session {lease.ref!r}: create it, or look for it in another root")
+            if birth.beginning.over:
+                raise SessionNotFound(f"session {lease.ref!r} was deleted: create another one, and leave this handle")
             log = OpenLog(runtime, lease.ref, birth.header, birth.dialect, lease.head.generation)
             actor = SessionActor(runtime, lease, log, header_block=birth.dialect.encode_header(birth.header))
         else:
+            self.begun(lease.ref)
             log = OpenLog(runtime, lease.ref, lease.header, lease.dialect, lease.head.generation)
             await log.take_up()
             actor = SessionActor(runtime, lease, log, header_block=None)
@@ -140,17 +176,12 @@ class Registry:
         actor = self._live.get(ref)
         if actor is None or not actor.idle or ref in self._moving:
             return False
-        if self.parting is not None:
-            self.parting(actor)
         del self._live[ref]
         moved = self._moving[ref] = anyio.Event()
         try:
-            feed = self._feeds.get(ref)
-            if feed is not None:
-                feed.let_go(actor.log.cursor, actor.log.index.leaf)
-                actor.log.attach(None)
             with anyio.CancelScope(shield=True):
                 try:
+                    self._part_from(actor)
                     await self._before_release(actor.lease)
                 finally:
                     await actor.passivate()
@@ -159,6 +190,18 @@ class Registry:
             moved.set()
         self._runtime.counters.passivated += 1
         return True
+
+    def _part_from(self, actor: SessionActor) -> None:
+        """Note how a session stands that is let go."""
+        ref = actor.log.ref
+        if actor.written:
+            self.begun(ref)
+        feed = self._feeds.get(ref)
+        if feed is not None:
+            feed.let_go(actor.log.cursor, actor.log.index.leaf)
+            actor.log.attach(None)
+        if self.parting is not None:
+            self.parting(actor)
 
     @asynccontextmanager
     async def apart(self, ref: Ref) -> AsyncGenerator[None]:
@@ -212,7 +255,7 @@ class Registry:
                 actor.recent = False
                 self._live.move_to_end(ref)
             else:
-                await self._passivate_safely(actor)
+                await self.passivate_safely(actor)
 
     async def sweep(self) -> None:
         """Passivate idle sessions, round after round, until cancelled."""
@@ -222,13 +265,15 @@ class Registry:
                 if actor.recent:
                     actor.recent = False
                 else:
-                    await self._passivate_safely(actor)
+                    await self.passivate_safely(actor)
 
-    async def _passivate_safely(self, actor: SessionActor) -> None:
+    async def passivate_safely(self, actor: SessionActor) -> bool:
+        """Let an actor go, one of many: what goes wrong is logged, and is no trouble of the others."""
         try:
-            await self.passivate(actor.log.ref)
+            return await self.passivate(actor.log.ref)
         except Exception as error:  # noqa: BLE001 - one session that cannot be let go must not keep the others
             logger().error("passivation_failed", session_id=actor.log.index.header.id, **failure_of(error))
+            return False
 
     async def drain(self) -> None:
         """Take up nothing any more, answer what was accepted, and let every session go."""
@@ -238,7 +283,7 @@ class Registry:
                 await moving.wait()
             for actor in self.actors():
                 await actor.quiet()
-                await self._passivate_safely(actor)
+                await self.passivate_safely(actor)
         for feed in self._feeds.values():
             feed.close()
         self._runtime.touched.close()

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from ..events.errors import InvalidInput
 from ..events.offload import Offload
 from ..events.stores.base import Store
 from .bodies import BodyCache
@@ -34,7 +35,9 @@ Durability: TypeAlias = Literal["os", "file", "group"]
 _IDS_AT_ONCE = 64
 _FIXED_BITS = int.from_bytes(bytes.fromhex("ffffffffffff0fff3fffffffffffffff") * _IDS_AT_ONCE)
 _VERSION_4 = int.from_bytes(bytes.fromhex("00000000000040008000000000000000") * _IDS_AT_ONCE)
-_DIGITS = re.compile("(.{4})-(.{24})-(.{4})-(.{4})")  # of an id, in groups of four: those in the middle keep their dashes
+_DIGITS = re.compile(
+    "(.{4})-(.{24})-(.{4})-(.{4})"
+)  # of an id, in groups of four: those in the middle keep their dashes
 
 
 class SystemClock:
@@ -121,6 +124,22 @@ class Limits(Struct, frozen=True, kw_only=True):
     cache_bytes_max: int = 64 * 1024 * 1024
     snapshot_after_lines: int = 1000
     inline_for_s: float = 0.001
+
+    def __post_init__(self) -> None:
+        """Refuse bounds that nothing would ever get through.
+
+        Raises:
+            InvalidInput: One is no number, or too small.
+        """
+        for name in self.__struct_fields__:
+            bound: object = getattr(self, name)
+            least = _LEAST.get(name, 1)
+            if not isinstance(bound, (int, float) if name.endswith("_s") else int) or not bound >= least:
+                raise InvalidInput(f"`{name}` cannot be {bound!r}: give a number of {least} or more")
+
+
+_LEAST = {"idle_after_s": 1e-6, "cache_bytes_max": 0, "snapshot_after_lines": 0, "inline_for_s": 0}
+"""The least that a bound may be, where that is not 1."""
 
 
 class Runtime:

@@ -29,6 +29,7 @@ from ..projections.search.snippets import snippet
 from ..projections.search.texts import Filters, Said
 from ..projections.summary import CORRUPTED, SessionSummary
 from .hits import Hit, Search
+from .naming import checked_path
 from .runtime import Runtime
 from .search_feeding import INLINE_MAX, feed, texts_of
 from .search_file import IndexUnavailable
@@ -70,7 +71,7 @@ class Searching:
         """Begin a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: There is nothing to look for, a number is negative, or a time has no zone.
+            InvalidInput: There is nothing to look for, the project is no path, a number is negative, or a time has no zone.
         """
         if limit < 0 or offset < 0:
             raise InvalidInput("limit and offset have to be 0 or more")
@@ -79,7 +80,7 @@ class Searching:
         wanted = Wanted(
             Query(query),
             Filters(role=role, tool=tool, after=after, before=before),
-            None if project is None else os.fspath(project),
+            None if project is None else checked_path(project),
             limit,
             offset,
         )

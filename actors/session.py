@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from ..events.content import raw_json
 from ..events.entries import BranchSummary
+from ..events.errors import InvalidInput
 from ..events.stores.base import Cursor
 from ..projections.base import Projection
 from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
@@ -73,11 +74,19 @@ class Session(Fitting, Conversing, Describing, Exporting):
             summary: What happened on the branch that is left.
             details: Anything that the caller wants to note, as JSON.
             from_hook: An extension made it.
-            **options: See `AppendOptions`.
+            **options: See `AppendOptions`; what is in them must not contradict the above.
 
         Returns:
             The id of the summary's entry, which is the leaf now.
+
+        Raises:
+            InvalidInput: The options say otherwise where the summary is to stand (`below`), or that it is not to be the
+                leaf (`aside`).
         """
+        if "below" in options:
+            raise InvalidInput("the summary goes below the first argument: leave `below` out")
+        if options.get("aside"):
+            raise InvalidInput("the summary becomes the leaf: append a `BranchSummary` where it is to stand aside")
         raw = None if details is None else raw_json(details)
         payload = BranchSummary(summary, "", raw, from_hook=from_hook)
         options["below"] = entry_id
@@ -222,6 +231,8 @@ class Session(Fitting, Conversing, Describing, Exporting):
         if not self._closed:
             await self._core.quiet(self.ref)
             self._closed = True
+            if self._follower is not None:
+                self._follower.values = None
 
     async def passivate(self) -> bool:
         """Let the session's memory go now; the next call takes it up again. False where it is busy."""

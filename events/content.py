@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
 from .errors import InvalidEntry
+from .showing import shown
 
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 """Any JSON value, as the standard library decodes it."""
@@ -38,6 +40,17 @@ else:
 def _plain(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, object]", value))
+    return plain_str(value)
+
+
+def plain_str(value: object) -> str:
+    """Return the characters of a string of a class of its own, which encoders hand over as something unknown.
+
+    Raises:
+        TypeError: It is no string.
+    """
+    if isinstance(value, str):
+        return str.__str__(value)
     raise TypeError(f"a {type(value).__name__} is no JSON")
 
 
@@ -74,6 +87,23 @@ def raw_json(value: object) -> Raw:
     return Raw(encoded)
 
 
+def raw_object(value: object, name: str) -> Raw:
+    """Encode a JSON object once; see `raw_json`.
+
+    Args:
+        value: A mapping, or the raw JSON of an object.
+        name: What it is, for the error.
+
+    Raises:
+        InvalidEntry: It is something else, or holds what is no JSON.
+    """
+    if isinstance(value, Raw):
+        _require_object(value, name)
+    elif not isinstance(value, Mapping):
+        raise InvalidEntry(f"Expected `object`, got `{type(value).__name__}` - as {name}: give a dict with str keys")
+    return raw_json(cast("object", value))
+
+
 def _check_nesting(encoded: bytes) -> None:
     """Refuse JSON that a reader with a deep stack of its own could not decode.
 
@@ -106,17 +136,17 @@ def json_object(raw: Raw) -> dict[str, JSON]:
 
 def _require_object(raw: Raw, name: str) -> None:
     if not bytes(raw).lstrip().startswith(b"{"):
-        raise ValueError(f"Expected `object` at `{name}`")
+        raise InvalidEntry(f"Expected `object` at `{name}`")
 
 
-class Text(Struct, frozen=True, gc=False, omit_defaults=True):
+class Text(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """The payload of a text part; `signature` is what a provider wants back verbatim with the text."""
 
     content: str
     signature: str | None = None
 
 
-class ImageSource(Struct, frozen=True, gc=False, omit_defaults=True):
+class ImageSource(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """Where an image's bytes are: inline as base64 text, or at a URL.
 
     `data` is the base64 text or the URL, kept as it was given. `media_type` is a MIME type.
@@ -127,13 +157,13 @@ class ImageSource(Struct, frozen=True, gc=False, omit_defaults=True):
     data: str
 
 
-class Image(Struct, frozen=True, gc=False):
+class Image(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """The payload of an image part."""
 
     source: ImageSource
 
 
-class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True):
+class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """The payload of a tool call: its id, the tool's name, its input (a JSON object).
 
     `signature` is what a provider wants back verbatim with the call.
@@ -144,6 +174,8 @@ class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True):
     raw_input: Raw = field(name="input")
     signature: str | None = None
 
+    __repr__ = shown
+
     def __post_init__(self) -> None:
         _require_object(self.raw_input, "$.tool_use.input")
 
@@ -153,7 +185,7 @@ class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True):
         return json_object(self.raw_input)
 
 
-class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
+class Thinking(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """The payload of a thinking part; `signature` is what the provider wants back verbatim."""
 
     content: str
@@ -161,19 +193,19 @@ class Thinking(Struct, frozen=True, gc=False, omit_defaults=True):
     redacted: bool = False
 
 
-class TextPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="text"):
+class TextPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="text"):
     """A piece of text."""
 
     text: Text
 
 
-class ImagePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="image"):
+class ImagePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="image"):
     """An image."""
 
     image: Image
 
 
-class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
+class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """The payload of a tool's answer to the call `tool_use_id`: a string, or text and image parts."""
 
     tool_use_id: str
@@ -188,19 +220,21 @@ class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True):
         return "\n".join(part.text.content for part in self.content if isinstance(part, TextPart))
 
 
-class ToolUsePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="tool_use"):
+class ToolUsePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="tool_use"):
     """A call of a tool by the model."""
 
     tool_use: ToolUse
 
 
-class ToolResultPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="tool_result"):
+class ToolResultPart(
+    Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="tool_result"
+):
     """The answer to a tool call."""
 
     tool_result: ToolResult
 
 
-class ThinkingPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag="thinking"):
+class ThinkingPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="thinking"):
     """What the model thought before it answered."""
 
     thinking: Thinking
@@ -238,15 +272,22 @@ def tool_use(id: str, name: str, input: Mapping[str, object] | Raw | None = None
         id: The call's id, which the result repeats.
         name: The tool's name.
         input: The call's arguments, a JSON object.
+
+    Raises:
+        InvalidEntry: The input is no JSON object.
     """
-    return ToolUsePart(ToolUse(id, name, raw_json({} if input is None else input)))
+    return ToolUsePart(ToolUse(id, name, raw_object({} if input is None else input, "the call's input")))
 
 
 def tool_result(
     tool_use_id: str, content: str | Sequence[TextPart | ImagePart] = "", *, is_error: bool = False
 ) -> ToolResultPart:
-    """Make the answer to the call `tool_use_id`: a string, or text and image parts."""
-    body = content if isinstance(content, str) else tuple(content)
+    """Make the answer to the call `tool_use_id`: a string, or text and image parts.
+
+    Raises:
+        InvalidEntry: The content is neither.
+    """
+    body = content if isinstance(content, str) else tuple(_ordered(content))
     return ToolResultPart(ToolResult(tool_use_id, body, is_error))
 
 
@@ -269,13 +310,37 @@ def as_content(content: ContentLike) -> tuple[Content, ...]:
     """
     if isinstance(content, str):
         return (TextPart(Text(content)),)
-    if isinstance(content, Struct):
+    if isinstance(content, Content):
         return (content,)
-    parts = tuple(TextPart(Text(part)) if isinstance(part, str) else part for part in content)
+    parts = tuple(TextPart(Text(part)) if isinstance(part, str) else part for part in _ordered(content))
     for position, part in enumerate(parts):
         if not isinstance(part, Content):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidEntry(f"content[{position}] is a {type(part).__name__}: give strings or content parts")
+            raise _no_content(f"content[{position}]", part)
     return parts
+
+
+_Part = TypeVar("_Part")
+
+
+def _ordered(content: Iterable[_Part]) -> Iterable[_Part]:
+    """Return what is a sequence of strings and parts as far as can be told without looking into it.
+
+    Raises:
+        InvalidEntry: It is a part of another kind, a mapping, a set, bytes, or nothing that can be walked through.
+    """
+    given = cast("object", content)  # whatever it is declared to be
+    if not isinstance(given, Iterable) or isinstance(given, (Mapping, AbstractSet, bytes, bytearray, memoryview)):
+        raise _no_content("the content", content)
+    return content
+
+
+def _no_content(name: str, value: object) -> InvalidEntry:
+    told = f"{name} is a {type(value).__name__}: give a string, a part such as `text(...)`, or a list of both"
+    if isinstance(value, Mapping):
+        told += "; whole messages of a provider are read by `from_openai` and the like in `treering.events.providers`"
+    elif isinstance(value, (bytes, bytearray, memoryview)):
+        told += "; decode bytes first"
+    return InvalidEntry(told)
 
 
 def plain_text(content: Sequence[Content]) -> str:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -102,8 +102,11 @@ def examine_subject(subject: Subject, disk: Disk, known: KnownDamage | None = No
     except OSError as error:
         if not any(each.code == "unreadable" for each in found):
             found.append(_unreadable(subject.path, error))
-    if known is None:
-        return found
+    return found if known is None else news_of(found, known)
+
+
+def news_of(found: Sequence[Finding], known: KnownDamage) -> list[Finding]:
+    """Return what of the findings about one subject is to be said to who does not ask for all."""
     news = [finding for finding in found if not known.has(finding)]
     return news if any(finding.code != "locked" for finding in news) else []  # being owned alone is nothing to say
 

@@ -17,7 +17,9 @@ from typing import Annotated, ClassVar, TypeAlias, get_args
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from .content import JSON, Content, ContentLike, MaybeRaw, NonEmpty, as_content, json_object, json_value, raw_json
+from .content import JSON, Content, ContentLike, MaybeRaw, NonEmpty, as_content, json_object, json_value, raw_object
+from .errors import InvalidEntry
+from .showing import shown
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 """A number of things: never negative."""
@@ -37,7 +39,7 @@ ROLES = frozenset(
 """The roles that `append_message` takes."""
 
 
-class Header(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+class Header(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, repr_omit_defaults=True):
     """The first line of a log: what is known of the session as a whole.
 
     `version` is the dialect's own. `parent_session` names the session that this one was forked from, as the dialect
@@ -60,7 +62,7 @@ class Header(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
         return self.timestamp
 
 
-class Batch(Struct, frozen=True, gc=False):
+class Batch(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """The mark of one line of an atomic batch: which session wrote it, which of how many lines it is (from 0)."""
 
     session: str
@@ -69,7 +71,7 @@ class Batch(Struct, frozen=True, gc=False):
     n: int
 
 
-class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
+class Usage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """What a model's provider counted, in tokens, and what it cost in the provider's currency."""
 
     input_tokens: int = 0
@@ -90,7 +92,26 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True):
         )
 
 
-class BashExecution(Struct, frozen=True, gc=False, omit_defaults=True):
+def checked_usage(usage: object) -> Usage:
+    """Return the usage that a program gives to be appended.
+
+    A line says whatever its program counted, so reading one does not ask this.
+
+    Raises:
+        InvalidEntry: It is no `Usage`, or has a number below 0.
+    """
+    if not isinstance(usage, Usage):
+        raise InvalidEntry(
+            f"the usage is of type `{type(usage).__name__}`: give `Usage(input_tokens=..., output_tokens=...)`"
+        )
+    for name in usage.__struct_fields__:
+        count: object = getattr(usage, name)
+        if isinstance(count, (int, float)) and count < 0:
+            raise InvalidEntry(f"{name} of the usage is {count}: nothing takes less than 0")
+    return usage
+
+
+class BashExecution(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """A command that a person ran beside the model; `exclude_from_context` keeps it from the model."""
 
     command: str
@@ -102,7 +123,7 @@ class BashExecution(Struct, frozen=True, gc=False, omit_defaults=True):
     exclude_from_context: bool = False
 
 
-class Message(Struct, frozen=True, gc=False, omit_defaults=True):
+class Message(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """A message of the conversation.
 
     `usage` and `stop_reason` come with an assistant's answer, `tool_name` with a tool's, `bash` with the role
@@ -123,9 +144,11 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
     display: bool | None = None
     raw_metadata: MaybeRaw = msgspec.field(name="metadata", default=None)
 
+    __repr__ = shown
+
     def __post_init__(self) -> None:
         if self.role == "bashExecution" and self.bash is None and not self.content:
-            raise ValueError("a bashExecution message needs `bash` or content")
+            raise InvalidEntry("a bashExecution message needs `bash` or content")
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -138,27 +161,27 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True):
         return any(part.__struct_config__.tag == "tool_use" for part in self.content)
 
 
-class ModelChange(Struct, frozen=True, gc=False):
+class ModelChange(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """From here on the path, another model answers."""
 
     provider: NonEmpty
     model_id: NonEmpty
 
 
-class ThinkingLevel(Struct, frozen=True, gc=False):
+class ThinkingLevel(Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """From here on the path, the model thinks at another level: "off", "low", "high" or the provider's own word."""
 
     thinking_level: str
 
 
-class Label(Struct, frozen=True, gc=False, omit_defaults=True):
+class Label(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """A bookmark on the entry `target_id`; an empty or absent label takes it away."""
 
     target_id: NonEmpty
     label: str | None = None
 
 
-class Provider(Struct, frozen=True, gc=False, omit_defaults=True):
+class Provider(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """Who answers in a session: what a program needs to go on with it.
 
     `type` is "ollama", "llamacpp", "lmstudio", "openai", "anthropic", "openai-compatible" or any other word, which is
@@ -171,7 +194,7 @@ class Provider(Struct, frozen=True, gc=False, omit_defaults=True):
     base_url: str | None = None
 
 
-class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True):
+class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """What people say of the session as a whole; a field that is given replaces the earlier one.
 
     `name` is the title that a person set ("" takes it away). `summary` stands for a summary that the program keeps
@@ -186,13 +209,15 @@ class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True):
     raw_metadata: MaybeRaw = msgspec.field(name="metadata", default=None)
     provider: Provider | None = None
 
+    __repr__ = shown
+
     @property
     def metadata(self) -> dict[str, JSON]:
         """The free JSON object, decoded afresh for this caller; empty where there is none."""
         return {} if self.raw_metadata is None else json_object(self.raw_metadata)
 
 
-class Compaction(Struct, frozen=True, gc=False, omit_defaults=True):
+class Compaction(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """Everything on the path before `first_kept_entry_id` is from here on represented by `summary`.
 
     Without a `first_kept_entry_id` nothing before the compaction is kept. `tokens_before` is the size of the context
@@ -208,13 +233,15 @@ class Compaction(Struct, frozen=True, gc=False, omit_defaults=True):
     from_hook: bool = False
     raw_system_message: MaybeRaw = msgspec.field(name="system_message", default=None)
 
+    __repr__ = shown
+
     @property
     def details(self) -> JSON:
         """What the maker of the compaction noted, decoded afresh for this caller."""
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
-class BranchSummary(Struct, frozen=True, gc=False, omit_defaults=True):
+class BranchSummary(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """What happened on the branch that ended at `from_id`, told to the branch that goes on here."""
 
     summary: str
@@ -223,17 +250,21 @@ class BranchSummary(Struct, frozen=True, gc=False, omit_defaults=True):
     usage: Usage | None = None
     from_hook: bool = False
 
+    __repr__ = shown
+
     @property
     def details(self) -> JSON:
         """What the maker of the summary noted, decoded afresh for this caller."""
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
-class Custom(Struct, frozen=True, gc=False, omit_defaults=True):
+class Custom(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """An extension's own data, never shown to a model; `custom_type` says whose."""
 
     custom_type: NonEmpty
     raw_data: MaybeRaw = msgspec.field(name="data", default=None)
+
+    __repr__ = shown
 
     @property
     def data(self) -> JSON:
@@ -241,7 +272,7 @@ class Custom(Struct, frozen=True, gc=False, omit_defaults=True):
         return None if self.raw_data is None else json_value(self.raw_data)
 
 
-class CustomMessage(Struct, frozen=True, gc=False, omit_defaults=True):
+class CustomMessage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """An extension's message that the model does see; `display` and `details` are for the user interface alone."""
 
     custom_type: NonEmpty
@@ -249,13 +280,15 @@ class CustomMessage(Struct, frozen=True, gc=False, omit_defaults=True):
     display: bool = True
     raw_details: MaybeRaw = msgspec.field(name="details", default=None)
 
+    __repr__ = shown
+
     @property
     def details(self) -> JSON:
         """What the extension noted, decoded afresh for this caller."""
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
-class ToolExecution(Struct, frozen=True, gc=False, omit_defaults=True):
+class ToolExecution(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """The record of one run of a tool: what was asked, what came of it, how long it took.
 
     The result that the model sees is a message of its own; this entry never reaches a context.
@@ -271,13 +304,15 @@ class ToolExecution(Struct, frozen=True, gc=False, omit_defaults=True):
     tokens: Count | None = None
     message_id: str | None = None
 
+    __repr__ = shown
+
     @property
     def arguments(self) -> JSON:
         """The call's arguments, decoded afresh for this caller."""
         return json_value(self.raw_arguments)
 
 
-class UsageRecord(Struct, frozen=True, gc=False, omit_defaults=True):
+class UsageRecord(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """Usage that no message carries: of a summary, a warmed cache, a whole turn; `kind` says of what.
 
     A turn's record carries the number of its messages in `messages` and what the program noted in `metadata`.
@@ -291,13 +326,15 @@ class UsageRecord(Struct, frozen=True, gc=False, omit_defaults=True):
     messages: Count | None = None
     raw_metadata: MaybeRaw = msgspec.field(name="metadata", default=None)
 
+    __repr__ = shown
+
     @property
     def metadata(self) -> dict[str, JSON]:
         """The free JSON object, decoded afresh for this caller; empty where there is none."""
         return {} if self.raw_metadata is None else json_object(self.raw_metadata)
 
 
-class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True):
+class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """From here on the path, the entry `target_id` stands in contexts with other content, or not at all.
 
     `replacement` is the new content; without it the target is left out.
@@ -307,7 +344,9 @@ class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True):
     replacement: tuple[Content, ...] | None = None
 
 
-class EntryBase(Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
+class EntryBase(
+    Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True, kw_only=True, repr_omit_defaults=True
+):
     """What every entry has.
 
     Attributes:
@@ -418,7 +457,7 @@ NEVER_COMPLETED = "its batch was never completed"
 """Why a whole line may be opaque: it came with others, of which a crash let some be missing."""
 
 
-class OpaqueEntry(Struct, frozen=True, gc=False, kw_only=True):
+class OpaqueEntry(Struct, frozen=True, gc=False, kw_only=True, repr_omit_defaults=True):
     """A line that a newer or another program wrote: a valid parent that contributes nothing.
 
     `type` is what the line calls itself, `raw` the whole line. `id` is None where the line has none; such a line
@@ -435,6 +474,8 @@ class OpaqueEntry(Struct, frozen=True, gc=False, kw_only=True):
     command_id: str | None = None
     batch: Batch | None = None
     reason: str = "unknown type"
+
+    __repr__ = shown
 
     @property
     def value(self) -> JSON:
@@ -500,9 +541,15 @@ def entry_class(payload: Payload) -> type[KnownEntry]:
     """Return the class of the entries that carry such a payload.
 
     Raises:
-        KeyError: It is no payload.
+        InvalidEntry: It is no payload.
     """
-    return _PAYLOAD_ENTRY[type(payload)]
+    try:
+        return _PAYLOAD_ENTRY[type(payload)]
+    except KeyError:
+        raise InvalidEntry(
+            f"a value of type `{type(payload).__name__}` cannot be appended: give a payload, such as "
+            "`message(role, content)`"
+        ) from None
 
 
 def payload_of(entry: KnownEntry) -> Payload:
@@ -521,6 +568,11 @@ def message(
         content: A string, a part, or a sequence of both.
         metadata: A free JSON object.
         **fields: The other fields of `Message`.
+
+    Raises:
+        InvalidEntry: The content, the metadata or the usage is none.
     """
-    raw = None if metadata is None else raw_json(metadata)
+    raw = None if metadata is None else raw_object(metadata, "metadata")
+    if fields.get("usage") is not None:
+        checked_usage(fields["usage"])
     return Message(role, as_content(content), raw_metadata=raw, **fields)  # type: ignore[arg-type]  # checked when it is encoded

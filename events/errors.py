@@ -351,7 +351,7 @@ class NotLive(TreeringError):
 
 
 class ReadOnly(TreeringError):
-    """The session was opened read-only: load it without `read_only` to write."""
+    """The session was opened read-only, or its file may not be written: what to do is in the message."""
 
 
 class WrongThread(TreeringError):

@@ -66,6 +66,7 @@ class Repair(Struct, frozen=True):
         message: The same in words.
         target: Where the bytes are now, where they were moved.
         byte: The offset that it is about; None where it is the whole file.
+        line: The line, counted from 1, that begins there.
     """
 
     path: str
@@ -73,6 +74,7 @@ class Repair(Struct, frozen=True):
     message: str
     target: str | None = None
     byte: int | None = None
+    line: int | None = None
 
     @property
     def done(self) -> bool:
@@ -82,7 +84,7 @@ class Repair(Struct, frozen=True):
     @property
     def where(self) -> Where:
         """The place in the file."""
-        return Where(self.path, None, self.byte)
+        return Where(self.path, self.line, self.byte)
 
 
 def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Repair]:
@@ -161,7 +163,8 @@ class Surgeon:
         try:
             done: list[Repair] = []
             if subject.kind == "session":
-                done += self._mend_tail(subject, real)
+                tail = next((finding.line for finding in found if finding.code in _TAIL), None)
+                done += self._mend_tail(subject, real, tail)
             left = examine_subject(subject, self._disk, self._known)
             left = [finding for finding in left if finding.code != "locked"]  # by us
             for finding in left:
@@ -174,7 +177,7 @@ class Surgeon:
         finally:
             self._locks_of(subject.root).give_back(held)
 
-    def _mend_tail(self, subject: Subject, real: str) -> list[Repair]:
+    def _mend_tail(self, subject: Subject, real: str, line: int | None) -> list[Repair]:
         log = Log(self._disk, os.path.basename(real), real)
         try:
             log.examine()
@@ -193,7 +196,7 @@ class Surgeon:
             after = self._disk.fstat(fd).size
         if after >= before:
             what = "the last line got its newline" if whole else "the unfinished line was isolated by a newline"
-            return [Repair(subject.path, "newline_added", what, byte=start)]
+            return [Repair(subject.path, "newline_added", what, byte=start, line=line)]
         target = next(
             (
                 os.path.join(os.path.dirname(subject.path), name)
@@ -203,7 +206,7 @@ class Surgeon:
             None,
         )
         what = f"an unfinished line of {counted(before - after, 'byte')} was moved to a file of its own"
-        return [Repair(subject.path, "fragment_moved", what, target, start)]
+        return [Repair(subject.path, "fragment_moved", what, target, start, line)]
 
     def _make_anew(self, subject: Subject, finding: Finding, real: str) -> Repair:
         """Put an empty snapshot in the place of one that does not fit: it goes on counting histories."""
@@ -347,7 +350,8 @@ class Surgeon:
         finally:
             self._locks_of(folder).give_back(held)
         return [
-            Repair(finding.path, "noted", f"seen and kept: {finding.message}", byte=finding.byte) for finding, _ in new
+            Repair(finding.path, "noted", f"seen and kept: {finding.message}", byte=finding.byte, line=finding.line)
+            for finding, _ in new
         ]
 
     def _is_there(self, folder: str, seen: Seen) -> bool:

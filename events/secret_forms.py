@@ -33,8 +33,8 @@ class SecretForm(Struct, frozen=True):
     marks: tuple[str, ...] = ()
 
 
-def _form(kind: str, pattern: str, *marks: str) -> SecretForm:
-    return SecretForm(kind, re.compile(pattern), marks)
+def _row(kind: str, pattern: str, *marks: str) -> tuple[str, str, tuple[str, ...]]:
+    return kind, pattern, marks
 
 
 def _begin(start: str) -> str:
@@ -77,101 +77,102 @@ SECRET_VALUE = _PLACEHOLDER + _NO_WORD + _IS_RANDOM
 """What a value looks like that is a secret if it stands under the name of one."""
 
 
+_ROWS = (
+    _row(
+        "private_key",
+        r"(?s)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?"
+        r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+        "private key",
+    ),
+    _row("anthropic_key", r"sk-ant-[A-Za-z0-9_-]{12,}", "sk-ant-"),
+    _row(
+        "stripe_key",
+        r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{16,}",
+        "k_live_",
+        "k_test_",
+        "whsec_",
+    ),
+    _row("openai_key", _begin("sk-") + r"(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,}", "sk-"),
+    _row("github_token", r"gh[pousr]_[A-Za-z0-9]{30,}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    _row("github_token", r"github_pat_[A-Za-z0-9_]{22,}", "github_pat_"),
+    _row("gitlab_token", r"gl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,}", "glpat-", "gldt-", "glrt-"),
+    _row("slack_token", r"xox[abeoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{10,}", "xox", "xapp-"),
+    _row("slack_webhook", r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,})", "hooks.slack.com"),
+    _row("aws_access_key", _begin("AKIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "akia"),
+    _row("aws_access_key", _begin("ASIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "asia"),
+    _row("google_key", _begin("AIza") + r"[A-Za-z0-9_-]{35}", "aiza"),
+    _row("google_token", _begin("ya29.") + r"[A-Za-z0-9_-]{20,}", "ya29."),
+    _row("huggingface_token", _begin("hf_") + r"[A-Za-z0-9]{30,}", "hf_"),
+    _row("npm_token", _begin("npm_") + r"[A-Za-z0-9]{36}", "npm_"),
+    _row("pypi_token", r"pypi-AgEI[A-Za-z0-9_-]{30,}", "pypi-agei"),
+    _row("sendgrid_key", _begin("SG.") + r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "sg."),
+    _row("telegram_token", r"(?<![A-Za-z0-9])(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", ":aa"),
+    _row("jwt", _begin("eyJ") + r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", "eyj"),
+    _row(
+        "authorization",
+        r"(?i:authorization)\\*[\"']?\s*[:=]\s*\\*[\"']?(?:(?i:bearer|basic|token|bot|digest|apikey|negotiate)\s+"
+        r"(?=[^\s\"']{0,200}[0-9A-Z=])|(?=[^\s\"']{0,200}[0-9]))(?P<secret>[A-Za-z0-9._~+/:-]{8,}=*)",
+        "authorization",
+    ),
+    _row(
+        "authorization",
+        r"(?i:bearer)\s+(?=[A-Za-z._~+/-]{0,200}[0-9])(?P<secret>[A-Za-z0-9._~+/-]{8,}=*)",
+        "bearer",
+    ),
+    _row(
+        "cookie",
+        r"(?i:cookie)\\*[\"']?\s*:\s*\\*[\"']?(?P<secret>[^\s\"'\\=;\[]{1,200}=[^\r\n\"'\\]{8,})",
+        "cookie",
+    ),
+    _row(
+        "url_password",
+        r"://[^\s/:@\"'<>]*:(?P<secret>(?!\[redacted)[^\s/@\"'<>]+)@",
+        "://",
+    ),
+    _row(
+        "url_password",
+        r"(?i:curl)\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<secret>[^\s\"'\[]+)",
+        "curl",
+    ),
+    # As in an environment: the name says that it is a secret, whatever the value looks like.
+    _row(
+        "assignment",
+        rf"{_ENV_NAME}=(?:{_PLACEHOLDER}{_NO_WORD}(?P<secret>{_QUOTED}{{4,}})|(?P<q>\\*[\"'])(?!\[redacted)"
+        r"(?P<secret_2>[^\n]{4,2000}?)(?:(?P=q)|$))",
+        "pass",
+        *_NAME_MARKS,
+    ),
+    _row(
+        "password",
+        PASSWORD_NAME
+        + _SEPARATOR
+        + rf"(?P<q>\\*[\"']){_PLACEHOLDER}{_NO_WORD}(?P<secret>[^\n]{{4,2000}}?)(?:(?P=q)|$)"
+        + rf"|(?:=|:[ \t]*){_PLACEHOLDER}{_NO_WORD}(?={_BARE}{{0,200}}[0-9])(?P<secret_2>{_BARE}{{6,}}))",
+        *_PASSWORD_MARKS,
+    ),
+    _row(
+        "password",
+        _OPTION + rf"(?:password|passphrase)[ =]{_PLACEHOLDER}(?!-){_NO_WORD}[\"']?(?P<secret>{_QUOTED}{{4,}})",
+        "--",
+    ),
+    _row(
+        "secret",
+        SECRET_NAME
+        + _SEPARATOR
+        + rf"(?P<q>\\*[\"']){_PLACEHOLDER}{_NO_WORD}(?P<secret>{_IS_RANDOM})(?:(?P=q)|$)"
+        + rf"|(?:=|:[ \t]*){_PLACEHOLDER}{_NO_WORD}(?={_BARE}{{0,200}}[0-9])(?P<secret_2>{_BARE}{{8,}}))",
+        *_NAME_MARKS,
+    ),
+    _row(
+        "secret",
+        _OPTION + rf"(?:token|secret|key)[ =]{_PLACEHOLDER}[\"']?(?P<secret>(?={_BARE}{{0,200}}[0-9]){_BARE}{{8,}})",
+        "--",
+    ),
+)
+"""The kinds, patterns and marks of all forms, those of a service before those that go by the name beside the secret."""
+
+
 @cache
 def secret_forms() -> tuple[SecretForm, ...]:
-    """Return all forms, those of a service before those that go by the name that stands beside the secret."""
-    return (
-        _form(
-            "private_key",
-            r"(?s)-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?"
-            r"(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)",
-            "private key",
-        ),
-        _form("anthropic_key", r"sk-ant-[A-Za-z0-9_-]{12,}", "sk-ant-"),
-        _form(
-            "stripe_key",
-            r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}|whsec_[A-Za-z0-9]{16,}",
-            "k_live_",
-            "k_test_",
-            "whsec_",
-        ),
-        _form("openai_key", _begin("sk-") + r"(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,}", "sk-"),
-        _form("github_token", r"gh[pousr]_[A-Za-z0-9]{30,}", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-        _form("github_token", r"github_pat_[A-Za-z0-9_]{22,}", "github_pat_"),
-        _form("gitlab_token", r"gl(?:pat|dt|rt)-[A-Za-z0-9_-]{20,}", "glpat-", "gldt-", "glrt-"),
-        _form(
-            "slack_token", r"xox[abeoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}|xapp-[0-9]-[A-Za-z0-9-]{10,}", "xox", "xapp-"
-        ),
-        _form("slack_webhook", r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,})", "hooks.slack.com"),
-        _form("aws_access_key", _begin("AKIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "akia"),
-        _form("aws_access_key", _begin("ASIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "asia"),
-        _form("google_key", _begin("AIza") + r"[A-Za-z0-9_-]{35}", "aiza"),
-        _form("google_token", _begin("ya29.") + r"[A-Za-z0-9_-]{20,}", "ya29."),
-        _form("huggingface_token", _begin("hf_") + r"[A-Za-z0-9]{30,}", "hf_"),
-        _form("npm_token", _begin("npm_") + r"[A-Za-z0-9]{36}", "npm_"),
-        _form("pypi_token", r"pypi-AgEI[A-Za-z0-9_-]{30,}", "pypi-agei"),
-        _form("sendgrid_key", _begin("SG.") + r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "sg."),
-        _form("telegram_token", r"(?<![A-Za-z0-9])(?:bot)?[0-9]{8,10}:AA[A-Za-z0-9_-]{33}", ":aa"),
-        _form("jwt", _begin("eyJ") + r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", "eyj"),
-        _form(
-            "authorization",
-            r"(?i:authorization)\\*[\"']?\s*[:=]\s*\\*[\"']?(?:(?i:bearer|basic|token|bot|digest|apikey|negotiate)\s+"
-            r"(?=[^\s\"']{0,200}[0-9A-Z=])|(?=[^\s\"']{0,200}[0-9]))(?P<secret>[A-Za-z0-9._~+/:-]{8,}=*)",
-            "authorization",
-        ),
-        _form(
-            "authorization",
-            r"(?i:bearer)\s+(?=[A-Za-z._~+/-]{0,200}[0-9])(?P<secret>[A-Za-z0-9._~+/-]{8,}=*)",
-            "bearer",
-        ),
-        _form(
-            "cookie",
-            r"(?i:cookie)\\*[\"']?\s*:\s*\\*[\"']?(?P<secret>[^\s\"'\\=;\[]{1,200}=[^\r\n\"'\\]{8,})",
-            "cookie",
-        ),
-        _form(
-            "url_password",
-            r"://[^\s/:@\"'<>]*:(?P<secret>(?!\[redacted)[^\s/@\"'<>]+)@",
-            "://",
-        ),
-        _form(
-            "url_password",
-            r"(?i:curl)\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<secret>[^\s\"'\[]+)",
-            "curl",
-        ),
-        # As in an environment: the name says that it is a secret, whatever the value looks like.
-        _form(
-            "assignment",
-            rf"{_ENV_NAME}=(?:{_PLACEHOLDER}{_NO_WORD}(?P<secret>{_QUOTED}{{4,}})|(?P<q>\\*[\"'])(?!\[redacted)"
-            r"(?P<secret_2>[^\n]{4,2000}?)(?:(?P=q)|$))",
-            "pass",
-            *_NAME_MARKS,
-        ),
-        _form(
-            "password",
-            PASSWORD_NAME
-            + _SEPARATOR
-            + rf"(?P<q>\\*[\"']){_PLACEHOLDER}{_NO_WORD}(?P<secret>[^\n]{{4,2000}}?)(?:(?P=q)|$)"
-            + rf"|(?:=|:[ \t]*){_PLACEHOLDER}{_NO_WORD}(?={_BARE}{{0,200}}[0-9])(?P<secret_2>{_BARE}{{6,}}))",
-            *_PASSWORD_MARKS,
-        ),
-        _form(
-            "password",
-            _OPTION + rf"(?:password|passphrase)[ =]{_PLACEHOLDER}(?!-){_NO_WORD}[\"']?(?P<secret>{_QUOTED}{{4,}})",
-            "--",
-        ),
-        _form(
-            "secret",
-            SECRET_NAME
-            + _SEPARATOR
-            + rf"(?P<q>\\*[\"']){_PLACEHOLDER}{_NO_WORD}(?P<secret>{_IS_RANDOM})(?:(?P=q)|$)"
-            + rf"|(?:=|:[ \t]*){_PLACEHOLDER}{_NO_WORD}(?={_BARE}{{0,200}}[0-9])(?P<secret_2>{_BARE}{{8,}}))",
-            *_NAME_MARKS,
-        ),
-        _form(
-            "secret",
-            _OPTION
-            + rf"(?:token|secret|key)[ =]{_PLACEHOLDER}[\"']?(?P<secret>(?={_BARE}{{0,200}}[0-9]){_BARE}{{8,}})",
-            "--",
-        ),
-    )
+    """Return all forms; they are compiled when they are first asked for, which takes a while."""
+    return tuple(SecretForm(kind, re.compile(pattern), marks) for kind, pattern, marks in _ROWS)

@@ -30,12 +30,7 @@ from .stores.files.table import Table, checksum
 ASIDE = os.path.join(FOLDER, "aside")
 """Where a repair moves what is derived or left over, below the folder that was examined."""
 
-_BESIDE = re.compile(
-    r"(?P<kind>|\.index|\.leaf|\.view-[A-Za-z0-9_-]{1,64}|\.torn-(?P<offset>\d+)-(?P<crc>[0-9a-f]{8})|\.bak(?:-\d+)?"
-    r"|\.(?:zst|gz)(?=\.tmp-))"
-    r"(?P<temporary>\.tmp-\d+-\d+)?"
-)
-_STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{_BESIDE.pattern}))")
+_STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{beside.BESIDE.pattern}))")
 _TEMPORARY = re.compile(r".*\.tmp-(\d+)-\d+")
 
 
@@ -53,7 +48,7 @@ def log_of(name: str) -> str | None:
 
 def is_beside(name: str, log: str) -> bool:
     """Tell whether a file stands beside the log of this name, which may be any."""
-    return name != log and name.startswith(log) and _BESIDE.fullmatch(name, len(log)) is not None
+    return name != log and name.startswith(log) and beside.BESIDE.fullmatch(name, len(log)) is not None
 
 
 class Surroundings:
@@ -107,7 +102,7 @@ class Surroundings:
         others: list[tuple[str, str]] = []
         name = os.path.basename(self._path)
         for each in self._names:
-            found = _BESIDE.fullmatch(each, len(name))
+            found = beside.BESIDE.fullmatch(each, len(name))
             path = os.path.join(os.path.dirname(self._path), each)
             if found is None:
                 continue

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Generic, Self, TypeAlias, TypeVar
+from typing import Generic, Self, TypeAlias, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
 
 from ..events.entries import Entry
-from ..events.errors import Closed, HostClosed, LogReplaced
+from ..events.errors import Closed, HostClosed, InvalidInput, LogReplaced
 from ..events.stores.base import Cursor
 from .changes import Changed, Snapshot
 from .feed import Feed, News, Reset, Transient
@@ -44,9 +44,17 @@ class EntrySubscription:
         source: The session.
         after: The cursor, or the ordinal, of the last entry that the subscriber has.
         transient: Yield transient events too.
+
+    Raises:
+        InvalidInput: What it is to go on after is neither a cursor nor an ordinal.
     """
 
     def __init__(self, source: Source, after: Cursor | int = 0, *, transient: bool = False) -> None:
+        seq = cast("object", after.seq if isinstance(after, Cursor) else after)  # whatever it is declared to be
+        if not isinstance(seq, int) or seq < 0:
+            raise InvalidInput(
+                f"no entry has the ordinal {seq!r}: give a number from 0 on, or the cursor of a subscription"
+            )
         self._source = source
         self._has_cursor = isinstance(after, Cursor)  # a bare ordinal may lie ahead of the log
         self._generation = (after.generation or None) if isinstance(after, Cursor) else None

@@ -72,6 +72,11 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     status: str = ACTIVE
     problem: str | None = None
 
+    @property
+    def used(self) -> datetime:
+        """When it was used last, as far as is known: loaded or appended to. The listing has the latest first."""
+        return self.last_accessed or self.last_entry
+
 
 def name_of(index: LogIndex) -> str | None:
     """Return the name that a person gave a session, else its header's title, or None."""

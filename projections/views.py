@@ -14,8 +14,8 @@ import anyio
 
 from ..events.errors import ProjectionFailed, TreeringError
 from ..events.stores.base import Cursor
-from ..events.telemetry import failure_of, logger
 from .changes import Changed
+from .failure import Failure
 from .feed import EntryAdded, Feed, FeedEvent, LeafMoved, Reset
 from .source import LogView, Source
 
@@ -73,7 +73,7 @@ class SharedView(Generic[V, C]):
         self._lock = anyio.Lock(fast_acquire=True)
         self._changes: deque[Changed[C]] = deque()
         self._weight = 0
-        self._failure: ProjectionFailed | None = None
+        self._failure: Failure | None = None
         self._session_id = ""
         self.cursor = Cursor("", 0)
         self.start = 0
@@ -137,23 +137,18 @@ class SharedView(Generic[V, C]):
             return
         async with self._lock:
             if self._failure is not None:
-                raise self._failure
+                raise self._failure.error()
             try:
                 await self._advance(feed)
             except ProjectionFailed as error:
-                self._failure = error
+                self._failure = Failure.told_by(error)
                 raise
             except (TreeringError, OSError):
                 self._begun = False
                 raise
             except Exception as error:
-                self._failure = self._failed(error)
-                raise self._failure from error
-
-    def _failed(self, error: Exception) -> ProjectionFailed:
-        name = self._stepper.name
-        logger().error("projection_failed", projection=name, session_id=self._session_id, **failure_of(error))
-        return ProjectionFailed(f"the projection {name!r} raised {type(error).__name__}: mend it and call `rebuild`")
+                self._failure = Failure.of(self._stepper.name, self._session_id, error)
+                raise self._failure.error() from error
 
     async def _advance(self, feed: Feed) -> None:
         """Go on event by event. The log may be let go or replaced while a step is awaited, so it is looked at again."""

@@ -29,6 +29,7 @@ from ..handle import place_of
 from ..session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
+from .given import checked_model, checked_results, checked_session, checked_tools
 from .hooks import AgentHooks
 from .keeping import HeldTurn, Tell
 from .leaving import leave
@@ -69,7 +70,7 @@ class AgentSession:
         options: The window, and the bounds.
 
     Raises:
-        InvalidInput: Two tools have one name.
+        InvalidInput: One of these is no model, session or tool, or two tools have one name.
     """
 
     def __init__(
@@ -82,15 +83,11 @@ class AgentSession:
         hooks: AgentHooks | None = None,
         options: AgentOptions = DEFAULT_AGENT_OPTIONS,
     ) -> None:
-        given = list(tools)
-        by_name = {each.name: each for each in given}
-        if len(by_name) < len(given):
-            raise InvalidInput(f"two of the tools have one name: {', '.join(sorted(each.name for each in given))}")
-        self._session = session
+        self._session = checked_session(session)
         self._equipment = Equipment(
-            model,
+            checked_model(model),
             system_prompt,
-            by_name,
+            checked_tools(tools),
             hooks or AgentHooks(),
             options,
             options.builder or ContextBuilder(),
@@ -137,6 +134,7 @@ class AgentSession:
 
         Raises:
             NotSuspended: No call waits, or not one of these; nothing was written.
+            InvalidInput: The results are not by the ids of calls.
         """
         return await self._resume(results, session)(_nobody)
 
@@ -203,6 +201,8 @@ class AgentSession:
         return work
 
     def _resume(self, results: Results, session: ConversationSession | None) -> Work:
+        checked_results(results)
+
         async def work(tell: Tell) -> Turn:
             async with self._run(session, tell) as run:
                 return await run.resume(results)
@@ -226,7 +226,7 @@ class AgentSession:
 
     @asynccontextmanager
     async def _run(self, session: ConversationSession | None, tell: Tell) -> AsyncGenerator[TurnRun]:
-        taken = session if session is not None else self._session
+        taken = checked_session(session) if session is not None else self._session
         async with self._one_at_a_time(taken):
             builder = self._equipment.builder
             keeper = self._live(taken, tell) if isinstance(taken, Session) else HeldTurn(taken, builder)

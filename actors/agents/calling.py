@@ -6,6 +6,7 @@ arguments that do not fit, an error of the handler, a handler that takes too lon
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import anyio
@@ -73,11 +74,14 @@ async def carry_out(
     waiting: list[Waiting] = []
     failure: Exception | None = None
     gate = anyio.Semaphore(parallel_max)
-    send, receive = anyio.create_memory_object_stream[Finished | Waiting](len(calls))
+    # No channel: what one has handed to a reader is lost when the reader's task is cancelled before it wakes.
+    outcomes: deque[Finished | Waiting] = deque()
+    came = anyio.Event()
 
     async def run(call: ToolUse) -> None:
         async with gate:
-            send.send_nowait(await _outcome(call, tools, timeout_s))
+            outcomes.append(await _outcome(call, tools, timeout_s))
+            came.set()
 
     async def take(outcome: Finished | Waiting) -> None:
         if isinstance(outcome, Waiting):
@@ -85,21 +89,23 @@ async def carry_out(
         else:
             await keep(outcome)
 
-    with send, receive:
-        async with anyio.create_task_group() as group:
-            for call in calls:
-                group.start_soon(run, call)
-            try:
-                for _ in calls:
-                    await take(await receive.receive())
-            except anyio.get_cancelled_exc_class():
-                with anyio.move_on_after(GRACE_S, shield=True):
-                    while receive.statistics().current_buffer_used:
-                        await take(receive.receive_nowait())
-                raise
-            except Exception as error:  # noqa: BLE001 - it is raised below, outside of the group that would wrap it
-                failure = error
-                group.cancel_scope.cancel()
+    async with anyio.create_task_group() as group:
+        for call in calls:
+            group.start_soon(run, call)
+        try:
+            for _ in calls:
+                while not outcomes:
+                    came = anyio.Event()
+                    await came.wait()
+                await take(outcomes.popleft())
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(GRACE_S, shield=True):
+                while outcomes:
+                    await take(outcomes.popleft())
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised below, outside of the group that would wrap it
+            failure = error
+            group.cancel_scope.cancel()
     if failure is not None:
         raise failure
     return sorted(waiting, key=lambda each: calls.index(each.call))

@@ -61,7 +61,10 @@ are built of the log. `append_context_edit` and strategies are for that.
 """
 
 PostGeneration: TypeAlias = Callable[[Message], Awaitable[Message | None]]
-"""Takes an answer and returns another in its place, or None. The calls in it must stay, as their results refer to them."""
+"""Takes an answer and returns another in its place, or None. The calls in it must stay, as their results refer to them.
+
+Where a hook raises or is cancelled, a `Session` keeps the answer as the model gave it, with the stop reason "aborted".
+"""
 
 LeavePolicy: TypeAlias = Callable[[LeftWork], Awaitable[bool]]
 """Decides, before each move of the leaf away from work that no summary tells of, whether a summary is to be made of it."""

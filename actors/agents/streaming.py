@@ -30,7 +30,9 @@ class TurnStream:
         self._events_max = events_max
         self._group: TaskGroup | None = None
         self._turn: Turn | None = None
+        self._failed: Exception | None = None
         self._failure: Exception | None = None
+        self._left = False
 
     @property
     def turn(self) -> Turn:
@@ -39,9 +41,13 @@ class TurnStream:
         Raises:
             Closed: The turn is not over, or did not end well.
         """
-        if self._turn is None:
-            raise Closed("the turn is not over: read its events to the end first")
-        return self._turn
+        if self._turn is not None:
+            return self._turn
+        if self._failed is not None:
+            raise Closed(f"the turn came to nothing, as it failed: {type(self._failed).__name__}") from self._failed
+        if self._left:
+            raise Closed("the turn was cancelled, as its block was left early: read its events to the end next time")
+        raise Closed("the turn is not over: read its events to the end first")
 
     async def __aenter__(self) -> Self:
         self._send, self._receive = anyio.create_memory_object_stream[AgentEvent](self._events_max)
@@ -54,6 +60,7 @@ class TurnStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._group is not None
+        self._left = True
         self._receive.close()
         self._group.cancel_scope.cancel()
         # The program's own error passes as it is; only a cancellation is the task group's to judge.
@@ -87,7 +94,7 @@ class TurnStream:
             try:
                 self._turn = await self._work(self._tell)
             except Exception as error:  # noqa: BLE001 - its reader gets it, whatever it is
-                self._failure = error
+                self._failed = self._failure = error
 
     async def _tell(self, event: AgentEvent) -> None:
         with suppress(anyio.BrokenResourceError):  # nobody reads any more: the turn is about to be cancelled

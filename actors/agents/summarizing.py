@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-
 from ...events.entries import Message
 from ...events.errors import AnswerCutOff
 from ...projections.building.summaries import SummaryRequest
+from .given import asked
 from .model import Completed, Model, ModelRequest
 
 
@@ -30,8 +29,8 @@ class ModelSummarizer:
         Raises:
             ModelError: The model did not answer.
         """
-        asked = ModelRequest(messages=request.messages, max_tokens=request.max_tokens)
-        async with aclosing(self._model.generate(asked)) as pieces:
+        question = ModelRequest(messages=request.messages, max_tokens=request.max_tokens)
+        async with asked(self._model, question) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completed):
                     return piece.message

@@ -1,9 +1,11 @@
-"""Tools: what a model may call, made of an async function and its type hints, or of a JSON schema and a handler.
+"""Tools: what a model may call, made of a function and its type hints, or of a JSON schema and a handler.
 
     @tool
     async def read_file(path: str, lines: int = 100) -> str:
         '''Read the beginning of a text file.'''
         return await anyio.Path(path).read_text()
+
+A function that is not async runs in a thread, so that its blocking work holds up nobody else.
 
 A tool may raise whatever it likes: the model is told, and the turn goes on. One that needs something from outside before
 it can answer raises `Suspend`.
@@ -16,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast, get_type_hints
 
 import msgspec
+from anyio import to_thread
 from msgspec import Struct
 
 from ...events.content import JSON, ImagePart, TextPart, raw_json
@@ -99,14 +102,17 @@ class Tool:
     def __init__(self, name: str, description: str, parameters: Mapping[str, object], handler: Handler) -> None:
         if not name:
             raise InvalidInput("a tool needs a name")
+        if not callable(handler):
+            raise InvalidInput(f"the handler of tool {name!r} cannot be called: give an async function")
         self.spec = ToolSpec.of(name, description, parameters)
         self._handler = handler
 
     @classmethod
-    def of(
-        cls, function: Callable[..., Awaitable[object]], *, name: str | None = None, description: str | None = None
-    ) -> Tool:
-        """Make a tool of an async function: its parameters and their type hints are the schema.
+    def of(cls, function: Callable[..., object], *, name: str | None = None, description: str | None = None) -> Tool:
+        """Make a tool of a function: its parameters and their type hints are the schema.
+
+        One that is not async runs in a worker thread. When its turn is cancelled, or it takes too long, it is waited for
+        no longer and runs on to its end, since no thread can be stopped; what it returns is then lost.
 
         Args:
             function: What carries a call out. Every parameter has a type hint; `Annotated[str, Meta(description="...")]`
@@ -115,15 +121,13 @@ class Tool:
             description: What it does; what the docstring says, where none is given.
 
         Raises:
-            InvalidInput: The function is not async, or a parameter has no type hint or one that JSON cannot say.
+            InvalidInput: It is no function, or a parameter has no type hint or one that JSON cannot say.
         """
-        name = name or function.__name__
-        if not inspect.iscoroutinefunction(function):
-            raise InvalidInput(
-                f"tool {name!r} is no async function: give one, and let it run blocking work in a thread"
-            )
+        if not callable(function):  # pyright: ignore[reportUnnecessaryComparison]
+            raise InvalidInput(f"`{type(function).__name__}` cannot be called: give a function")
+        name = name or str(getattr(function, "__name__", ""))
         arguments = _arguments_of(function, name)
-        called = cast("Callable[..., Awaitable[object]]", function)
+        called = _awaited(function)
 
         async def handler(given: dict[str, JSON]) -> object:
             try:
@@ -149,11 +153,14 @@ class Tool:
 
     async def __call__(self, arguments: dict[str, JSON]) -> ToolOutput:
         """Carry a call out; whatever the handler raises is its caller's to deal with."""
-        return ToolOutput.of(await self._handler(arguments))
+        made = cast("object", self._handler(arguments))  # whatever it is declared to be
+        if not isinstance(made, Awaitable):
+            raise InvalidInput(f"the handler of tool {self.name!r} is no async function")
+        return ToolOutput.of(await cast("Awaitable[object]", made))
 
 
-def tool(function: Callable[..., Awaitable[object]]) -> Tool:
-    """Make a tool of an async function, as a decorator; see `Tool.of`."""
+def tool(function: Callable[..., object]) -> Tool:
+    """Make a tool of a function, async or not, as a decorator; see `Tool.of`."""
     return Tool.of(function)
 
 
@@ -163,11 +170,29 @@ def definitions(tools: Sequence[ToolSpec]) -> str:
     return msgspec.json.encode(told).decode() if told else ""
 
 
+def _awaited(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
+    """Return a function that can be awaited: one that is not async runs in a thread."""
+    if inspect.iscoroutinefunction(function):
+        return cast("Callable[..., Awaitable[object]]", function)
+
+    async def in_thread(**arguments: object) -> object:
+        # What only wraps an async function is not async itself; what it returns is for the event loop, and hidden until
+        # it is there, since trio takes no coroutine from a thread.
+        (made,) = await to_thread.run_sync(lambda: (function(**arguments),), abandon_on_cancel=True)
+        return await cast("Awaitable[object]", made) if isinstance(made, Awaitable) else made
+
+    return in_thread
+
+
 def _arguments_of(function: Callable[..., object], name: str) -> type[Struct]:
     """Return a struct whose fields are a function's parameters."""
-    hints = get_type_hints(function, include_extras=True)
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        parameters = inspect.signature(function).parameters.values()
+    except (NameError, TypeError, ValueError) as error:
+        raise InvalidInput(f"the parameters of tool {name!r} cannot be described: {error}") from error
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []  # a hint, or a default, may be anything
-    for parameter in inspect.signature(function).parameters.values():
+    for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise InvalidInput(
                 f"parameter {parameter.name!r} of tool {name!r} cannot be given by name: a model does so"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing
 from functools import partial
 from typing import TypeAlias
 
@@ -24,11 +23,13 @@ from ...events.errors import (
     TurnSuspended,
     TurnTooLong,
 )
+from ...events.findings import counted
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.composing import compose
 from ..open_calls import OpenCall, closing
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
+from .given import asked
 from .hooks import AgentHooks, TurnInput
 from .keeping import Keeper, Tell
 from .model import Completed, Model, ModelRequest, TextDelta, ToolSpec
@@ -98,7 +99,8 @@ class TurnRun:
         pending = await self._keeper.pending()
         if pending and self._keeper.at_once:
             raise TurnSuspended(
-                f"{len(pending)} calls wait for results from outside: give them to `resume`, or close them",
+                f"{counted(len(pending), 'call')} {'waits' if len(pending) == 1 else 'wait'} for results from outside: "
+                "give them to `resume`, or close them",
                 call_ids=tuple(each.id for each in pending),
             )
         begun = await self._begin(said)
@@ -244,7 +246,7 @@ class TurnRun:
     async def _asked(self, request: ModelRequest, said: list[str]) -> Message:
         """Ask the model once; what it says of the answer piece by piece is put into `said`."""
         model = self._with.model
-        async with aclosing(model.generate(request)) as pieces:
+        async with asked(model, request) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completed):
                     answer = piece.message
@@ -268,7 +270,14 @@ class TurnRun:
     async def _keep_answer(self, answer: Message) -> str | None:
         if answer.usage is not None:
             self._usage += answer.usage
-        kept = await self._hooked(answer) if self._keeper.at_once else answer
+        kept = answer
+        if self._keeper.at_once:
+            try:
+                kept = await self._hooked(answer)
+            except BaseException:  # a cancellation too
+                with anyio.CancelScope(shield=True):  # it is whole, and paid for
+                    await self._keeper.answer(replace(answer, stop_reason="aborted"))
+                raise
         entry_id: str | None = None
         with anyio.CancelScope(shield=True):  # it is whole, and paid for
             entry_id = await self._keeper.answer(kept)

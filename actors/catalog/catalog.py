@@ -15,6 +15,7 @@ from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...projections.summary import ARCHIVED, CORRUPTED, SessionSummary
 from ..listing import Listing
+from ..naming import checked_path
 from .current import Pointers
 from .file_listing import FileListing
 from .index_file import IndexFile
@@ -98,7 +99,7 @@ class Catalog:
 
     async def hash_of(self, project: str | os.PathLike[str]) -> str:
         """Return what stands for a project's folder."""
-        return await self._runtime.offload(project_hash, os.fspath(project))
+        return await self._runtime.offload(project_hash, checked_path(project))
 
     # -- what a text means
 
@@ -121,6 +122,10 @@ class Catalog:
                 raise AmbiguousSession(_several(text, found), candidates=tuple(row.id for row in found))
             if found:
                 return found[0]
+        if not rows:
+            raise SessionNotFound(f"there are no sessions yet, and so none that {text!r} means")
+        if text == LAST:
+            raise SessionNotFound("no session is the last one, since all are archived or cannot be read: give an id")
         raise SessionNotFound(f"no session has the id or the name {text!r}: list the sessions and give one of those")
 
     # -- the current session of a project
@@ -161,6 +166,9 @@ class Catalog:
 
 
 def _several(text: str, rows: list[SessionSummary]) -> str:
-    shown = ", ".join(f"{row.id} ({row.title})" if row.title else row.id for row in rows[:_SHOWN_MAX])
+    if len({row.id for row in rows}) < len(rows):  # as when a session is here in two formats
+        what, told = "path", [f"{row.path or row.ref} ({row.dialect})" for row in rows[:_SHOWN_MAX]]
+    else:
+        what, told = "id", [f"{row.id} ({row.title})" if row.title else row.id for row in rows[:_SHOWN_MAX]]
     more = f" and {len(rows) - _SHOWN_MAX} more" if len(rows) > _SHOWN_MAX else ""
-    return f"{len(rows)} sessions are meant by {text!r}: {shown}{more}; give one id"
+    return f"{len(rows)} sessions are meant by {text!r}: {', '.join(told)}{more}; give one {what}"

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ...events.disk import FileStat
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
+from ...events.telemetry import failure_of, logger
 from ...projections.summary import CORRUPTED, SessionSummary
 from ..actor import SessionActor
 from ..naming import is_text
@@ -28,7 +29,7 @@ from .rows import Rows
 
 _FILES_AT_ONCE = 64
 
-_by_time = attrgetter("modified", "ref")
+_by_time = attrgetter("used", "ref")
 
 
 class Remembered(NamedTuple):
@@ -83,7 +84,7 @@ class FileListing:
         """Return the rows of all sessions, the most recently used first; only files that changed are read."""
         async with self.alone:
             await self.load()
-            found, stale, gone = await self._runtime.offload(self._compared)
+            found, stale, gone = await self._runtime.offload(self._compared, self.held.copy())
             others = await self._make({ref: found[ref] for ref in stale})
             if gone:
                 self.forget(gone)
@@ -108,9 +109,13 @@ class FileListing:
             others = await self._make({ref: found})
             return others[ref] if ref in others else self.held[ref].session if ref in self.held else None
 
-    def _compared(self) -> tuple[Mapping[Ref, FileStat], list[Ref], list[Ref]]:
-        """Look at all files: return them, the sessions whose rows are outdated, and those that are gone."""
-        found, held = self._store.scan(), self.held
+    def _compared(self, held: Mapping[Ref, IndexLine]) -> tuple[Mapping[Ref, FileStat], list[Ref], list[Ref]]:
+        """Look at all files: return them, the sessions whose rows are outdated, and those that are gone.
+
+        Args:
+            held: The lines that are known, which nobody changes meanwhile.
+        """
+        found = self._store.scan()
         stale = [ref for ref, stat in found.items() if (line := held.get(ref)) is None or not line.holds(stat)]
         if not stale and len(found) == len(held):
             return found, [], []
@@ -185,7 +190,13 @@ class FileListing:
         While the host goes on, a session that is passivated keeps no row: it may be one of very many.
         """
         ref = actor.log.ref
-        known = self.remembered(ref) if self._registry.closing and ref in self.unsaved else None
+        if not self._registry.closing or ref not in self.unsaved:
+            return
+        try:
+            known = self.remembered(ref)
+        except Exception as error:  # noqa: BLE001 - a row can be made again, and must not keep the session
+            logger().error("background_failed", work="index", **failure_of(error))
+            return
         if known is not None:
             self._parted[ref] = known
 

@@ -119,9 +119,13 @@ class IndexWriter:
             return is_saved
 
     def _note_heads(self, refs: Sequence[Ref]) -> None:
+        """Note how long the logs are that are written down; only those of live sessions are looked at again."""
+        look_at = self._registry.look_at
+        self._heads = {ref: head for ref, head in self._heads.items() if look_at(ref) is not None}
         for ref in refs:
-            actor = self._registry.look_at(ref)
-            self._heads[ref] = 0 if actor is None else actor.log.index.head
+            actor = look_at(ref)
+            if actor is not None:
+                self._heads[ref] = actor.log.index.head
 
     def _made(self, known: Sequence[tuple[Ref, Remembered | None]]) -> list[IndexLine]:
         """Make the lines of the sessions whose files can be read and are not being written just now."""

@@ -22,8 +22,8 @@ from ...events.errors import LeafMoved, SessionNotFound, TreeringError
 from ...events.holders import holder_of
 from ...events.stores.base import ArchivingStore, Ref
 from ...events.stores.files import FileStore
-from ...projections.summary import ACTIVE, ARCHIVED, CORRUPTED, SessionSummary
-from ..commands import Append
+from ...projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from ..commands import Append, Unarchive
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ async def unarchive(core: HostCore, ref: Ref) -> None:
     """
     actor = await core.registry.actor(ref)
     if actor.archived:
-        await actor.perform(Append((SessionInfo(status=ACTIVE),)))
+        await actor.perform(Unarchive())
 
 
 async def retire(core: HostCore, catalog: Catalog, settings: Settings, *, dry_run: bool) -> RetentionReport:

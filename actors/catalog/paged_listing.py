@@ -43,7 +43,7 @@ class PagedListing:
                     rows[info.ref] = (info, row)
         self._rows = rows
         dated = [self._dated(row) for _, row in rows.values()]
-        return sorted(dated, key=lambda row: (row.modified, row.ref), reverse=True)
+        return sorted(dated, key=lambda row: (row.used, row.ref), reverse=True)
 
     async def row(self, ref: Ref) -> SessionSummary | None:
         """Return one session's row, or None where it is not there."""

@@ -1,8 +1,9 @@
 """The settings of a host: what it keeps, how often it writes what is derived, and when it archives.
 
-A program keeps them in a file of its own, or gives them as a mapping::
+A host reads no file by itself. A program says them, gives them as a mapping, or keeps them in a file of its own::
 
-    SessionHost("~/sessions", settings=Settings.load({"auto_archive_after_days": 90}))
+    SessionHost("~/sessions", settings=Settings(auto_archive_after_days=90))
+    SessionHost("~/sessions", settings=Settings.load("~/sessions/config.toml"))
 
 An entry is never held back, whatever is set here: it is in its file when its append returns. What is written later and
 seldom is the index, which is derived.
@@ -11,7 +12,7 @@ seldom is the index, which is derived.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Self, TypeAlias
 
@@ -50,29 +51,53 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     apply_retention_at_start: bool = False
 
     def __post_init__(self) -> None:
-        """Hold what a program gives to the same rules as what a file says."""
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise ValueError(f"`{name}` has to be {least} or more")
+        """Hold what a program gives to the same rules as what a file says.
+
+        Raises:
+            InvalidInput: A value is of the wrong type, or out of its range.
+        """
+        for name in self.__struct_fields__:
+            value: object = getattr(self, name)
+            least = _LEAST.get(name)
+            if least is None and not isinstance(value, bool):
+                raise InvalidInput(f"`{name}` has to be true or false, not {value!r}")
+            if least is not None and (not isinstance(value, int) or value < least):
+                raise InvalidInput(f"`{name}` has to be a whole number of {least} or more, not {value!r}")
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, object]) -> Self:
         """Read settings; what is not said keeps its default.
 
         Args:
-            source: A mapping, or the path of a JSON file that holds one object.
+            source: A mapping, or the path of a file: TOML where its name ends in `.toml`, else JSON, one object; `~` is
+                the user's.
 
         Raises:
-            InvalidInput: A key is unknown, or a value of the wrong type or out of its range; the message names it.
+            InvalidInput: A key is unknown, or a value of the wrong type or out of its range; the message names it. Or
+                the file is no TOML, or no JSON.
             OSError: The file cannot be read.
         """
+        what = "the settings" if isinstance(source, Mapping) else f"the settings in {os.fspath(source)}"
         try:
-            if isinstance(source, Mapping):
-                return msgspec.convert(dict(source), cls)
-            return msgspec.json.decode(Path(source).read_bytes(), type=cls)
-        except msgspec.MsgspecError as error:
-            what = "the settings" if isinstance(source, Mapping) else f"the settings in {os.fspath(source)}"
+            given = dict(source) if isinstance(source, Mapping) else _read(Path(source).expanduser())
+            if unknown := [key for key in given if key not in cls.__struct_fields__]:
+                raise ValueError(f"there is no {_listed(unknown)}; there are {_listed(cls.__struct_fields__)}")
+            return msgspec.convert(given, cls)
+        except (msgspec.MsgspecError, ValueError) as error:  # no TOML, or no UTF-8, is a ValueError
             raise InvalidInput(f"{what} cannot be used: {error}") from error
+
+
+def _read(path: Path) -> dict[str, object]:
+    data = path.read_bytes()
+    if path.suffix != ".toml":
+        return msgspec.json.decode(data, type=dict[str, object])
+    import tomllib  # not needed to import the package
+
+    return tomllib.loads(data.decode())
+
+
+def _listed(keys: Sequence[str]) -> str:
+    return ", ".join(f"`{key}`" for key in keys)
 
 
 _LEAST = {

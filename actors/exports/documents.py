@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 ForeignWriter: TypeAlias = Callable[[Header, Sequence[Entry]], bytes]
 """Writes the path of a session as another program's file."""
 
+ViewName: TypeAlias = Literal["markdown", "html"]
+"""A document for people."""
+
 
 async def json_document(
     core: HostCore, handle: Handle, selection: Selection, redact: Redaction | None
@@ -49,8 +52,8 @@ def _json_entries(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction
     return [document_entry(entry) for entry in decoded(dialect, lines, redact)]
 
 
-def view_named(name: Literal["markdown", "html"]) -> View:
-    """Return a document to be written; what it needs is loaded with the first."""
+def _view_named(name: ViewName) -> View:
+    """Return a document to be written; what it needs is loaded with the first, which takes a while."""
     if name == "markdown":
         from ...projections.exporting.markdown import MarkdownText
 
@@ -61,10 +64,11 @@ def view_named(name: Literal["markdown", "html"]) -> View:
 
 
 async def view_document(
-    core: HostCore, selection: Selection, view: View, redact: Redaction | None
+    core: HostCore, selection: Selection, name: ViewName, redact: Redaction | None
 ) -> AsyncGenerator[bytes]:
     """Yield a document for people piece by piece, the branches of a whole session where they begin."""
     log, offload = selection.log, core.runtime.offload
+    view = await offload(_view_named, name)
     yield await offload(_head, view, about(selection, redact))
     if selection.whole:
         parents, kinds = log.index.parents[: selection.through + 1], kinds_of(selection)

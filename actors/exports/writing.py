@@ -14,7 +14,7 @@ from ...events.offload import carried_out
 from ...events.redaction import Redaction
 from ...projections.tokens import message_tokens
 from ..naming import dialect_named
-from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document, view_named
+from .documents import ForeignWriter, foreign_document, json_document, path_entries, view_document
 from .lines import session_file
 from .selection import Selection, selected
 from .target import in_file, in_memory
@@ -65,7 +65,7 @@ def _pieces(
     if format == "json":
         return json_document(core, handle, selection, redact)
     if format == "markdown" or format == "html":
-        return view_document(core, selection, view_named(format), redact)
+        return view_document(core, selection, format, redact)
     return foreign_document(core, selection, _foreign_writer(format))
 
 

@@ -16,7 +16,7 @@ from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
 from ..forking import forked, put
 from ..host import SessionHost
-from ..import_report import ImportReport
+from ..import_report import ImportReports
 from ..listing import SessionChanged
 from ..runtime import Clock, Durability, Limits, NewId, random_id, system_clock
 from ..session import Session
@@ -78,6 +78,9 @@ class SyncHost:
         self._signals = signals
         self._bridge = Bridge(self._host, backend, backend_options)
         self._exits = contextlib.ExitStack()
+
+    def __repr__(self) -> str:
+        return f"Sync{str(self._host).removeprefix('Session')}"
 
     # -- opening and closing
 
@@ -153,7 +156,7 @@ class SyncHost:
         whole = session.whole()
         return self._session(self._bridge.wait(lambda: put(self._host.core, whole, replacing=replace)))
 
-    def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> list[ImportReport]:
+    def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
         """See `SessionHost.import_sessions`."""
         return self._bridge.wait(lambda: self._host.import_sessions(path, format=format))
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
@@ -77,28 +78,45 @@ class SyncSubscription(Generic[T]):
         """Wait for the next item.
 
         Args:
-            timeout_s: Wait no longer than this many seconds.
+            timeout_s: Wait no longer than this many seconds, for other threads that read from it, too.
 
         Raises:
             TimeoutError: None came in time.
             Closed: The subscription, or the host, was closed, and nothing is left.
         """
-        with self._reading:
-            while not self._ready:
-                if self._pending is None:
-                    if self._closed:
-                        raise Closed("the subscription was closed: subscribe again")
-                    self._pending = self._bridge.post(self._fetch)
-                pending = self._pending
-                try:
-                    pending.result(timeout_s)
-                except CancelledError:
-                    raise HostClosed("the host's event loop ended: open another one") from None
-                finally:
-                    # Where only the wait for it ended, it stays: the next call takes what it brings.
-                    if pending.done():
-                        self._pending = None
+        with self._filled(timeout_s):
             return self._ready.popleft()
+
+    @contextlib.contextmanager
+    def _filled(self, timeout_s: float | None) -> Generator[None]:
+        """Wait until there is an item, and keep the other threads out as long as it is not taken."""
+        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        if not self._reading.acquire(timeout=-1 if ends is None else _left(ends)):
+            raise TimeoutError(
+                f"nothing came in {timeout_s} s, nor to the other thread that reads from the subscription"
+            )
+        try:
+            while not self._ready:
+                self._fill(ends)
+            yield
+        finally:
+            self._reading.release()
+
+    def _fill(self, ends: float | None) -> None:
+        """Wait, until a time at the most, for the call that brings items; it is made where none is under way."""
+        if self._pending is None:
+            if self._closed:
+                raise Closed("the subscription was closed: subscribe again")
+            self._pending = self._bridge.post(self._fetch)
+        pending = self._pending
+        try:
+            pending.result(None if ends is None else _left(ends))
+        except CancelledError:
+            raise HostClosed("the host's event loop ended: open another one") from None
+        finally:
+            # Where only the wait for it ended, it stays: the next call takes what it brings.
+            if pending.done():
+                self._pending = None
 
     def close(self) -> None:
         """End the subscription, and with it the wait of a thread that iterates over it; a second close does nothing."""
@@ -158,11 +176,15 @@ class SyncEntrySubscription(SyncSubscription[Followed]):
 
     def receive_many(self) -> Sequence[Followed]:
         """See `EntrySubscription.receive_many`."""
-        first = self.receive()
-        with self._reading:
-            rest = list(self._ready)
+        with self._filled(None):
+            items = list(self._ready)
             self._ready.clear()
-        return [first, *rest]
+        return items
 
     async def _take(self) -> Sequence[Followed]:
         return await self._entries.receive_many()
+
+
+def _left(ends: float) -> float:
+    """Return how many seconds are left until a time, as far as a lock can wait."""
+    return min(max(ends - time.monotonic(), 0), threading.TIMEOUT_MAX)

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ..content import MaybeRaw, json_value
+from ..content import MaybeRaw, json_value, plain_str
 from ..entries import EPOCH, Batch, Payload, Usage
 from .native import in_utc
 
@@ -37,7 +37,7 @@ as_object: Callable[[bytes | Raw], RawFields] = Decoder(dict[str, Raw]).decode
 as_list: Callable[[bytes | Raw], list[Raw]] = Decoder(list[Raw]).decode
 _as_datetime: Callable[[bytes | Raw], datetime] = Decoder(datetime).decode
 
-encode_json = msgspec.json.Encoder().encode
+encode_json = msgspec.json.Encoder(enc_hook=plain_str).encode
 
 _MILLISECOND = timedelta(milliseconds=1)
 _ESCAPE = re.compile(r"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F]..)|.)", re.DOTALL)

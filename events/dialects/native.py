@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Raw
 
 from ..block import Block
-from ..content import JSON
+from ..content import JSON, plain_str
 from ..entries import (
     ENTRY_TYPES,
     EPOCH,
@@ -44,7 +44,7 @@ _PAYLOADS = {name: get_type_hints(entry)[name] for name, entry in ENTRY_TYPES.it
 _CONTENT = frozenset({"content", "replacement"})
 _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=plain_str)
 _decode_known: Callable[[bytes], KnownEntry] = msgspec.json.Decoder(KnownEntry).decode
 _decode_lines: Callable[[bytes], list[KnownEntry]] = msgspec.json.Decoder(KnownEntry).decode_lines
 _decode_object: Callable[[bytes], Fields] = msgspec.json.Decoder(dict).decode

@@ -44,10 +44,13 @@ class AgentFiles:
 
     Args:
         folder: The folder.
+
+    Attributes:
+        folder: The folder.
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         self._sessions: dict[Path, str | None] = {}
 
     def of(self, scan: Scan, sessions: set[str]) -> Iterator[Path]:
@@ -66,12 +69,12 @@ class AgentFiles:
 
     @cached_property
     def _paths(self) -> list[Path]:
-        return sorted(path for path in self._folder.glob(f"{PREFIX}*.jsonl") if path.is_file())
+        return sorted(path for path in self.folder.glob(f"{PREFIX}*.jsonl") if path.is_file())
 
     @cached_property
     def _serve_one(self) -> bool:
         """Whether there is only one transcript whose sub-agents these can be."""
-        return sum(1 for path in self._folder.glob("*.jsonl") if not path.name.startswith(PREFIX)) == 1
+        return sum(1 for path in self.folder.glob("*.jsonl") if not path.name.startswith(PREFIX)) == 1
 
     def _session_of(self, path: Path) -> str | None:
         """Return the session that a transcript's first line names; None where it names none, or cannot be read."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..entries import EPOCH, NATIVE_VERSION, Header
-from ..errors import ForeignFormatError, Where
+from ..errors import ForeignFormatError
 from ..findings import Finding, counted
 from .base import ForeignSession
 from .claude_agents import PREFIX, AgentFiles, Callers, meta_of
@@ -33,51 +33,29 @@ from .several import unreadable
 
 _LOOKED_AT = 50
 _LONG = b'{"parentUuid":'  # a first line that goes on beyond what is looked at
-_HEAD_BYTES = 256 * 1024
 _BOOKKEEPING = frozenset({"summary", "file-history-snapshot"})
 
 
 class ClaudeCodeFormat:
-    """Transcripts of Claude Code, one by one or a folder of them."""
+    """Transcripts of Claude Code."""
 
     name = "claude-code"
     title = "Claude Code"
 
+    def __init__(self) -> None:
+        self._beside: AgentFiles | None = None  # of the folder that was read from last
+
     def recognizes(self, path: Path, head: bytes) -> bool:
         """Tell whether one of the first lines is a message of Claude Code's; see `Format.recognizes`."""
-        if path.is_dir():
-            return any(self.recognizes(each, _head(each)) for each in _transcripts(path)[:_LOOKED_AT])
         if b"\n" not in head and head.startswith(_LONG):
             return True
         return any(_is_ours(outline) for line in head.splitlines()[:_LOOKED_AT] if (outline := outline_of(line)))
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
-        """Read a transcript with those of its sub-agents, or all of a folder; see `Format.read`."""
-        if not path.is_dir():
-            yield from _Transcript(path, AgentFiles(path.parent)).sessions()
-            return
-        beside = AgentFiles(path)
-        held: ForeignSession | None = None
-        failed: list[Finding] = []
-        taken: set[Path] = set()
-        for each in _transcripts(path):
-            if each in taken:
-                continue
-            try:
-                transcript = _Transcript(each, beside)
-            except (ForeignFormatError, OSError) as error:
-                (failed if held is None else held.findings).append(unreadable(error, each))
-                continue
-            taken.update(transcript.files)
-            for session in transcript.sessions():
-                session.findings.extend(failed)
-                failed.clear()
-                if held is not None:
-                    yield held
-                held = session
-        if held is None:
-            raise ForeignFormatError("no transcript in it can be read", where=Where(str(path)))
-        yield held
+        """Read a transcript, with those of its sub-agents; see `Format.read`."""
+        if self._beside is None or self._beside.folder != path.parent:
+            self._beside = AgentFiles(path.parent)
+        yield from _Transcript(path, self._beside).sessions()
 
 
 class _Transcript:
@@ -86,9 +64,6 @@ class _Transcript:
     Args:
         path: The file.
         beside: The files of sub-agents that stand next to it.
-
-    Attributes:
-        files: All of them.
     """
 
     def __init__(self, path: Path, beside: AgentFiles) -> None:
@@ -96,9 +71,9 @@ class _Transcript:
         self._own = [talk for talk in self._talks if not talk.agent]
         self._callers = Callers(self._scan, self._own)
         self._agents: list[tuple[Scan, list[Conversation]]] = []
-        self.files = [path]
+        self._others: list[Path] = []
         for each in beside.of(self._scan, {talk.session for talk in self._own}) if self._own else ():
-            self.files.append(each)
+            self._others += (each, each.with_suffix(".meta.json"))
             try:
                 self._agents.append(_looked_through(each))
             except (ForeignFormatError, OSError) as error:
@@ -108,14 +83,18 @@ class _Transcript:
         """Yield its sessions, those of sub-agents last."""
         findings = self._scan.findings
         for talk in self._own:
-            yield _session(self._scan, talk, Header(id=talk.session, version=NATIVE_VERSION, timestamp=EPOCH), findings)
+            header = Header(id=talk.session, version=NATIVE_VERSION, timestamp=EPOCH)
+            yield self._session(self._scan, talk, header, findings)
             findings = []
         for scan, talks in [(self._scan, self._talks), *self._agents]:
             findings = findings if scan is self._scan else scan.findings
             for talk in talks:
                 if talk.agent:
-                    yield _session(scan, talk, self._agent_header(scan, talk), findings)
+                    yield self._session(scan, talk, self._agent_header(scan, talk), findings)
                     findings = []
+
+    def _session(self, scan: Scan, talk: Conversation, header: Header, findings: list[Finding]) -> ForeignSession:
+        return replace(_session(scan, talk, header, findings), beside=tuple(self._others))
 
     def _agent_header(self, scan: Scan, talk: Conversation) -> Header:
         """Say whose a sub-agent is. Its lines name the session that started it, or itself."""
@@ -161,20 +140,6 @@ def _looked_through(path: Path) -> tuple[Scan, list[Conversation]]:
             message = f"{counted(len(nodes), 'line')} {what}"
             scan.findings.append(Finding(str(path), nodes[0].number, nodes[0].byte, code, "warning", message))
     return scan, tree.conversations
-
-
-def _transcripts(folder: Path) -> list[Path]:
-    """Return the transcripts of a folder, those of sub-agents last."""
-    found = (path for path in folder.glob("*.jsonl") if path.is_file())
-    return sorted(found, key=lambda path: (path.name.startswith(PREFIX), path.name))
-
-
-def _head(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            return file.read(_HEAD_BYTES)
-    except OSError:  # whoever reads it says so
-        return b""
 
 
 def _is_ours(outline: Outline) -> bool:

@@ -29,7 +29,6 @@ from .base import ForeignSession
 from .chain import derived_id
 from .codex_reading import Rollout
 from .json_lines import Line, Notes, objects_of
-from .several import each
 from .values import Object, as_object, as_text, as_time
 
 NAME = "codex"
@@ -46,22 +45,18 @@ class CodexFormat:
     title = "Codex"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a rollout, or a folder of rollouts."""
-        if path.is_dir():
-            return any(True for _ in _below(path))
+        """Tell whether this is a rollout; of one that could not be unpacked, its name has to do."""
         if head.startswith(_ZSTD):
             return path.name.endswith(".jsonl.zst")
         return _is_rollout(head.partition(b"\n")[0])
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
-        """Read a rollout, or all rollouts below a folder; see `Format.read`.
+        """Read a rollout; see `Format.read`.
 
         Raises:
             ForeignFormatError: It is no rollout.
             ExtraMissing: It is compressed, and zstandard is not installed.
         """
-        if path.is_dir():
-            return each(_below(path), _read, "there is no rollout of Codex in this folder")
         return iter((_read(path),))
 
 
@@ -69,15 +64,6 @@ def _is_rollout(line: bytes) -> bool:
     if b'"payload"' in line:
         return b'"session_meta"' in line or b'"response_item"' in line or b'"event_msg"' in line
     return b'"id"' in line and b'"timestamp"' in line and b'"instructions"' in line
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*.jsonl*")):
-        if path.is_file() and path.name.endswith((".jsonl", ".jsonl.zst")):
-            with path.open("rb") as file:
-                head = file.readline(65536)
-            if head.startswith(_ZSTD) or _is_rollout(head):
-                yield path
 
 
 def _lines(path: Path, notes: Notes) -> Iterator[Line]:

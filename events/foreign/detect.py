@@ -1,4 +1,4 @@
-"""Which program wrote a file or folder, told by what it holds.
+"""The formats, and what a file shows to be recognized as one of them.
 
 The formats are looked through in the order of `FORMATS`, in which those that can be told for certain stand first. A
 format's module is loaded when it is first asked.
@@ -13,9 +13,10 @@ from typing import cast
 
 from msgspec import Struct
 
-from ..errors import ForeignFormatError, Where
+from ..errors import ForeignFormatError
 from .base import Format
 from .kept import KeptFormat
+from .opened import beginning_of, cannot_read
 
 HEAD_MAX = 256 * 1024
 """How many bytes of a file a format is shown to recognize it; a first line may be long."""
@@ -57,26 +58,8 @@ def format_named(name: str) -> Format | KeptFormat:
     return cast("Format | KeptFormat", getattr(module, place.name)())  # what stands in the table
 
 
-def recognized(path: Path) -> Format | KeptFormat:
-    """Return the format of a file or folder.
-
-    Raises:
-        ForeignFormatError: It is of none of them, or cannot be read.
-    """
-    head = head_of(path)
-    for name in FORMATS:
-        found = format_named(name)
-        if found.recognizes(path, head):
-            return found
-    what = "the folder holds" if path.is_dir() else "the file is"
-    raise ForeignFormatError(
-        f"{what} no session of a format that is known ({', '.join(FORMATS)}): name the format if it is one of these",
-        where=Where(str(path)),
-    )
-
-
 def head_of(path: Path) -> bytes:
-    """Return the first bytes of a file; none of a folder.
+    """Return the first bytes of a file, unpacked where it is packed; none of a folder.
 
     Raises:
         ForeignFormatError: It is not there, or cannot be read.
@@ -84,7 +67,6 @@ def head_of(path: Path) -> bytes:
     try:
         if path.is_dir():
             return b""
-        with path.open("rb") as file:
-            return file.read(HEAD_MAX)
-    except (OSError, ValueError) as error:
-        raise ForeignFormatError(f"it cannot be read: {error}", where=Where(str(path))) from error
+        return beginning_of(path, HEAD_MAX)
+    except OSError as error:
+        raise cannot_read(error, path) from error

@@ -22,6 +22,7 @@ from ..entries import (
     Batch,
     Compaction,
     Custom,
+    Entry,
     Header,
     KnownEntry,
     Message,
@@ -33,10 +34,10 @@ from ..entries import (
 from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from .base import ForeignSession
-from .block_messages import read_message
+from .block_messages import read_message, write_message
 from .chain import Chain, Names, derived_id
 from .json_lines import Line, Notes, beginning, document, objects
-from .several import each
+from .spoken import message_of
 from .values import Object, as_count, as_list, as_object, as_text, as_time
 
 NAME = "dive"
@@ -54,15 +55,11 @@ class DiveFormat:
     title = "dive"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of dive, a list of its messages, or a folder of sessions."""
-        if path.is_dir():
-            return any(True for _ in _inside(path))
+        """Tell whether this is a session of dive, or a list of its messages."""
         return _is_log(head) or _is_list(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
-        """Read a session, or all sessions in a folder; see `Format.read`."""
-        if path.is_dir():
-            return each(_inside(path), _read, "there is no session of dive in this folder")
+        """Read a session; see `Format.read`."""
         return iter((_read(path),))
 
 
@@ -73,14 +70,6 @@ def _is_log(head: bytes) -> bool:
 def _is_list(head: bytes) -> bool:
     start = beginning(head)
     return start.startswith(b"[") and b'"role"' in start[:1024] and b'"content"' in start
-
-
-def _inside(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.suffix == ".jsonl" and path.is_file():
-            with path.open("rb") as file:
-                if _is_log(file.read(4096)):
-                    yield path
 
 
 def _read(path: Path) -> ForeignSession:
@@ -101,7 +90,8 @@ def _read(path: Path) -> ForeignSession:
         title=as_text(given.get("title")) or None,
     )
     reading = _Reading(Chain(NAME, session, created), Notes(path, findings))
-    return ForeignSession(header=header, entries=reading.log(path, given), findings=findings)
+    entries = reading.log(path, given)
+    return ForeignSession(header=header, entries=entries, findings=findings, restate=restated)
 
 
 def _header_of(path: Path) -> Object:
@@ -227,6 +217,13 @@ class _Reading:
         if isinstance(entry, MessageEntry):
             self._history.append(entry)
         return entry
+
+
+def restated(entry: Entry) -> Iterator[Message]:
+    """Yield the message of dive that an entry becomes; see `Restate`."""
+    message = message_of(entry)
+    again = None if message is None else read_message(write_message(message))
+    return iter(()) if again is None else iter((again,))
 
 
 def _usage(given: Object) -> Usage:

@@ -26,7 +26,6 @@ from .base import ForeignSession
 from .chain import Chain, derived_id
 from .gemini_messages import ASSISTANTS, read_answer, read_user
 from .json_lines import Line, Notes, beginning, document, objects
-from .several import each
 from .values import Object, as_object, as_objects, as_text, as_time
 
 NAME = "gemini"
@@ -42,28 +41,16 @@ class GeminiFormat:
     title = "Gemini CLI"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of Gemini CLI, or a folder of sessions."""
-        if path.is_dir():
-            return any(True for _ in _below(path))
+        """Tell whether this is a session of Gemini CLI."""
         return _is_session(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
-        """Read a session, or all sessions below a folder; see `Format.read`."""
-        if path.is_dir():
-            return each(_below(path), _read, "there is no session of Gemini CLI in this folder")
+        """Read a session; see `Format.read`."""
         return iter((_read(path),))
 
 
 def _is_session(head: bytes) -> bool:
     return beginning(head).startswith(b"{") and b'"sessionId"' in head and b'"projectHash"' in head
-
-
-def _below(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.rglob("*.json*")):
-        if path.is_file() and path.suffix in (".json", ".jsonl"):
-            with path.open("rb") as file:
-                if _is_session(file.read(4096)):
-                    yield path
 
 
 def _read(path: Path) -> ForeignSession:

@@ -18,6 +18,7 @@ from ..dialects.detect import HEADER_MAX, detect, header_size
 from ..entries import Header
 from ..errors import ForeignFormatError, NotASession, UnsupportedVersion, Where
 from ..findings import Finding
+from .opened import opened
 
 _CHUNK = 64 * 1024
 
@@ -115,7 +116,7 @@ class OmpFormat(KeptFormat):
 
 def _header_block(path: Path) -> bytes:
     data = b""
-    with path.open("rb") as file:
+    with opened(path) as file:
         while (size := header_size(data)) is None and len(data) <= HEADER_MAX:
             more = file.read(_CHUNK)
             if not more:
@@ -126,8 +127,8 @@ def _header_block(path: Path) -> bytes:
 
 
 def _lines(path: Path, start: int, number: int, findings: list[Finding]) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        file.seek(start)
+    with opened(path) as file:
+        file.read(start)
         byte = start
         for line in file:
             number += 1

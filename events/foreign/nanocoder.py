@@ -5,8 +5,8 @@ A file holds the whole session::
     {"id":"da85...","title":"Look at main","createdAt":"...","lastAccessedAt":"...","messageCount":4,"provider":"ollama",
      "model":"qwen3:8b","workingDirectory":"/work/project","messages":[{"role":"user","content":"Read main.go"},...]}
 
-A folder `session-<id>` holds metadata.json, messages.jsonl, tools.jsonl and summaries/. A path may also be that of a
-folder that holds sessions of either sort, at any depth. The index files beside them say nothing that the sessions do not.
+A folder `session-<id>` holds metadata.json, messages.jsonl, tools.jsonl and summaries/. The index files beside them say
+nothing that the sessions do not.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from .base import ForeignSession
 from .chain import Chain, derived_id
 from .chat_messages import read_message
 from .json_lines import Notes, beginning, document
-from .nanocoder_folder import MESSAGES, METADATA, NAME, read_folder
-from .several import each
+from .nanocoder_folder import MESSAGES, METADATA, NAME, PREFIX, read_folder
 from .values import Object, as_list, as_object, as_text, as_time
 
-INDEX = "sessions.json"
-"""The file beside the sessions that lists them."""
+_LOOK = 4096
 
 
 class NanocoderFormat:
@@ -36,15 +34,13 @@ class NanocoderFormat:
     title = "nanocoder"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of nanocoder, or a folder of such sessions."""
+        """Tell whether this is a session of nanocoder: a file, or the folder of one."""
         if path.is_dir():
-            return any(True for _ in _below(path))
+            return _is_folder(path)
         return _is_session(head) or _is_message(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
-        """Read a file, a session's folder, or all sessions below a folder; see `Format.read`."""
-        if path.is_dir():
-            return each(_below(path), _read, "there is no session of nanocoder in this folder")
+        """Read a file, or a session's folder; see `Format.read`."""
         return iter((_read(path),))
 
 
@@ -60,20 +56,19 @@ def _is_message(head: bytes) -> bool:
     return own and b'"parentId"' in line and b'"role"' in line
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    """Yield what may be a session: its folder, or its file."""
-    names = sorted(folder.iterdir())
-    if any(each.name in (MESSAGES, METADATA) for each in names):
-        yield folder
-        return
-    for path in names:
-        if path.is_dir():
-            if not path.is_symlink():  # a link may lead back up
-                yield from _below(path)
-        elif path.suffix == ".json" and path.name != INDEX:
-            with path.open("rb") as file:
-                if _is_session(file.read(4096)):
-                    yield path
+def _is_folder(path: Path) -> bool:
+    """Tell whether a folder is a session: by its name and its files, or by what these say."""
+    there = [name for name in (MESSAGES, METADATA) if (path / name).is_file()]
+    if path.name.startswith(PREFIX):
+        return bool(there)
+    if MESSAGES in there:
+        return _is_message(_head(path / MESSAGES))
+    return METADATA in there and all(name in _head(path / METADATA) for name in (b'"project', b'"messageCount"'))
+
+
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LOOK)
 
 
 def _read(path: Path) -> ForeignSession:

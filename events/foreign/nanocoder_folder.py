@@ -19,13 +19,14 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from ..content import ToolResultPart, ToolUsePart, tool_result
-from ..entries import EPOCH, NATIVE_VERSION, Header, KnownEntry, Message, ModelChange, Provider, SessionInfo
+from ..entries import EPOCH, NATIVE_VERSION, Entry, Header, KnownEntry, Message, ModelChange, Provider, SessionInfo
 from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from .base import ForeignSession
 from .chain import Chain
 from .json_lines import Line, Notes, document, objects
 from .nanocoder_lines import Numbers, Run, Summary, read_message, read_run, read_tokens
+from .nanocoder_records import Records
 from .values import Object, as_count, as_object, as_text, as_time
 
 NAME = "nanocoder"
@@ -64,7 +65,12 @@ def read_folder(folder: Path) -> ForeignSession:
         title=as_text(display.get("title")) or as_text(metadata.get("title")) or None,
     )
     entries = _Reading(folder, header, metadata, findings).entries()
-    return ForeignSession(header=header, entries=entries, findings=findings)
+    return ForeignSession(header=header, entries=entries, findings=findings, restate=restated)
+
+
+def restated(entry: Entry) -> Iterator[Message]:
+    """Yield the messages of nanocoder that an entry becomes; see `Restate`."""
+    return filter(None, map(read_message, Records((entry,), lambda _: 0).messages))
 
 
 def _metadata(folder: Path, findings: list[Finding]) -> Object:

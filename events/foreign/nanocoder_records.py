@@ -22,6 +22,11 @@ Counter: TypeAlias = Callable[[Message], int]
 """Says how many tokens a message takes."""
 
 
+def untold_run(answer_id: str) -> str:
+    """Return the id of a run that only its result tells of, by the id of that message."""
+    return derived_id("nanocoder", "run", answer_id)
+
+
 class Records:
     """What a path becomes.
 
@@ -101,7 +106,7 @@ class Records:
         for said in self.said:
             call_id = said.result.tool_use_id if said.result else ""
             if call_id and call_id not in recorded:
-                run_id = derived_id("nanocoder", "run", said.id)
+                run_id = untold_run(said.id)
                 self._add_run(run_id, said.time, self._told(said))
             elif call_id and self._answers[call_id] is said:
                 entry = recorded.pop(call_id)

@@ -1,7 +1,6 @@
 """opencode: sessions of messages that are made of parts, in a tree of files, a database or an exported file.
 
-A path may be that of the storage tree, of the folder that it is in, of one session's file, of the database, or of a file
-that `opencode export` wrote. A message that summarizes what came before it becomes a compaction. Where messages were
+A path may be that of the storage tree, of one session's file, of the database, or of a file that `opencode export` wrote. A message that summarizes what came before it becomes a compaction. Where messages were
 reverted, the conversation stands before them, and they stay on their branch.
 """
 
@@ -10,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from ..entries import NATIVE_VERSION, Compaction, Header, KnownEntry, ModelChange
 from ..errors import ForeignFormatError, Where
@@ -23,7 +24,6 @@ from .several import each
 from .values import as_object, as_text
 
 NAME = "opencode"
-DATABASE = "opencode.db"
 
 
 class OpencodeFormat:
@@ -33,35 +33,30 @@ class OpencodeFormat:
     title = "opencode"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of opencode, its storage, or its database."""
+        """Tell whether this is a session of opencode, its storage tree, or its database."""
         if path.is_dir():
-            return _root(path) is not None or (path / DATABASE).is_file()
+            return (path / "session").is_dir() and (path / "message").is_dir()
         if head.startswith(DATABASE_HEAD):
             return is_database(path)
         return _is_session(head) or _is_export(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a session, or all sessions of a storage; see `Format.read`."""
-        none = "there is no session of opencode here"
-        if path.is_dir() and (path / DATABASE).is_file():  # older trees beside it were moved into it
-            path /= DATABASE
         if path.is_dir():
-            root = _root(path) or path
-            return each(sorted(root.glob("session/*/*.json")), lambda file: _read(InTree(file)), none)
+            files = sorted(path.glob("session/*/*.json"))
+            return each(files, lambda file: _read(InTree(file)), "there is no session of opencode here")
         with path.open("rb") as file:
             head = file.read(len(DATABASE_HEAD))
         if head == DATABASE_HEAD:
-            return (_read(stored) for stored in in_database(path))
+            return (replace(_read(stored), beside=_around(path)) for stored in in_database(path))
         given = as_object(document(path))
         return iter((_read(InFile(path, given) if "messages" in given else InTree(path)),))
 
 
-def _root(path: Path) -> Path | None:
-    """Return the storage tree of a folder, which may be that folder itself."""
-    for root in (path, path / "storage"):
-        if (root / "session").is_dir() and (root / "message").is_dir():
-            return root
-    return None
+def _around(database: Path) -> tuple[Path, ...]:
+    """Return what stands beside a database: its own files, and the older tree, which was moved into it."""
+    own = (database.with_name(f"{database.name}-{end}") for end in ("wal", "shm", "journal"))
+    return (*own, database.with_name("storage"))
 
 
 def _is_session(head: bytes) -> bool:

@@ -28,6 +28,7 @@ from ..entries import (
     Entry,
     Header,
     KnownEntry,
+    Message,
     MessageEntry,
     SessionInfo,
     SessionInfoEntry,
@@ -39,7 +40,6 @@ from .base import ForeignSession
 from .chain import Chain, Names, derived_id
 from .chat_messages import read_message
 from .json_lines import Line, Notes, beginning, document, objects
-from .several import each
 from .spoken import Said, spoken
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
@@ -56,15 +56,11 @@ class PicoclawFormat:
     title = "picoclaw"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of picoclaw, or a folder of such sessions."""
-        if path.is_dir():
-            return any(True for _ in _inside(path))
+        """Tell whether this is a session of picoclaw."""
         return _is_document(head) or _is_sidecar(head) or _is_line(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
-        """Read a session, or all sessions in a folder; see `Format.read`."""
-        if path.is_dir():
-            return each(_inside(path), _read, "there is no session of picoclaw in this folder")
+        """Read a session; see `Format.read`."""
         return iter((_read(path),))
 
 
@@ -80,16 +76,6 @@ def _is_line(head: bytes) -> bool:
     return beginning(head).startswith(_START) and b'"content"' in head.partition(b"\n")[0]
 
 
-def _inside(folder: Path) -> Iterator[Path]:
-    for path in sorted(folder.iterdir()):
-        if path.suffix not in (".json", ".jsonl") or path.name.endswith(META_SUFFIX) or not path.is_file():
-            continue
-        with path.open("rb") as file:
-            head = file.read(4096)
-        if _is_document(head) or (path.suffix == ".jsonl" and _is_line(head)):
-            yield path
-
-
 def _read(path: Path) -> ForeignSession:
     if path.name.endswith(META_SUFFIX):
         path = path.with_name(path.name.removesuffix(META_SUFFIX) + ".jsonl")
@@ -97,8 +83,9 @@ def _read(path: Path) -> ForeignSession:
             raise ForeignFormatError("the messages that this sidecar is of are not here", where=Where(str(path)))
     findings: list[Finding] = []
     notes = Notes(path, findings)
+    sidecar = path.with_name(path.stem + META_SUFFIX)
     if path.suffix == ".jsonl":
-        meta = _meta(path.with_name(path.stem + META_SUFFIX), findings)
+        meta = _meta(sidecar, findings)
         created, updated = as_time(meta.get("created_at")), as_time(meta.get("updated_at"))
         first = next((line for line in objects(path, Notes(path, []), _START) if read_message(line.value)), None)
         if first is None:
@@ -119,7 +106,8 @@ def _read(path: Path) -> ForeignSession:
         key=key,
     )
     entries = _entries(header, lines, meta, updated, notes)
-    return ForeignSession(header=header, entries=entries, findings=findings)
+    beside = (sidecar,) if path.suffix == ".jsonl" else ()
+    return ForeignSession(header=header, entries=entries, findings=findings, restate=restated, beside=beside)
 
 
 def _meta(path: Path, findings: list[Finding]) -> Object:
@@ -227,6 +215,11 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
         "updated": iso(entries[-1].timestamp if entries else header.timestamp),
     }
     return msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"
+
+
+def restated(entry: Entry) -> Iterator[Message]:
+    """Yield the messages of picoclaw that an entry becomes; see `Restate`."""
+    return filter(None, (read_message(_message(said)) for said in spoken((entry,))))
 
 
 def _message(said: Said) -> Object:

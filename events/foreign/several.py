@@ -1,20 +1,22 @@
-"""Reading a folder of sessions, of which some may be damaged."""
+"""Reading a storage of sessions, of which some may be damaged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from ..errors import ForeignFormatError
+from ..errors import ForeignFormatError, TreeringError
 from ..findings import Finding
 from .base import ForeignSession
+from .opened import cannot_read
 
 
-def unreadable(error: ForeignFormatError | OSError, path: Path) -> Finding:
+def unreadable(error: TreeringError | OSError, path: Path) -> Finding:
     """Return what to say of a session that cannot be read."""
-    where, message = (error.where, error.message) if isinstance(error, ForeignFormatError) else (None, str(error))
+    told = cannot_read(error, path) if isinstance(error, OSError) else error
+    where = told.where
     place = (where.path, where.line, where.byte) if where else (str(path), None, None)
-    return Finding(*place, "unreadable", "error", message)
+    return Finding(*place, "unreadable", "error", told.message)
 
 
 def each(paths: Iterable[Path], read: Callable[[Path], ForeignSession], none: str) -> Iterator[ForeignSession]:

@@ -247,7 +247,7 @@ class Store(Protocol):
         ...
 
     async def remove(self, lease: Lease) -> None:
-        """Delete a log and what is kept beside it; the lease ends with it."""
+        """Delete a log and all copies that the store keeps of it; the lease ends with it."""
         ...
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:

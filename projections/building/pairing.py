@@ -12,7 +12,7 @@ from itertools import takewhile
 
 from msgspec.structs import replace
 
-from ...events.content import Content, ToolResultPart, ToolUsePart, plain_text, tool_result
+from ...events.content import Content, ToolResultPart, ToolUse, ToolUsePart, plain_text, tool_result
 from ...events.entries import Message
 from ...events.providers.rendering import rendered
 from ..context import ContextMessage
@@ -59,6 +59,27 @@ def pairing_fault(messages: Sequence[ContextMessage]) -> str | None:
                 waiting.discard(part.tool_result.tool_use_id)
         previous = role
     return f"call {min(waiting)!r} has no result" if waiting else None
+
+
+def unanswered(messages: Sequence[Message]) -> list[tuple[int, ToolUse]]:
+    """Return the calls of the assistant's last turn that have no result, each with the position of its message.
+
+    Those of earlier turns do not count: after something else was answered, a provider could not be told their results.
+    """
+    waiting: dict[str, tuple[int, ToolUse]] = {}
+    previous = ""
+    for position, each in enumerate(messages):
+        if rendered(each) is None:
+            continue
+        if each.role == "assistant" and previous != "assistant":
+            waiting = {}
+        for part in each.content:
+            if isinstance(part, ToolUsePart) and each.role == "assistant":
+                waiting.setdefault(part.tool_use.id, (position, part.tool_use))
+            elif isinstance(part, ToolResultPart) and each.role != "assistant":
+                waiting.pop(part.tool_result.tool_use_id, None)
+        previous = each.role
+    return list(waiting.values())
 
 
 def has_results(message: Message) -> bool:

@@ -2,7 +2,7 @@
 
 - The task is what the first user message says.
 - Files are those that tools created, modified or deleted (`projections.state`).
-- The status is what the plan says, the calls that are open, and the beginning of the last answer.
+- The status is what the plan says, the calls that are open at the end, and the beginning of the last answer.
 - Blockers are steps of the plan that are blocked, and tools whose last run on the same target failed.
 - Decisions are lines of the conversation that say that they are one: "Decision: ...", "We decided to ...".
 """
@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -17,8 +18,9 @@ from msgspec import Struct
 from ...events.content import ToolResultPart, ToolUsePart, plain_text
 from ...events.entries import EPOCH, Entry, Header, MessageEntry
 from ..base import replay
-from ..context import ContextMessage
+from ..context import ContextMessage, message_of
 from ..state import FileTouch, WorkProjection, WorkState
+from .pairing import unanswered
 
 STATUS_CHARS = 300
 """How much of the last answer the status tells."""
@@ -34,6 +36,7 @@ _DECISION = re.compile(
     r"|(?P<told>(?:we(?:'ve| have)? |i(?:'ve| have)? )?(?:decided|agreed|settled|opted) (?:to|on|for|that) \S.*))$",
     re.IGNORECASE | re.MULTILINE,
 )
+_BROKEN_OFF = frozenset({"error", "aborted"})
 _TARGETS = ("path", "file_path", "filePath", "file", "filename", "url")
 _NO_HEADER = Header(id="", version=1, timestamp=EPOCH)
 
@@ -116,8 +119,10 @@ def _status(work: WorkState, entries: Sequence[Entry]) -> str:
         done = sum(task.status in ("completed", "done") for task in work.tasks)
         told.append(f"{done} of {len(work.tasks)} planned steps are done.")
         told += [f"In progress: {task.title}." for task in work.tasks if task.status == "in_progress"]
-    if work.open_calls:
-        told.append("Waiting for " + ", ".join(call.name for call in work.open_calls) + ".")
+    waiting = Counter(_open_calls(entries))
+    if waiting:
+        shown = (name if count == 1 else f"{count} x {name}" for name, count in waiting.items())
+        told.append(f"Waiting for {', '.join(shown)}.")
     answer = next(
         (
             said
@@ -130,6 +135,17 @@ def _status(work: WorkState, entries: Sequence[Entry]) -> str:
     if answer:
         told.append("Last answer: " + shortened(answer, STATUS_CHARS))
     return " ".join(told) or "Just started"
+
+
+def _open_calls(entries: Sequence[Entry]) -> Iterable[str]:
+    """Return the names of the calls that may still be answered, which is so at the end of the path alone.
+
+    What was broken off in the middle is no call that anybody carries out.
+    """
+    messages = [message for entry in entries if (message := message_of(entry)) is not None]
+    for position, call in unanswered(messages):
+        if messages[position].stop_reason not in _BROKEN_OFF:
+            yield call.name
 
 
 def _failures(entries: Sequence[Entry]) -> list[str]:

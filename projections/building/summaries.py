@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from msgspec import Struct
 
 from ...events.content import plain_text, text
 from ...events.entries import Message, Usage
-from ...events.errors import ContextOverflow, SummaryRefused
+from ...events.errors import ContextOverflow, InvalidInput, SummaryRefused
 from ..tokens import ByteEstimator, Tokenizer
 from .transcript import bounded, transcript
 
@@ -135,6 +135,7 @@ async def generate_summary(
 
     Raises:
         SummaryRefused: The summarizer returned nothing.
+        InvalidInput: The summarizer is not async, or returned neither text nor messages.
         ContextOverflow: Even the least that it was given was too much for it.
     """
     tokenizer = tokenizer or ByteEstimator()
@@ -148,7 +149,12 @@ async def generate_summary(
         asked = (Message("system", (text(options.instructions),)), Message("user", (text(question),)))
         request = SummaryRequest(asked, target_tokens, target_tokens + MAX_TOKENS_MARGIN, tuple(messages))
         try:
-            answer = await summarizer(request)
+            answering = cast("object", summarizer(request))  # whatever it is declared to be
+            if not isinstance(answering, Awaitable):
+                raise InvalidInput(
+                    f"the summarizer returned `{type(answering).__name__}` and nothing to wait for: write it as `async def`"
+                )
+            answer = await cast("Awaitable[Summary]", answering)
         except options.too_much:
             if attempt >= options.attempts:
                 raise
@@ -176,6 +182,8 @@ def _read(answer: Summary, tag: str | None) -> tuple[str, Usage | None]:
         told, usage = answer, None
     else:
         messages = (answer,) if isinstance(answer, Message) else answer
+        if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"the summarizer returned `{type(answer).__name__}`: return text, or messages")
         told = "\n\n".join(filter(None, (plain_text(each.content) for each in messages)))
         counted = [each.usage for each in messages if each.usage is not None]
         usage = sum(counted, Usage()) if counted else None

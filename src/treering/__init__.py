@@ -50,6 +50,7 @@ from .actors.branch_summaries import BranchReport as BranchReport
 from .actors.catalog.keeping import RetentionReport as RetentionReport
 from .actors.catalog.keeping import Retired as Retired
 from .actors.catalog.keeping import Spared as Spared
+from .actors.catalog.root import default_root as default_root
 from .actors.catalog.settings import Settings as Settings
 from .actors.commands import AppendOptions as AppendOptions
 from .actors.compaction import CompactionReport as CompactionReport
@@ -59,6 +60,7 @@ from .actors.hits import Hit as Hit
 from .actors.hits import Search as Search
 from .actors.host import SessionHost as SessionHost
 from .actors.import_report import ImportReport as ImportReport
+from .actors.import_report import ImportReports as ImportReports
 from .actors.keyed import KeyedSessions as KeyedSessions
 from .actors.keys import SessionKey as SessionKey
 from .actors.listing import SessionChanged as SessionChanged
@@ -266,6 +268,7 @@ __all__ = [
     "HostStatistics",
     "ImagePart",
     "ImportReport",
+    "ImportReports",
     "InvalidEntry",
     "InvalidInput",
     "InvalidSessionId",
@@ -385,6 +388,7 @@ __all__ = [
     "__version__",
     "calculate_budget",
     "compose",
+    "default_root",
     "file_text",
     "image",
     "malformed_arguments",

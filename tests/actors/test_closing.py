@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
 import pytest
 
-from treering import Closed, HostClosed, SessionClosed, SessionHost
+from treering import Closed, HostClosed, InvalidInput, SessionClosed, SessionHost, WrongThread
+from treering.actors.catalog.catalog import Catalog
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
@@ -100,3 +102,52 @@ async def test_close_flushes_and_a_later_append_is_refused(tmp_path: Path) -> No
     with pytest.raises(HostClosed):
         await host.create()
     assert len(log.read_bytes().splitlines()) == 13
+
+
+# -- entering
+
+
+async def test_a_host_is_used_once(tmp_path: Path) -> None:
+    host = SessionHost(tmp_path)
+    async with host:
+        session = await host.create("s")
+        with pytest.raises(HostClosed, match="used once"):
+            await host.__aenter__()
+        await session.append_message("user", "the first is as it was")
+    with pytest.raises(HostClosed, match="a host is used once: make another one"):
+        await host.__aenter__()
+
+
+async def test_a_root_that_was_no_directory_can_be_mended(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.write_text("a file")
+    host = SessionHost(root)
+    with pytest.raises(InvalidInput, match="is no directory"):
+        await host.__aenter__()
+    root.unlink()
+    async with host:
+        await (await host.create("s")).append_message("user", "Hello")
+
+
+async def test_a_host_that_cannot_begin_leaves_nothing_entered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(Catalog, "__init__", fail)
+    with anyio.CancelScope() as scope:  # it could not be left if a task group in it were still entered
+        with pytest.raises(ZeroDivisionError):
+            await SessionHost().__aenter__()
+        scope.cancel()
+    assert scope.cancel_called
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_signals_in_another_thread_are_refused(backend: str) -> None:
+    async def enter() -> None:
+        async with SessionHost(signals=True):
+            pytest.fail("it was entered")
+
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(lambda: anyio.run(enter, backend=backend))
+        with pytest.raises(WrongThread, match="signals reach the main thread alone"):
+            done.result(60)

@@ -127,13 +127,30 @@ def configured() -> Iterator[None]:
 
 
 @pytest.mark.feature("X-16")
+async def test_the_standard_library_is_not_told_what_was_said_either(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    structlog.reset_defaults()
+    await live(tmp_path)
+    records = [record for record in caplog.records if record.name == "treering"]
+    assert {record.getMessage().split()[0] for record in records} >= {
+        "projection_failed",
+        "line_damaged",
+        "actor_failed",
+    }
+    assert SECRET not in caplog.text
+    assert SECRET not in repr([vars(record) for record in records])
+
+
+@pytest.mark.feature("X-16")
 @pytest.mark.parametrize("renderer", ["console", "plain", "json"])
 @pytest.mark.usefixtures("configured")
 async def test_no_level_shows_what_was_said(tmp_path: Path, renderer: str) -> None:
     written = io.StringIO()
     before: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level]
     renderers: dict[str, list[Any]] = {
-        "console": [structlog.dev.set_exc_info, structlog.dev.ConsoleRenderer()],  # as it is where nobody configures it
+        "console": [structlog.dev.set_exc_info, structlog.dev.ConsoleRenderer()],
         "plain": [
             structlog.dev.set_exc_info,
             structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),

@@ -157,6 +157,9 @@ class Model:
         return names[-1] or None if names else None
 
     def append(self, made: Sequence[str], asked: Sequence[Payload], parent: int, *, aside: bool = False) -> None:
+        named = self.name_of(parent)
+        if named is not None:  # the latest line of this name, that of a torn batch included which was withheld so far
+            parent = max(seq for seq, line in enumerate(self.lines, 1) if line.entry_id == named)
         for i, (entry_id, payload) in enumerate(zip(made, asked, strict=True)):
             self.lines.append(Line(entry_id, parent, payload, (i, len(made)), aside=aside))
             parent = len(self.lines)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 import pytest
 import trio.testing
+from structlog.testing import capture_logs
 
 from treering import Limits, Session, SessionHost, SessionLocked
+from treering.events.stores.base import Lease
+from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
 T = TypeVar("T")
@@ -113,6 +116,23 @@ async def test_a_busy_session_is_not_passivated() -> None:
             stall.lift()
         assert await session.passivate()
         assert len(session.path()) == 2
+
+
+async def test_a_session_that_cannot_be_let_go_keeps_no_other() -> None:
+    class Clinging(MemoryStore):
+        async def release(self, leases: Sequence[Lease]) -> None:
+            await super().release(leases)
+            if "first" in leases[0].ref:
+                raise ValueError("a bug in a store")
+
+    with capture_logs() as logs:
+        async with SessionHost(store=Clinging()) as host:
+            for name in ("first", "second", "third"):
+                await (await host.create(name)).append_custom_entry("note", 1)
+            assert await host.passivate_idle() == 2
+            assert host.statistics().live == 0
+            assert (await host.load("first")).message_count == 0
+    assert [(each["event"], each["session_id"]) for each in logs] == [("passivation_failed", "first")] * 2
 
 
 async def test_a_passivated_session_is_anybodys() -> None:

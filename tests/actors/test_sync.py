@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,6 +34,7 @@ from treering import (
     plain_text,
 )
 from treering.actors.sync import SyncHost, SyncSession
+from treering.projections.subscriptions import EntrySubscription, Followed
 
 THREADS = 32
 PATIENCE_S = 30
@@ -221,6 +222,33 @@ def test_a_wait_that_runs_out_of_time_loses_nothing(host: SyncHost) -> None:
         found = entries.receive(PATIENCE_S)
     assert isinstance(found, MessageEntry)
     assert found.id == expected
+
+
+def test_a_wait_for_another_thread_that_reads_runs_out_of_time_too(
+    host: SyncHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = threading.Event()
+    receive_many = EntrySubscription.receive_many
+
+    async def noted(self: EntrySubscription) -> Sequence[Followed]:
+        reading.set()
+        return await receive_many(self)
+
+    monkeypatch.setattr(EntrySubscription, "receive_many", noted)
+    session = host.create()
+    with session.subscribe() as entries, running(lambda: list(entries)):
+        assert reading.wait(PATIENCE_S)
+
+        def receive() -> None:
+            with pytest.raises(TimeoutError):
+                entries.receive(0.01)
+
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(receive)
+            try:
+                found.result(PATIENCE_S)
+            finally:
+                entries.close()
 
 
 def test_another_thread_ends_a_subscription(host: SyncHost) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from treering import (
     AgentOptions,
     AgentSession,
     AnswerCutOff,
+    Closed,
     Message,
     MessageEntry,
     ModelRequest,
@@ -162,7 +164,7 @@ async def test_leaving_a_stream_early_cancels_its_turn(session: Session, told: T
         async with agent.stream("Hello") as events:
             async for _ in events:
                 break
-        with pytest.raises(Exception, match="the turn is not over"):
+        with pytest.raises(Closed, match="its block was left early"):
             _ = events.turn
         turn = await agent.respond("Hello again")
     assert turn.text == "Hi!"
@@ -177,6 +179,8 @@ async def test_a_slow_reader_makes_the_turn_wait(session: Session) -> None:
             for _ in range(50):
                 await checkpoint()
             assert len(await session.messages()) == 1  # the answer is not over, as its pieces wait
+            with pytest.raises(Closed, match="the turn is not over"):
+                _ = events.turn
             seen: list[AgentEvent] = [event async for event in events]
     assert isinstance(seen[-1], TurnEnd)
     assert events.turn is seen[-1].turn
@@ -192,8 +196,10 @@ async def test_an_error_of_the_turn_reaches_whoever_streams_it(session: Session,
 
     agent = AgentSession(ScriptedModel(step), session=session)
 
+    events = agent.stream("Hello")
+
     async def listen() -> None:
-        async with agent.stream("Hello") as events:
+        async with events:
             if read:
                 async for _ in events:
                     pass
@@ -204,6 +210,8 @@ async def test_an_error_of_the_turn_reaches_whoever_streams_it(session: Session,
 
     with pytest.raises(ZeroDivisionError):
         await listen()
+    with pytest.raises(Closed, match="failed: ZeroDivisionError"):
+        _ = events.turn
 
 
 async def test_the_program_s_own_error_passes_as_it_is(session: Session) -> None:
@@ -258,3 +266,63 @@ async def test_an_answer_that_was_whole_when_the_turn_was_cancelled_is_kept(sess
     async with anyio.create_task_group() as group:
         group.start_soon(agent.respond, "Hello")
     assert told(await session.messages()) == ["user: Hello", "assistant: All of it."]
+
+
+@pytest.mark.parametrize("raises", [False, True], ids=["cancelled", "raises"])
+@pytest.mark.parametrize("calls", [False, True])
+async def test_an_answer_is_kept_as_it_came_where_a_hook_does_not_end_well(
+    session: Session, told: Told, strictly_paired: Validator, raises: bool, calls: bool, add: Tool
+) -> None:
+    reached = anyio.Event()
+
+    async def hook(said: Message) -> Message:
+        reached.set()
+        if raises:
+            raise ZeroDivisionError("a bug")
+        await anyio.sleep_forever()
+        return said
+
+    whole = answer(["All of it.", tool_use("1", "add", {"a": 1})] if calls else "All of it.")
+    agent = AgentSession(
+        ScriptedModel([whole]), session=session, tools=[add], hooks=AgentHooks(post_generation=(hook,))
+    )
+
+    async def respond() -> None:
+        if raises:
+            with pytest.raises(ZeroDivisionError):
+                await agent.respond("Hello")
+        else:
+            await agent.respond("Hello")
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(respond)
+            await reached.wait()
+            await wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+    _, kept = await session.messages()
+    assert kept.stop_reason == "aborted"
+    assert kept.content == whole.content
+    assert kept.usage is not None
+    model = ScriptedModel(["Yes."])
+    await AgentSession(model, session=session, tools=[add]).respond("Go on")
+    assert strictly_paired(model.last_request.messages)
+
+
+@pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
+async def test_a_result_is_kept_also_where_asyncio_itself_cancels_before_the_turn_wakes(
+    session: Session, told: Told
+) -> None:
+    """A task that is cancelled by asyncio, as `asyncio.timeout` does, loses what it was about to be woken with."""
+
+    @tool
+    async def pay() -> str:
+        """Pay a bill, and have the turn cancelled at once."""
+        asyncio.get_running_loop().call_soon(turn.cancel)
+        return "paid"
+
+    agent = AgentSession(ScriptedModel([answer(tool_use("1", "pay"))]), session=session, tools=[pay])
+    turn = asyncio.create_task(agent.respond("Hello"))
+    with pytest.raises(asyncio.CancelledError):
+        await turn
+    assert told(await session.messages())[2:] == ["tool: paid"]

@@ -211,7 +211,7 @@ async def test_a_hook_may_cut_a_plain_history_and_not_that_of_a_log(
 
 
 async def test_a_hook_after_generation_may_not_take_calls_away(
-    kept: Callable[..., Any], session: Session, add: Tool
+    kept: Callable[..., Any], session: Session, add: Tool, told: Told
 ) -> None:
     async def silent(said: Message) -> Message:
         return message("assistant", "nothing")
@@ -221,6 +221,9 @@ async def test_a_hook_after_generation_may_not_take_calls_away(
         agent = AgentSession(model, tools=[add], hooks=AgentHooks(post_generation=(silent,)))
         with pytest.raises(InvalidInput, match="changed which calls"):
             await agent.respond("Hello", session=each)
+    (kept_answer,) = [each for each in await session.messages() if each.role == "assistant"]
+    assert told([kept_answer]) == ["assistant: calls add 1"]  # as the model gave it
+    assert kept_answer.stop_reason == "aborted"
 
 
 async def test_a_plain_session_gets_a_turn_whole_or_not_at_all(kept: Callable[..., Any], add: Tool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import treering
-from treering import AgentOptions, AgentSession, Session, SessionHost, Suspend, TextDelta, tool, tool_use
+from treering import AgentOptions, AgentSession, Session, SessionHost, Suspend, ToolOutput, tool, tool_use
 from treering.testing.models import ScriptedModel, Step, answer
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "agents.md"
@@ -41,9 +41,13 @@ async def test_the_programs_of_the_page_run(
         """Deploy."""
         raise Suspend("may I?")
 
-    first, streamed, waiting = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
-    names: dict[str, Any] = {"TextDelta": TextDelta}
-    await run(first, names)
+    first, reading, streamed, waiting = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    names: dict[str, Any] = {}
+    names |= await run(first, names)
+    read_file = (await run(reading, names))["read_file"]
+    assert await read_file({"path": __file__, "lines": 1}) == ToolOutput(
+        '"""The page about agents says what is there, and its programs run."""\n'
+    )
     async with SessionHost() as host:
         script: list[Step] = ["Sunny.", answer(tool_use("1", "deploy")), "Deployed."]
         names["agent"] = AgentSession(ScriptedModel(script), session=await host.create(), tools=[deploy])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
@@ -17,6 +18,7 @@ from treering import (
     InvalidInput,
     Message,
     Session,
+    Suspend,
     Tool,
     ToolExecutionEntry,
     ToolOutput,
@@ -85,9 +87,6 @@ async def test_arguments_arrive_as_what_the_hints_say() -> None:
 
 
 def test_what_cannot_be_a_tool_is_refused() -> None:
-    def blocking(path: str) -> str:
-        return path
-
     async def silent(path) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001 - that is what is refused
         return str(path)
 
@@ -97,8 +96,13 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
     async def strange(how: Callable[[], None]) -> str:
         return ""
 
+    async def unresolved(place: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821 - that is what is refused
+        return ""
+
     for function, why in (
-        (blocking, "no async function"),
+        (print, "cannot be given by name"),
+        (5, "cannot be called"),
+        (unresolved, "cannot be described"),
         (silent, "no type hint"),
         (many, "cannot be given by name"),
         (strange, "cannot be described"),
@@ -107,6 +111,68 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
             Tool.of(function)  # type: ignore[arg-type]  # that is what is refused
     with pytest.raises(InvalidInput, match="needs a name"):
         Tool("", "", {}, silent)
+    with pytest.raises(InvalidInput, match="cannot be called"):
+        Tool("five", "", {}, 5)  # type: ignore[arg-type]  # that is what is refused
+
+
+async def test_a_function_that_is_not_async_runs_in_a_thread() -> None:
+    @tool
+    def where(what: str, *, times: int = 1) -> dict[str, object]:
+        """Tell where it runs."""
+        return {"what": what * times, "here": threading.get_ident() == caller}
+
+    caller = threading.get_ident()
+    assert where.description == "Tell where it runs."
+    assert where.spec.parameters["required"] == ["what"]
+    assert await where({"what": "a", "times": 2}) == ToolOutput('{"what":"aa","here":false}')
+    with pytest.raises(InvalidInput, match=r"Expected `str`, got `int` - at `\$.what`"):
+        await where({"what": 1})
+
+
+async def test_a_wrapper_of_an_async_function_is_awaited_on_the_event_loop() -> None:
+    async def ident() -> str:
+        await checkpoint()
+        return str(threading.get_ident())
+
+    def wrapper() -> object:
+        return ident()
+
+    assert await Tool.of(wrapper)({}) == ToolOutput(str(threading.get_ident()))
+
+
+async def test_a_function_that_blocks_is_given_up_in_time(told: Told) -> None:
+    over = threading.Event()
+
+    @tool
+    def sleep() -> None:
+        """Sleep."""
+        over.wait(60)
+
+    model = ScriptedModel([answer(tool_use("1", "sleep")), "It took too long."])
+    agent = AgentSession(model, tools=[sleep], options=AgentOptions(tool_timeout_s=0.01))
+    try:
+        turn = await agent.respond("Sleep")
+    finally:
+        over.set()
+    assert told(turn.messages)[-2:] == [
+        "tool: !The tool gave no answer within 0.01 seconds.",
+        "assistant: It took too long.",
+    ]
+
+
+async def test_a_function_in_a_thread_can_suspend_the_turn() -> None:
+    @tool
+    def deploy() -> str:
+        """Deploy."""
+        raise Suspend("may I?")
+
+    turn = await AgentSession(ScriptedModel([answer(tool_use("1", "deploy"))]), tools=[deploy]).respond("Deploy")
+    assert [(each.id, each.reason) for each in turn.pending] == [("1", "may I?")]
+
+
+async def test_a_handler_that_is_not_async_is_told_of() -> None:
+    with pytest.raises(InvalidInput, match="no async function"):
+        await Tool("five", "", {}, lambda given: 5)({})  # type: ignore[arg-type,return-value]  # that is what is refused
 
 
 @pytest.mark.parametrize(

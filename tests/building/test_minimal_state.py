@@ -102,6 +102,38 @@ def test_a_plan_says_what_is_done_and_what_is_blocked() -> None:
     assert extract_session_state([]) == SessionState("", "", (), "Just started")
 
 
+def calls(*names: str, stop_reason: str | None = None, start: int = 0) -> Message:
+    parts = [tool_use(f"{name} {number}", name, {}) for number, name in enumerate(names, start)]
+    return message("assistant", parts, stop_reason=stop_reason)
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ([calls("edit")], "Waiting for edit."),
+        ([calls("edit", "read", "edit", "edit")], "Waiting for 3 x edit, read."),
+        ([calls("edit"), calls("read")], "Waiting for edit, read."),
+        ([calls("edit"), message("user", "and?")], "Waiting for edit."),
+        ([calls("edit", "read"), message("tool", tool_result("edit 0", "done"))], "Waiting for read."),
+        ([calls("edit"), message("user", "go on"), message("assistant", "No.")], "Last answer: No."),
+        ([calls("edit"), message("user", "go on"), calls("read", start=1)], "Waiting for read."),
+        ([calls("edit", stop_reason="aborted")], "Just started"),
+        ([calls("edit", stop_reason="error"), message("user", "go on")], "Just started"),
+    ],
+)
+def test_the_status_tells_of_calls_that_may_still_be_answered(said: list[Message], status: str) -> None:
+    assert extract_session_state(entries(message("user", "Build it"), *said)).current_status == status
+
+
+def test_many_turns_that_were_broken_off_wait_for_nothing() -> None:
+    turns = [
+        each
+        for number in range(18)
+        for each in (message("user", f"try {number}"), calls("edit", stop_reason="aborted", start=number))
+    ]
+    assert extract_session_state(entries(*turns)).current_status == "Just started"
+
+
 @pytest.mark.feature("N-101")
 def test_the_state_is_told_in_a_fixed_form() -> None:
     assert format_state_context(SessionState("/p", "Do it", (), "Just started")) == (

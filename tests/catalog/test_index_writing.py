@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from errno import ENOSPC
+from itertools import pairwise
 from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 import pytest
 import trio.testing
+from structlog.testing import capture_logs
 
 from treering import SessionHost, Settings
+from treering.actors.catalog.file_listing import FileListing
+from treering.actors.catalog.index_writer import IndexWriter
 from treering.testing.disks import FaultyDisk, MemoryDisk
 from treering.testing.disks.changes import Operation
 
@@ -200,3 +204,56 @@ async def test_a_save_that_is_broken_off_is_made_up_for_when_the_host_closes() -
                 scope.cancel()
         assert disk.index == []
     assert '"message_count":1' in disk.text(INDEX)
+
+
+# -- what goes wrong beside a program
+
+
+async def test_a_bug_in_the_index_does_not_end_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def buggy(*_: object) -> None:
+        asked.append(anyio.current_time())
+        raise ValueError("a bug")
+
+    disk = Watched()
+    settings = Settings(debounce_ms=0, update_metadata_interval_ms=0)
+    with monkeypatch.context() as patch, capture_logs() as logs:
+        patch.setattr(FileListing, "remembered", buggy)
+        async with SessionHost("/sessions", disk=disk, offload=at_once, settings=settings) as host:
+            session = await host.create("s")
+            await session.append_message("user", "Hello")
+            await anyio.sleep(3600)
+            waits = [later - earlier for earlier, later in pairwise(asked)]
+            assert waits[:7] == pytest.approx([1, 2, 4, 8, 16, 32, 60])
+            assert max(waits) == pytest.approx(60)
+            patch.undo()
+            await anyio.sleep(60)
+            assert '"id":"s"' in disk.text(INDEX)
+            patch.setattr(FileListing, "remembered", buggy)
+            await session.append_message("user", "Hello again")
+        assert disk.entries == 2  # it closes in order, too
+    failures = [(each["work"], each["error"]) for each in logs if each["event"] == "background_failed"]
+    assert failures == [("index", "ValueError")] * len(asked)
+
+
+async def test_what_is_known_of_passivated_sessions_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    writers: list[IndexWriter] = []
+    run = IndexWriter.run
+
+    async def noted(writer: IndexWriter) -> None:
+        writers.append(writer)
+        await run(writer)
+
+    monkeypatch.setattr(IndexWriter, "run", noted)
+    settings = Settings(save_after_assistant_message=False)
+    async with SessionHost("/sessions", disk=MemoryDisk(), offload=at_once, settings=settings) as host:
+        sessions = [await host.create(f"s{number}") for number in range(20)]
+        for session in sessions:
+            await session.append_message("user", "Hello")
+            await host.flush()
+            await session.passivate()
+        await sessions[0].append_message("user", "again")
+        await host.flush()
+        (writer,) = writers
+        assert len(writer._heads) == 1  # pyright: ignore[reportPrivateUsage]  # nothing else tells of the memory

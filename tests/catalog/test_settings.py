@@ -62,6 +62,31 @@ def test_an_unknown_key_and_a_wrong_value_are_errors_that_name_them(
         Settings.load(path)
 
 
+def test_a_file_is_read_by_its_ending_and_found_in_the_users_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mine.toml").write_text("# mine\ndebounce_ms = 7\nauto_persist = false\n")
+    (tmp_path / "mine.conf").write_text('{"debounce_ms": 7, "auto_persist": false}')
+    for source in ("~/mine.toml", tmp_path / "mine.toml", "~/mine.conf"):
+        assert Settings.load(source) == Settings(debounce_ms=7, auto_persist=False)
+    for damaged in (b"debounce_ms = ", b"debounce_ms: 7", b"\xff\xfe"):
+        (tmp_path / "mine.toml").write_bytes(damaged)
+        with pytest.raises(InvalidInput, match=r"the settings in .*mine\.toml cannot be used: "):
+            Settings.load(tmp_path / "mine.toml")
+    with pytest.raises(FileNotFoundError):
+        Settings.load(tmp_path / "none.toml")
+
+
+def test_who_misspells_a_key_is_told_which_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text("debounce = 1\nwhatever = 2\n")
+    with pytest.raises(InvalidInput, match="there is no `debounce`, `whatever`; there are") as caught:
+        Settings.load(path)
+    for known in Settings.__struct_fields__:
+        assert f"`{known}`" in str(caught.value)
+
+
 def test_a_program_is_held_to_the_same_ranges() -> None:
     with pytest.raises(ValueError, match="debounce_ms"):
         Settings(debounce_ms=-1)

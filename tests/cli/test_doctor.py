@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -359,12 +360,35 @@ def test_the_command_repairs(treering: Treering, write: Write, say: Say) -> None
     result = treering("doctor", path.parent, "--repair")
     (fragment,) = path.parent.glob("*.torn-*")
     assert result.stdout.splitlines() == [
-        f"{path}:{size}: fragment_moved: an unfinished line of 6 bytes was moved to a file of its own -> {fragment}",
-        f"{path}:{SIZE}: noted: seen and kept: the parent 'gone' is missing: the path begins here",
+        f"{path}:3:{size}: fragment_moved: an unfinished line of 6 bytes was moved to a file of its own -> {fragment}",
+        f"{path}:2:{SIZE}: noted: seen and kept: the parent 'gone' is missing: the path begins here",
     ]
-    assert (result.exit_code, result.stderr) == (0, "1 session, 2 repairs, 0 findings left\n")
+    assert (result.exit_code, result.stderr) == (0, "1 session, 1 repair, 1 finding noted and kept, 0 findings left\n")
     again = treering("doctor", path.parent, "--repair")
     assert (again.exit_code, again.stdout, again.stderr) == (0, "", "1 session, 0 repairs, 0 findings left\n")
+
+
+@pytest.mark.parametrize("file", ["claude_code/work.jsonl", "foreign/codex.jsonl"])
+def test_what_another_program_wrote_is_named_and_no_session(
+    treering: Treering, write: Write, say: Say, tmp_path: Path, file: str
+) -> None:
+    write(say("a", None, "x", 1))
+    foreign = tmp_path / "it's foreign.jsonl"
+    foreign.write_bytes((Path(__file__).parents[1] / "data" / file).read_bytes())
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "noise.jsonl").write_text("noise\n")
+    program = "Claude Code" if "claude" in file else "Codex"
+    result = treering("doctor", tmp_path)
+    assert result.stderr == "1 session, 3 other files, 3 findings\n"
+    (line,) = [line for line in result.stdout.splitlines() if "treering import" in line]
+    advice = line.partition("it is a session of ")[2]
+    assert advice.startswith(f"{program}: ")
+    assert shlex.split(advice.split("`")[1]) == ["treering", "import", str(foreign)]
+    for command in ("info", "tree"):
+        told = treering(command, foreign)
+        assert (told.exit_code, advice in told.stderr) == (1, True)
+    treering("doctor", tmp_path, "--repair")
+    assert treering("doctor", tmp_path).stderr == "1 session, 3 other files, 0 findings\n"
 
 
 def test_what_was_kept_is_said_with_all(treering: Treering, write: Write, say: Say) -> None:

@@ -72,7 +72,6 @@ def test_hits_for_programs(treering: Treering, two: None) -> None:
         (["--after", "7d"], ["key"]),
         (["--before", "7d"], ["net"]),
         (["--limit", "1"], ["key"]),
-        (["--limit", "0"], []),
         (["--tool", "grep"], []),
         (["--no-index"], ["key", "net"]),
         (["--index"], ["key", "net"]),
@@ -106,13 +105,37 @@ def test_what_cannot_be_searched_is_told(treering: Treering, two: None, root: Pa
 @pytest.mark.feature("N-114")
 def test_what_is_known_of_a_session(treering: Treering, two: None, project: Path, root: Path) -> None:
     lines = dict(line.split(None, 1) for line in treering("info", "net").stdout.splitlines())
-    assert lines["name"] == "The connection was lost"
+    assert lines["about"] == "The connection was lost"
+    assert "name" not in lines  # nobody gave one
     assert lines["id"] == "net"
     assert lines["project"] == str(project)
-    assert lines["messages"] == "4: 2 by the user, 2 by the assistant"
+    assert lines["messages"] == "4: 2 by the user, 2 by the assistant, 0 by tools"
     assert lines["entries"] == "4 on 1 branch"
     assert lines["file"] == f"{root / 'net.jsonl'} (native)"
     assert lines["tokens"].startswith("about ")
+
+
+def test_a_name_that_was_given_and_what_tools_answered(treering: Treering, write: Write, say: Say) -> None:
+    renamed = {"type": "session_info", "id": "n", "parent_id": "c", "timestamp": "2026-01-01T10:00:09Z", "seq": 4}
+    path = write(
+        say("a", None, "Read it", 1),
+        say("b", "a", "the file", 2, "tool"),
+        say("c", "b", "the other", 3, "tool"),
+        {**renamed, "session_info": {"name": "Reading"}},
+    )
+    lines = dict(
+        line.split(None, 1) for line in treering("info", path).stdout.replace("tool runs", "runs").splitlines()
+    )
+    assert (lines["name"], lines["runs"]) == ("Reading", "2")
+    assert lines["messages"] == "3: 1 by the user, 0 by the assistant, 2 by tools"
+    assert json.loads(treering("info", path, "--json").stdout)["tool_results"] == 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("--role", "foo"), ("--role", "message"), ("--limit", "0")])
+def test_a_search_that_can_find_nothing_is_refused(treering: Treering, two: None, option: str, value: str) -> None:
+    result = treering("search", "lost", option, value)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert option in result.stderr
 
 
 def test_what_is_known_for_programs(treering: Treering, branched: Path, project: Path) -> None:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from anyio import to_thread
 from click.testing import Result
 
-from treering import InvalidInput, Settings
+from treering import InvalidInput, SessionHost, Settings, default_root
 from treering.cli.home import Home
 
 Treering = Callable[..., Result]
@@ -36,6 +37,21 @@ def test_the_root_is_given_or_of_the_environment_or_of_the_platform(
     if os.name == "posix" and os.uname().sysname == "Linux":
         assert Home.at().root == str(tmp_path / "data" / "treering" / "sessions")
     assert Home.at("~/logs").root == str(tmp_path / "logs")
+
+
+async def test_a_program_and_the_command_meet_at_the_default_root(
+    treering: Treering, project: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with SessionHost(default_root()) as host:
+        session = await host.create(cwd=project)
+        await session.append_message("user", "Hello")
+    assert ids(await to_thread.run_sync(lambda: treering("sessions", "--json"))) == [session.id]
+    assert default_root() == root
+    monkeypatch.setenv("HOME", str(root.parent))
+    monkeypatch.setenv("TREERING_ROOT", "~/logs")
+    assert default_root() == root.parent / "logs"
+    monkeypatch.setenv("TREERING_ROOT", "")
+    assert default_root().parts[-2:] == ("treering", "sessions")
 
 
 def test_looking_makes_no_root(treering: Treering, root: Path, project: Path) -> None:

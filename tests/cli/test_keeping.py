@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -10,6 +11,10 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+
+from treering.cli import main
+from treering.events.disk import OsDisk
+from treering.events.stores.files.locks import locks_of_this_system
 
 from .terminal import Terminal
 
@@ -52,6 +57,95 @@ def test_several_at_once_or_none(treering: Treering, talked: Talked) -> None:
     assert ids(treering) == []
 
 
+def test_only_what_changed_is_counted(treering: Treering, talked: Talked) -> None:
+    talked("One", session_id="one")
+    talked("Two", session_id="two")
+    assert treering("unarchive", "one").stderr == "1 session was not archived\n"
+    assert treering("archive", "one", "one").stderr == "1 session archived\n"
+    assert treering("archive", "one").stderr == "1 session was archived already\n"
+    assert treering("archive", "one", "two").stderr == "1 session archived, 1 session was archived already\n"
+    assert treering("archive", "one", "two").stderr == "2 sessions were archived already\n"
+    assert treering("unarchive", "one", "two").stderr == "2 sessions brought back\n"
+
+
+def test_what_was_done_for_programs(treering: Treering, talked: Talked, root: Path, tmp_path: Path) -> None:
+    talked("One", session_id="one")
+    talked("Two", session_id="two")
+    one, two = ({"id": each, "path": str(root / f"{each}.jsonl")} for each in ("one", "two"))
+
+    def told(*args: str) -> object:
+        result = treering(*args, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    assert told("archive", "one") == {"archived": [one], "archived_before": []}
+    assert told("unarchive", "one", "two") == {"brought_back": [one], "active_before": [two]}
+    assert told("rename", "one", "First") == {**one, "name": "First"}
+    assert told("rename", "one", "") == {**one, "name": None}
+    entry = json.loads(treering("entries", str(root / "one.jsonl"), "--json").stdout.splitlines()[0])["id"]
+    assert told("label", "one", entry, "start") == {"session_id": "one", "entry_id": entry, "label": "start"}
+    assert told("label", "one", entry) == {"session_id": "one", "entry_id": entry, "label": None}
+    target = tmp_path / "one.md"
+    assert told("export", "one", "-o", str(target)) == {"path": str(target), "format": "markdown", "redacted": None}
+    assert told("export", "one", "-o", str(target), "--force", "--redact") == {
+        "path": str(target),
+        "format": "markdown",
+        "redacted": {},
+    }
+    assert treering("export", "one", "--json").exit_code == 2
+    assert told("delete", "one", "two", "--yes") == {"deleted": [one, two]}
+
+
+def test_errors_speak_of_options(treering: Treering, talked: Talked, tmp_path: Path, root: Path) -> None:
+    talked("One", session_id="one")
+    target = tmp_path / "one.json"
+    assert treering("export", "one", "-f", "json", "--redact", "-o", target).exit_code == 0
+    result = treering("export", "one", "-o", target)
+    assert (result.exit_code, "--force" in result.stderr, "overwrite" in result.stderr) == (1, True, False)
+    result = treering("import", target)
+    assert (result.exit_code, "without --redact" in result.stderr) == (1, True)
+    locks = locks_of_this_system(OsDisk(), str(root))
+    locks.take(os.path.realpath(root / "one.jsonl"))
+    for command in (["rename", "one", "x"], ["chat", "-r", "one", "-p", "x"]):
+        result = treering(*command)
+        assert (result.exit_code, "close it there" in result.stderr) == (1, True), command
+        assert "read-only" not in result.stderr
+    locks.close()
+
+
+def test_a_session_in_two_formats_is_named_by_its_path(treering: Treering, talked: Talked, root: Path) -> None:
+    talked("One", session_id="one")
+    native = (root / "one.jsonl").rename(root / "moved.jsonl")
+    pi = root / "--work--" / "2026-01-01_one.jsonl"
+    pi.parent.mkdir()
+    pi.write_text('{"type":"session","version":3,"id":"one","timestamp":"2026-01-01T10:00:00.000Z","cwd":"/work"}\n')
+    result = treering("info", "one")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"{native} (native)" in result.stderr
+    assert f"{pi} (pi)" in result.stderr
+    assert "give one path" in result.stderr
+    assert treering("info", pi).exit_code == 0
+
+
+def test_ctrl_c_deletes_nothing(
+    treering: Treering, talked: Talked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    talked("One", session_id="one")
+
+    def interrupted(_: str) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    with pytest.raises(SystemExit) as ended:
+        main(["delete", "one"], prog_name="treering")
+    assert ended.value.code == 130
+    told = capsys.readouterr().err
+    assert told.endswith("\nnothing was deleted\n")
+    assert "Aborted" not in told
+    assert ids(treering) == ["one"]
+
+
 def test_deleting_asks_first(treering: Treering, at_terminal: AtTerminal, talked: Talked, root: Path) -> None:
     talked("One", session_id="one", name="The first")
     talked("Two", session_id="two")
@@ -63,6 +157,7 @@ def test_deleting_asks_first(treering: Treering, at_terminal: AtTerminal, talked
     assert "The first" in terminal.until("Delete 1 session for good? [y/N]")[0]
     terminal.press("n\r")
     assert terminal.ended() == 1
+    assert terminal.lines[-1] == "nothing was deleted"
     assert sorted(ids(treering)) == ["one", "two"]
 
     terminal = at_terminal("delete", "one")

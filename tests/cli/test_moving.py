@@ -95,10 +95,10 @@ def test_one_file_goes_out_and_comes_in_and_what_was_redacted_does_not(
 
 def test_importing_again_adds_what_is_missing(treering: Treering, project: Path, write: Write, say: Say) -> None:
     path = write(say("a", None, "One", 1))
-    (first,) = json.loads(treering("import", path, "--json").stdout)
+    (first,) = json.loads(treering("import", path, "--json").stdout)["sessions"]
     assert (first["id"], first["format"], first["added"], first["existed"]) == ("s-1", "native", 1, False)
     write(say("a", None, "One", 1), say("b", "a", "Two", 2))
-    (again,) = json.loads(treering("import", path, "--json").stdout)
+    (again,) = json.loads(treering("import", path, "--json").stdout)["sessions"]
     assert (again["entries"], again["added"], again["existed"]) == (2, 1, True)
     result = treering("import", path)
     assert "nothing to add" in result.stdout

@@ -66,6 +66,7 @@ async def main(root):
                     os.truncate(path, sum(map(len, lines[:args[0]])))
                 case "unlink":
                     os.unlink(path)
+                    session = await host.open("shared")
             print(json.dumps(answer), flush=True)
 
 def await_payload(text):

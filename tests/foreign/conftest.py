@@ -11,7 +11,7 @@ import pytest
 from treering.events.entries import Header, KnownEntry, Message, MessageEntry
 from treering.events.findings import Finding
 from treering.events.foreign.base import ForeignSession
-from treering.events.foreign.detect import format_named, recognized
+from treering.events.foreign.walk import Walk
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "foreign"
 
@@ -62,9 +62,9 @@ def take() -> Take:
     """Read all sessions of a path, as the format that is named or recognized, and see that they are well formed."""
 
     def read(path: Path, name: str | None = None) -> list[Taken]:
-        found = recognized(path) if name is None else format_named(name)
+        walk = Walk(path, name)
         taken: list[Taken] = []
-        for session in found.read(path):
+        for _, _, session in walk.sessions():
             assert isinstance(session, ForeignSession)
             entries = list(session.entries)
             seen: set[str | None] = {None}
@@ -74,6 +74,8 @@ def take() -> Take:
                 assert entry.seq == 0
                 seen.add(entry.id)
             taken.append(Taken(session.header, entries, session.findings, session.leaf_id))
+        if walk.is_folder and not taken:
+            raise walk.nothing()
         return taken
 
     return read

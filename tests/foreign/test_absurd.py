@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from treering import SessionHost
+from treering import ImportReports, SessionHost
 from treering.events.errors import ForeignFormatError
 
 from .conftest import Take
@@ -158,8 +158,9 @@ async def test_a_folder_is_taken_in_whatever_else_lies_in_it(tmp_path: Path) -> 
     (folder / "agent-2.jsonl").symlink_to("agent-2.jsonl")
     (folder / "s.jsonl").write_text(lines(said("u", None, "go")))
     async with SessionHost(tmp_path / "sessions") as host:
-        (report,) = await host.import_sessions(folder)
-        assert [(Path(each.path).name, each.code) for each in report.findings] == [("0.jsonl", "unreadable")]
+        (report,) = reports = await host.import_sessions(folder)
+        assert isinstance(reports, ImportReports)
+        assert [Path(each).name for each in reports.unknown_paths] == ["0.jsonl"]
         assert report.messages == 1
 
 

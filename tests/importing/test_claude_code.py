@@ -14,6 +14,7 @@ from treering import (
     ForeignFormatError,
     ImagePart,
     ImportReport,
+    ImportReports,
     Message,
     MessageEntry,
     Session,
@@ -321,8 +322,8 @@ async def test_a_folder_of_transcripts(host: SessionHost, tmp_path: Path) -> Non
     (folder / "broken.jsonl").write_bytes(b"nothing of use\n")
     reports = await host.import_sessions(folder, format="claude-code")
     assert [report.id for report in reports] == ["c0ffee00-1111-4222-8333-444455556666", WORK]
-    broken = [finding for report in reports for finding in report.findings if finding.code == "unreadable"]
-    assert [Path(finding.path).name for finding in broken] == ["broken.jsonl"]
+    assert isinstance(reports, ImportReports)
+    assert reports.unknown_paths == (str(folder / "broken.jsonl"),)
 
 
 async def test_a_byte_order_mark_and_windows_line_ends(host: SessionHost, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 import pytest
 
 from treering import (
@@ -252,6 +253,20 @@ async def test_a_conversation_that_was_deleted_begins_anew(sessions: KeyedSessio
     assert await sessions.history(KEY) == []
     await sessions.add_message(KEY, "user", "new")
     assert said(await sessions.history(KEY)) == ["user: new"]
+
+
+async def test_a_conversation_that_was_deleted_leaves_no_fragment(root: Path) -> None:
+    async with SessionHost(root) as host:
+        await KeyedSessions(host).add_message(KEY, "user", "old")
+    (name,) = names_in(root, "*.jsonl")
+    async with await anyio.open_file(root / name, "ab") as file:
+        await file.write(b'{"type":"message","id":"torn')
+    async with SessionHost(root) as host:
+        sessions = KeyedSessions(host)
+        await sessions.add_message(KEY, "user", "again")
+        assert names_in(root, "*.torn-*")
+        await sessions.delete(KEY)
+    assert names_in(root) == [".treering"]
 
 
 @pytest.mark.feature("P-11", "P-24")

@@ -78,6 +78,29 @@ async def test_a_response_that_never_ends_is_not_waited_for() -> None:
             await events.finish()
 
 
+@pytest.mark.parametrize("where", ["response", "body"])
+async def test_a_response_that_cannot_be_closed_holds_up_nobody(where: str) -> None:
+    class Stuck(Pieces):
+        async def aiter_bytes(self) -> AsyncIterator[bytes]:
+            try:
+                yield b"data: 1\n\n"
+                await anyio.sleep_forever()
+            finally:
+                self.unwound = True
+
+        async def aclose(self) -> None:
+            if where == "response":
+                await anyio.sleep_forever()
+
+    response = Stuck([])
+    with anyio.fail_after(10), anyio.CancelScope() as cancelled:
+        async with aclosing(EventData(response)) as events:
+            await anext(events)
+            cancelled.cancel()
+            await anyio.sleep_forever()
+    assert response.unwound
+
+
 @pytest.mark.parametrize("piece", [b"x", b"data: x\n"])
 async def test_an_event_without_an_end_is_given_up(piece: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server gone wrong must not fill the memory; events that end, however many, are no such thing."""

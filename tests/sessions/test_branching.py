@@ -12,6 +12,7 @@ from treering import (
     BranchSummary,
     BranchSummaryEntry,
     EntryNotFound,
+    InvalidInput,
     MessageEntry,
     Session,
     SessionHost,
@@ -151,3 +152,17 @@ async def test_a_summary_below_an_unknown_entry_is_refused(session: Session, con
         await session.branch_with_summary("nowhere", "left it")
     assert content(session) == before
     assert session.leaf_id == leaf
+
+
+async def test_options_that_contradict_a_summary_are_refused(session: Session, content: Content) -> None:
+    first = await session.append_message("user", "one")
+    leaf = await session.append_message("user", "two")
+    before = content(session)
+    with pytest.raises(InvalidInput, match="leave `below` out"):
+        await session.branch_with_summary(first, "left two", below=leaf)
+    with pytest.raises(InvalidInput, match="becomes the leaf"):
+        await session.branch_with_summary(first, "left two", aside=True)
+    assert content(session) == before
+    assert session.leaf_id == leaf
+    made = await session.branch_with_summary(first, "left two", aside=False, expected_leaf=leaf)
+    assert session.leaf_id == made

@@ -24,6 +24,7 @@ from treering import (
     SessionNotFound,
     plain_text,
 )
+from treering.actors.registry import Registry
 from treering.events.disk import FileStat, OsDisk
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
@@ -277,7 +278,10 @@ async def test_the_block_of_a_session_closes_the_handle_and_no_other(host: Sessi
     assert await said(other) == ["Hello", "more"]
 
 
-async def test_a_host_that_fails_to_close_in_order_still_lets_everything_go() -> None:
+@pytest.mark.parametrize("where", ["index", "sessions"])
+async def test_a_host_that_fails_to_close_in_order_still_lets_everything_go(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class OddDisk(MemoryDisk):
         odd = False
 
@@ -287,15 +291,27 @@ async def test_a_host_that_fails_to_close_in_order_still_lets_everything_go() ->
             return super().stat(path)
 
     disk = OddDisk()
+    drain = Registry.drain
+
+    async def fail(registry: Registry) -> None:
+        await drain(registry)
+        raise RuntimeError("an odd session")
 
     async def use() -> None:
         async with SessionHost("/sessions", disk=disk) as host:
             session = await host.create("a")
             await session.append_message("user", "Hello")
-            disk.odd = True
+            if where == "index":
+                disk.odd = True
+            else:
+                monkeypatch.setattr(Registry, "drain", fail)
 
-    with pytest.raises(RuntimeError, match="an odd disk"):
+    if where == "index":  # it can be made again, and is no reason to fail
         await use()
+    else:
+        with pytest.raises(RuntimeError, match="an odd session"):
+            await use()
+        monkeypatch.undo()
     disk.odd = False
     async with SessionHost("/sessions", disk=disk) as host:
         session = await host.load("a")

@@ -68,18 +68,18 @@ async def test_a_row_tells_id_path_name_times_and_count_of_each_file(root: Path,
     )
     (root / "notes.txt").write_text("no session")
     expected = [
+        ("named", str(named), "Greeting", at(0), at(3), 3),
         ("foreign", str(foreign), "From elsewhere", at(6), at(7), 1),
         ("plain", str(plain), None, at(4), at(5), 1),
-        ("named", str(named), "Greeting", at(0), at(3), 3),
         ("empty", str(empty), None, at(1), at(1), 0),
     ]
     async with SessionHost(root) as host:
-        for _ in range(2):
+        for _ in range(2):  # from the files, and then from memory
             rows = await host.list_sessions()
             assert [
                 (row.id, row.path, row.name, row.created, row.modified, row.message_count) for row in rows
             ] == expected
-            for row in rows:
+            for row in reversed(rows):  # so that the one that was used last is loaded last
                 await host.load(row.path or "")
 
 

@@ -25,7 +25,8 @@ from treering.events.errors import (
 )
 from treering.events.stores.base import Append, Committed, Cursor, Lease
 from treering.events.stores.files import FileStore
-from treering.testing.disks import MemoryDisk, WrappedDisk
+from treering.events.stores.files.store import Durability
+from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 HEADER = NATIVE.encode_header(header_of("session"))
@@ -409,17 +410,83 @@ class ListingDisk(WrappedDisk):
 # -- whole logs
 
 
-async def test_removing_keeps_fragments_and_old_versions(store: FileStore, root: Path) -> None:
-    writer = await own(store)
+COPIES = (
+    "a.jsonl.torn-1-00000000",
+    "a.jsonl.torn-1-00000000.tmp-7-1",
+    "a.jsonl.bak",
+    "a.jsonl.bak-2",
+    "a.jsonl.tmp-7-1",
+    "a.jsonl.zst.tmp-7-1",
+    "a.jsonl.view-words",
+)
+
+
+@pytest.mark.parametrize("folder", ["", "work"])
+async def test_removing_takes_all_copies_of_what_was_said_and_nothing_of_others(
+    store: FileStore, root: Path, folder: str
+) -> None:
+    writer = await own(store, f"{folder}/a.jsonl".lstrip("/"))
     await writer.append(line(1))
     await store.save(writer.lease, "leaf", writer.head, b"{}")
-    kept = {"a.jsonl.torn-1-00000000", "a.jsonl.bak"}
-    for name in kept:
-        (root / name).touch()
+    aside = root / ".treering" / "aside" / folder
+    aside.mkdir(parents=True)
+    for name in (*COPIES, "a.jsonl.tmp-7-1-2"):
+        (root / folder / name if name in COPIES else aside / name).touch()
+    others = {"a.jsonl.note", "aa.jsonl.bak", "a.jsonl.bak.jsonl", "a.jsonl.bakery"}
+    for name in others:
+        (root / folder / name).touch()
+        (aside / name).touch()
     await store.remove(writer.lease)
-    assert {path.name for path in root.iterdir()} == {*kept, ".treering"}
+    assert {path.name for path in (root / folder).iterdir()} - {".treering"} == others
+    assert {path.name for path in aside.iterdir()} == others
     with pytest.raises(Conflict):
         await store.remove(writer.lease)
+
+
+async def test_removing_a_log_elsewhere_looks_for_copies_beside_it_alone(store: FileStore, tmp_path: Path) -> None:
+    writer = await own(store, str(tmp_path / "elsewhere" / "a.jsonl"))
+    await writer.append(line(1))
+    (tmp_path / "elsewhere" / "a.jsonl.bak").touch()
+    await store.remove(writer.lease)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.mark.parametrize("durability", ["os", "file", "group"])
+@pytest.mark.parametrize("packed", [False, True])
+async def test_no_power_cut_while_a_log_is_removed_leaves_copies_without_it(
+    durability: Durability, packed: bool
+) -> None:
+    memory = MemoryDisk()
+    memory.make_directory("/data/sessions")
+    store = FileStore("/data/sessions", durability=durability, disk=memory)
+    writer = await own(store)
+    await writer.append(line(1))
+    for name in COPIES[:4]:
+        memory.close(memory.open(f"/data/sessions/{name}", os.O_WRONLY | os.O_CREAT))
+    if packed:
+        await store.pack(writer.lease)
+    await store.aclose()
+    memory.settle()
+    disk = RecordingDisk(memory)
+    store = FileStore("/data/sessions", durability=durability, disk=disk)
+    [lease] = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    await store.remove(lease)
+    done = len(disk.operations)
+    await store.aclose()
+
+    def left_of(left: MemoryDisk) -> set[str]:
+        return {path for path in left.files() if path.startswith("/data/sessions/a.jsonl")}
+
+    for left in disk.crash_states():
+        there = left_of(left)
+        copies = {path for path in there if ".bak" in path or ".torn-" in path}
+        assert not copies or there & {
+            "/data/sessions/a.jsonl",
+            "/data/sessions/a.jsonl.zst",
+            "/data/sessions/a.jsonl.gz",
+        }
+    assert all(not left_of(left) for left in disk.crash_states(since=done))
 
 
 async def test_putting_refuses_to_lose_another_programs_line(store: FileStore, root: Path) -> None:

@@ -8,6 +8,7 @@ import gzip
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -148,6 +149,28 @@ async def test_nothing_but_a_delete_takes_a_session_away(root: Path) -> None:
         await host.delete("child")
         await host.delete("main")
     assert files(root) == {}
+
+
+@pytest.mark.parametrize("archived", [False, True])
+async def test_a_delete_takes_what_was_moved_and_copied_out_of_a_session(root: Path, archived: bool) -> None:
+    root.mkdir()
+    secret = b'{"type":"message","timestamp":"2026-01-01T00:00:01.000Z","message":{"role":"user","content":"secret"}}\n'
+    (root / "old.jsonl").write_bytes(OLD_PI + secret)
+    async with SessionHost(root) as host:
+        session = await host.load("old")  # migrated
+        await session.close()
+        (root / "torn.jsonl").write_bytes(
+            b'{"type":"session","version":1,"id":"torn","timestamp":"2026-01-01T00:00:00Z"}\n' + FRAGMENT
+        )
+        await (await host.load("torn")).append_message("user", "secret")
+        assert {"old.jsonl.bak", f"torn.jsonl.torn-78-{crc32(FRAGMENT):08x}"} <= files(root).keys()
+        for each in ("old", "torn"):
+            if archived:
+                await host.archive(each)
+                assert f"{each}.jsonl" not in files(root)
+            await host.delete(each)
+    assert files(root) == {}
+    assert not list(root.glob("*.jsonl*"))
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

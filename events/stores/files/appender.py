@@ -172,10 +172,14 @@ class Appender:
         return "journal" if self._group.covers(log) else "file"
 
     async def _carry_out(self, jobs: Sequence[_Job]) -> None:
+        """Have worker threads do jobs, and the journal make durable what they landed, whatever becomes of the caller."""
+        interruption: BaseException | None = None
         for job in jobs:
             job.log.busy = True
         try:
             await self._syncer.run(jobs)
+        except anyio.get_cancelled_exc_class() as error:  # they were done all the same
+            interruption = error
         except Exception as error:  # noqa: BLE001  # whatever an offload may raise
             for job in jobs:
                 job.error = job.error or error
@@ -187,6 +191,8 @@ class Appender:
                     job.log.busy = True
         if self._group is not None and any(job.landed is not None for job in jobs):
             await self._group.commit([job.landed for job in jobs if job.landed is not None])
+        if interruption is not None:
+            raise interruption
 
     # -- with the journal
 

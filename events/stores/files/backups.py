@@ -1,4 +1,7 @@
-"""Backups: what a log was before another file takes its place, as `.bak`, `.bak-2` and so on. Nobody removes them."""
+"""Backups: what a log was before another file takes its place, as `.bak`, `.bak-2` and so on.
+
+They go when the log itself is deleted, and nobody removes them before.
+"""
 
 from __future__ import annotations
 

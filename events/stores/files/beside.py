@@ -1,5 +1,8 @@
 """What stands beside a log `abc.jsonl`: its snapshot `.index`, its leaf record `.leaf`, checkpoints `.view-<name>`.
 
+Copies of what the log held stand there too, the fragments `.torn-<offset>-<crc32>` and the backups `.bak`; they are made
+elsewhere, see `tail` and `backups`, and nothing but a delete takes them away.
+
 The snapshot is derived: the line table and the index as they were at one head, in one file, so that they agree. It says
 of which bytes it speaks (the inode, the size, checksums of the header and of both ends), and is ignored wherever these
 are not found: a torn, foreign or stale snapshot is no error. It also keeps a counter of histories, which grows when a log
@@ -22,6 +25,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import struct
 import sys
 from array import array
@@ -39,6 +43,15 @@ from ..blobs import VIEW, check_kind
 
 INDEX_SUFFIX = ".index"
 LEAF_SUFFIX = ".leaf"
+
+BESIDE = re.compile(
+    r"(?P<kind>|\.index|\.leaf|\.view-[A-Za-z0-9_-]{1,64}|\.torn-(?P<offset>\d+)-(?P<crc>[0-9a-f]{8})|\.bak(?:-\d+)?"
+    r"|\.(?:zst|gz)(?=\.tmp-))"
+    r"(?P<temporary>\.tmp-\d+-\d+)?"
+)
+"""What follows a log's name in the names of the files beside it; alone, it is the log itself."""
+
+_NUMBERED = re.compile(r"-\d+$")  # where a repair moved several files of one name aside
 
 _MAGIC = b"treering-index-1"
 _NUMBERS = struct.Struct("<16s10QI")
@@ -265,11 +278,30 @@ def _crc_of(extent: Extent) -> int:
 # -- files that replace others
 
 
-def remove_beside(disk: Disk, path: str) -> None:
-    """Take away what stands beside a log."""
-    remove_derived(disk, path)
-    with suppress(FileNotFoundError):
-        disk.unlink(path + LEAF_SUFFIX)
+def remove_copies(disk: Disk, folder: str, name: str) -> None:
+    """Take away all that stands beside a log in a folder, but for the log, its packed form and its leaf record.
+
+    That is what was moved or copied out of it, fragments and old versions, what a crash left half written, and what can be
+    made anew. A folder that is not there holds nothing.
+
+    Args:
+        disk: The disk.
+        folder: The folder.
+        name: The log's name.
+
+    Raises:
+        OSError: The disk refuses.
+    """
+    try:
+        names = disk.list_directory(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for each in names:
+        if each in (name, name + LEAF_SUFFIX) or not each.startswith(name):
+            continue
+        if BESIDE.fullmatch(each, len(name)) or BESIDE.fullmatch(_NUMBERED.sub("", each), len(name)):
+            with suppress(FileNotFoundError):
+                disk.unlink(os.path.join(folder, each))
 
 
 def remove_derived(disk: Disk, path: str) -> None:

@@ -192,7 +192,8 @@ class Logs:
                 return log
             self.forget(ref)
             return await self._look_first(ref)
-        if found is not None and log.is_same(found):
+        growing = log.gate is not None and log.gate.locked()  # a thread works on what is looked at here
+        if found is not None and not growing and log.is_same(found):
             if found.size == log.size:
                 return log
             if found.size - log.table.scanned <= INLINE_MAX and not log.slow:
@@ -202,7 +203,7 @@ class Logs:
         if log.lease is not None:
             await self.exclusively(log, log.refresh_apart)
         else:
-            await self._gated(log, log.refresh_apart)
+            await self._gated(log, log.refresh_apart, lambda: not self._is_current(log))
         if log.header is None:
             self.forget(ref)
             if log.lease is None:
@@ -223,13 +224,28 @@ class Logs:
             self.remember(log)
         return log
 
-    async def _gated(self, log: Log, work: Callable[[], None]) -> None:
-        """Have a worker thread do something to a log that is read, while no other one does."""
-        self._handles.drop(log)
+    def _is_current(self, log: Log) -> bool:
+        """Tell whether a log is known as it is now."""
+        try:
+            found = self._disk.stat(log.path)
+        except FileNotFoundError:
+            return False
+        return log.is_same(found) and found.size == log.size
+
+    async def _gated(self, log: Log, work: Callable[[], None], needed: Callable[[], bool]) -> None:
+        """Have a worker thread do something to a log that is read, while no other one does, if it is needed by then."""
         if log.gate is None:
             log.gate = anyio.Lock()
         async with log.gate:
-            await carried_out(self._offload, work)
+            if not needed():
+                return
+            self._handles.drop(log)
+            inode = log.inode
+            try:
+                await carried_out(self._offload, work)
+            finally:
+                if log.inode != inode:
+                    self._handles.drop(log)
 
     # -- lines
 
@@ -247,12 +263,12 @@ class Logs:
             return await self._offload(log.lines_apart, table, runs)
         except (LogReplaced, FileNotFoundError):
             if log.table is table:
-                await self._look_anew(log)
+                await self._look_anew(log, table)
             raise log.replaced() from None
 
-    async def _look_anew(self, log: Log) -> None:
+    async def _look_anew(self, log: Log, table: Table) -> None:
         if log.lease is not None:
             if not log.busy:
                 await self.exclusively(log, log.changed)
         elif self._read.get(log.ref) is log:
-            await self._gated(log, log.changed)
+            await self._gated(log, log.changed, lambda: log.table is table)

@@ -6,7 +6,8 @@
       abc.jsonl.leaf            its leaf record: where the leaf was moved to
       abc.jsonl.view-words      the checkpoint of a projection: derived, too
       abc.jsonl.torn-812-9ab1   a fragment that a crash left at its end
-      abc.jsonl.bak             what it was before it was migrated, or another was put in its place
+      abc.jsonl.bak             what it was before it was migrated, or another was put in its place; like the fragment, it
+                                goes when the log is deleted
       --work--/2026_x.jsonl     a log in a folder
       .treering/locks/          who owns what
       .treering/journal/        what hosts with durability "group" appended lately
@@ -54,7 +55,7 @@ from .codecs import SUFFIXES
 from .group_committer import GroupCommitter
 from .handles import Handles
 from .journal_replay import JournalReplay
-from .locks import Locks
+from .locks import FOLDER, Locks
 from .log import Log
 from .logs import Logs
 from .mounts import is_slow_device
@@ -470,11 +471,11 @@ class FileStore:
     # -- whole logs
 
     async def remove(self, lease: Lease) -> None:
-        """Delete a log and what is kept beside it; fragments and old versions stay. See `Store.remove`.
+        """Delete a log and all that is kept of it: what stands beside it, fragments and old versions. See `Store.remove`.
 
         Raises:
             Conflict: The lease is over.
-            OSError: It cannot be deleted; the lease is kept then.
+            OSError: It cannot be deleted; the log is there still, and the lease is kept.
         """
         log = self._logs.must_hold(lease)
         await self._logs.exclusively(log, lambda: self._remove(log))
@@ -483,14 +484,34 @@ class FileStore:
             self._let_go(log)
 
     def _remove(self, log: Log) -> None:
+        """Delete a log, and before it whatever holds a copy of what it says.
+
+        The log goes last but for its leaf record, which says nothing without it: as long as anything of a session is there it
+        is listed, and can be deleted again. The other way round a crash would leave copies that nobody is told of. The folder
+        is flushed in between, or a power cut could keep the copies and take the log; whatever the durability, since what
+        was said to be deleted must not come back.
+        """
         self._stand_alone(log)
-        archiving.remove_packed(self._disk, log.path)  # first, or a crash would bring an older session back
-        with suppress(FileNotFoundError):
-            self._disk.unlink(log.path)
-        beside.remove_beside(self._disk, log.path)
-        if self._sync:
+        folder, name = os.path.split(log.path)
+        for each in self._folders_of_copies(folder):
+            beside.remove_copies(self._disk, each, name)
+            self._flush_names(each)
+        archiving.remove_packed(self._disk, log.path)  # before the log, or a crash would bring an older session back
+        for path in (log.path, log.path + beside.LEAF_SUFFIX):
             with suppress(FileNotFoundError):
-                self._disk.sync_directory(os.path.dirname(log.path))
+                self._disk.unlink(path)
+        self._flush_names(folder)
+
+    def _folders_of_copies(self, folder: str) -> list[str]:
+        """Return where copies of the logs in a folder stand: beside them, and where a repair moves what is left over."""
+        under = os.path.relpath(folder, self.root)
+        inside = under == os.curdir or under.split(os.sep)[0] != os.pardir
+        return [folder, os.path.normpath(os.path.join(self.root, FOLDER, "aside", under))] if inside else [folder]
+
+    def _flush_names(self, folder: str) -> None:
+        """Make it sure that names which were taken away stay away."""
+        with suppress(FileNotFoundError):
+            self._disk.sync_directory(folder)
 
     async def pack(self, lease: Lease) -> None:
         """Keep a log in its packed form; see `ArchivingStore.pack`.

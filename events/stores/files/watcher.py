@@ -3,29 +3,22 @@
 A notice only says when to look. What counts is how a file looked when it was looked at last, beginning with the call, so
 no change is missed between the call and the first wait, and the last one is never lost. A slow look at all files makes
 up for notices that do not come: from a network, from a folder that was not there yet, where none are left to be had.
+The notices of all watches come through one ear: see `notices`.
 """
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
-
-from anyio import CapacityLimiter, sleep, to_thread
+from typing import TypeAlias
 
 from ...disk import Disk
 from ..base import Ref
+from . import notices
 from .beside import LEAF_SUFFIX
-
-if TYPE_CHECKING:
-    from watchfiles._rust_notify import RustNotify
 
 Look: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
 """How a log and its leaf record look: device, inode, size and time, or None for what is not there."""
-
-_STEP_MS = 5
-_TOGETHER_MS = 20
 
 
 def look_at(disk: Disk, path: str) -> Look:
@@ -73,42 +66,20 @@ class Watch:
 
     async def changes(self) -> AsyncIterator[set[Ref]]:
         """Yield the logs that changed, whenever some did."""
-        limiter = CapacityLimiter(1)  # the thread waits for long: it takes nobody else's place
-        stop = threading.Event()
-        watched: set[str] = set()
-        notices: RustNotify | None = None
-        try:
+        with notices.here().place() as place:
             while True:
-                folders = {self._nearest(path) for path in self._paths.values()}
-                if folders != watched:
-                    notices, watched = _notices(folders), folders
+                place.ask(frozenset(map(_nearest, self._paths.values())))
                 if changed := self.changed():
                     for ref in changed:
                         await self._settled(ref)
                     yield changed
-                elif notices is None:
-                    await sleep(self._poll_s)
                 else:
-                    wait_ms = int(self._poll_s * 1000)
-                    await to_thread.run_sync(
-                        notices.watch, _TOGETHER_MS, _STEP_MS, wait_ms, stop, limiter=limiter, abandon_on_cancel=True
-                    )
-        finally:
-            stop.set()
-
-    def _nearest(self, path: str) -> str:
-        """Return the folder of a file, or the nearest one above that is there."""
-        while True:
-            path = os.path.dirname(path)
-            if os.path.isdir(path) or path == os.path.dirname(path):
-                return path
+                    await place.wait(self._poll_s)
 
 
-def _notices(folders: set[str]) -> RustNotify | None:
-    """Ask for notices of what happens in folders, or return None where there are none to be had."""
-    from watchfiles._rust_notify import RustNotify
-
-    try:
-        return RustNotify(sorted(folders), False, False, 0, False, True)
-    except Exception:  # noqa: BLE001  # the watcher's own kinds of errors: polling does without it
-        return None
+def _nearest(path: str) -> str:
+    """Return the folder of a file, or the nearest one above that is there."""
+    while True:
+        path = os.path.dirname(path)
+        if os.path.isdir(path) or path == os.path.dirname(path):
+            return path

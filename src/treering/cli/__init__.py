@@ -17,6 +17,7 @@ from __future__ import annotations
 import click
 
 from .. import __version__
+from .logs import be_verbose
 from .output import prepare
 from .shelf import Place, Section, Shelf
 
@@ -79,8 +80,9 @@ _SECTIONS = (
 
 
 @click.group(cls=Shelf, sections=_SECTIONS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--verbose", is_flag=True, help="Tell all details of warnings; give it before the command.")
 @click.version_option(__version__, prog_name="treering", message="%(prog)s %(version)s")
-def main() -> None:
+def main(verbose: bool) -> None:
     """Sessions of agents: find them, go on with them, look into them, move them.
 
     A SESSION is an id, the beginning of one, a name, `last`, or the path of a file.
@@ -95,3 +97,4 @@ def main() -> None:
       treering doctor ~/sessions         what is damaged, by file, line and byte
     """
     prepare()
+    be_verbose(verbose=verbose)

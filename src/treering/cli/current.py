@@ -45,9 +45,10 @@ async def _current(home: Home, session: str | None, clear: bool, as_json: bool) 
             tell(f"{name_of(row)} is the current session of {home.project}")
             return
         found = await host.current_session(home.project)
+        among = await host.list_sessions(status="any")
     if as_json:
         echo_json(found)
     elif found is not None:
-        echo_lines(table_of([found], places=False, current=found.ref))
+        echo_lines(table_of([found], among=among, places=False, current=found.ref))
     else:
         tell("this project has no current session")

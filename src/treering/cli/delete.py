@@ -10,21 +10,24 @@ import click
 from ..events.findings import counted
 from ..projections.summary import SessionSummary
 from .home import Home, root_option, sessions_argument
-from .output import quiet_option, run, tell
+from .opening import json_option
+from .output import confirmed, echo_json, quiet_option, run, tell
+from .rows import named
 from .table import table_of
 
 
 @click.command()
 @sessions_argument
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@json_option
 @quiet_option
 @root_option
 @click.pass_context
-def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, root: str | None) -> None:
+def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bool, root: str | None) -> None:
     """Delete sessions for good.
 
-    Their files go, and what is kept beside them. It asks first; where there is no terminal to ask on, --yes is needed.
-    Archiving keeps them: see `treering archive`.
+    Their files go, and every copy of what they say that stands beside them: old versions, fragments that a crash left.
+    It asks first; where there is no terminal to ask on, --yes is needed. Archiving keeps them: see `treering archive`.
 
     \b
     Examples:
@@ -32,21 +35,32 @@ def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, root: str |
       treering delete 5f0c12ab 77aa01fe --yes
     """
     home = Home.at(root)
-    rows = run(_found, home, sessions)
+    rows, among = run(_found, home, sessions)
     if not yes:
         if not sys.stdin.isatty():
             click.echo("treering: there is no terminal to ask on: --yes deletes without asking", err=True)
             ctx.exit(2)
-        click.echo("\n".join(table_of(rows, places=True)), err=True)
-        click.confirm(f"Delete {counted(len(rows), 'session')} for good?", abort=True, err=True)
+        click.echo("\n".join(table_of(rows, among=among, places=True)), err=True)
+        try:
+            wanted = confirmed(f"Delete {counted(len(rows), 'session')} for good?")
+        except KeyboardInterrupt:
+            click.echo("nothing was deleted", err=True)
+            raise
+        if not wanted:
+            click.echo("nothing was deleted", err=True)
+            ctx.exit(1)
     run(_delete, home, rows)
+    if as_json:
+        echo_json({"deleted": [named(row) for row in rows]})
     tell(f"{counted(len(rows), 'session')} deleted")
 
 
-async def _found(home: Home, sessions: Sequence[str]) -> list[SessionSummary]:
+async def _found(home: Home, sessions: Sequence[str]) -> tuple[list[SessionSummary], list[SessionSummary]]:
+    """Return the sessions that are meant, each once, and all that there are."""
     async with home.opened() as host:
         found = [await host.resolve(each) for each in sessions]
-    return list({row.ref: row for row in found}.values())
+        among = await host.list_sessions(status="any")
+    return list({row.ref: row for row in found}.values()), among
 
 
 async def _delete(home: Home, rows: Sequence[SessionSummary]) -> None:

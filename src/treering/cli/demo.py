@@ -179,7 +179,9 @@ def _kill_a_worker(folder: str) -> list[str]:
     _title("4. A worker process is killed in the middle of a line")
     acknowledged: list[str] = []
     command = [sys.executable, "-m", "treering.cli.demo_child", folder]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as worker:
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as worker:  # in a session of its own: Ctrl-C is for us, who kill it
         try:
             assert worker.stdout is not None
             for line in worker.stdout:

@@ -6,16 +6,19 @@ import sys
 from collections.abc import Callable, Sequence
 
 import click
+from msgspec.structs import replace
 
 from ..actors.catalog.check import IndexCheck
 from ..events.disk import OsDisk
-from ..events.doctor import Subject, examine_subject, subjects
+from ..events.doctor import Subject, examine_subject, news_of, subjects
 from ..events.findings import Finding, counted
 from ..events.known_damage import KnownDamage
 from ..events.repair import Repair, Surgeon
+from .foreign_files import advice_on
 from .opening import json_option
 from .output import clean, echo_json, echo_lines
 
+_NO_SESSION = ("no_header", "empty")
 _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 
@@ -34,8 +37,9 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
 
     With --repair, an unfinished last line is moved to a file of its own (in pi's files, it is closed by a newline),
     snapshots and checkpoints that do not fit and left-over temporary files are moved to .treering/aside, journals that no
-    host holds are replayed, and an index that is wrong about sessions is written anew. A session that somebody owns is left alone. Whole lines are never moved or changed: damage
-    in the midst of a file stays there, is noted in .treering/known-damage.json, and from then on is said with --all alone.
+    host holds are replayed, and an index that is wrong about sessions is written anew. A session that somebody owns is left
+    alone. Whole lines are never moved or changed: damage in the midst of a file stays there, is noted in
+    .treering/known-damage.json, and from then on is said with --all alone.
 
     \b
     Examples:
@@ -60,25 +64,33 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
         done += noted
         if not as_json:
             echo_lines(map(_told, noted))
-    known = None if everything else KnownDamage(disk)
+    known = KnownDamage(disk)
+    sessions = others = 0
 
     def look(subject: Subject) -> list[str]:
-        findings = examine_subject(subject, disk, known)
+        nonlocal sessions, others
+        findings = list(map(_advised, examine_subject(subject, disk)))
+        if subject.kind in ("session", "archive"):
+            is_session = not any(each.code in _NO_SESSION and each.path == subject.path for each in findings)
+            sessions, others = sessions + is_session, others + (not is_session)
+        if not everything:
+            findings = news_of(findings, known)
         if subject.kind == "folder":
             findings += IndexCheck(disk, subject.path).findings()
         found.extend(findings)
         return [] if as_json else list(map(_line, findings))
 
-    patients = list(subjects(*paths))
-    _each("examining", patients, look)
-    examined = sum(subject.kind in ("session", "archive") for subject in patients)
+    _each("examining", list(subjects(*paths)), look)
     if as_json:
         echo_json({"repairs": done, "findings": found} if repairing else found)
-    repairs = [counted(sum(each.done for each in done), "repair")] if repairing else []
-    left = counted(len(found), "finding") + (" left" if repairing else "")
-    click.echo(", ".join([counted(examined, "session"), *repairs, left]), err=True)
-    news = KnownDamage(disk)
-    ctx.exit(int(any(finding.severity != "note" and not news.has(finding) for finding in found)))
+    told = [counted(sessions, "session"), *([counted(others, "other file")] if others else [])]
+    if repairing:
+        told.append(counted(sum(each.done and each.action != "noted" for each in done), "repair"))
+        if notes := sum(each.action == "noted" for each in done):
+            told.append(f"{counted(notes, 'finding')} noted and kept")
+    told.append(counted(len(found), "finding") + (" left" if repairing else ""))
+    click.echo(", ".join(told), err=True)
+    ctx.exit(int(any(finding.severity != "note" and not known.has(finding) for finding in found)))
 
 
 def _each(what: str, patients: Sequence[Subject], visit: Callable[[Subject], list[str]]) -> None:
@@ -97,6 +109,12 @@ def _each(what: str, patients: Sequence[Subject], visit: Callable[[Subject], lis
                 bar.stop()  # it gives its line back, so that what is said does not begin in the midst of it
                 echo_lines(lines)
                 bar.start()
+
+
+def _advised(finding: Finding) -> Finding:
+    """Say of a file that another program wrote what it is."""
+    advice = advice_on(finding.path) if finding.code == "no_header" else None
+    return finding if advice is None else replace(finding, message=f"{finding.message}; {advice}")
 
 
 def _told(each: Repair) -> str:

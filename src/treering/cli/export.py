@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -10,7 +10,10 @@ from ..actors.exporting import ExportFormat
 from ..events.findings import counted
 from .home import Home, root_option, session_argument
 from .opening import find_leaf
-from .output import quiet_option, run, tell
+from .output import echo_json, quiet_option, run, tell
+
+if TYPE_CHECKING:
+    from ..events.redaction import Redaction
 
 
 @click.command()
@@ -34,6 +37,7 @@ from .output import quiet_option, run, tell
 @click.option("--leaf", metavar="ID", help="Only the path to this entry, as a session of its own.")
 @click.option("--redact", is_flag=True, help="Take secrets out; for json, markdown and html.")
 @click.option("--force", is_flag=True, help="Replace what is at the path.")
+@click.option("--json", "as_json", is_flag=True, help="With -o: print what was written as JSON, for programs.")
 @quiet_option
 @root_option
 def export(
@@ -43,6 +47,7 @@ def export(
     leaf: str | None,
     redact: bool,
     force: bool,
+    as_json: bool,
     root: str | None,
 ) -> None:
     """Write a session for others: as a page, a text, a file of another program.
@@ -56,15 +61,32 @@ def export(
       treering export 5f0c12ab -f html -o talk.html --redact
       treering export last -f native | ssh other 'cat > session.jsonl'
     """
-    run(_export, Home.at(root), session, format_, output, leaf, redact, force)
-
-
-async def _export(
-    home: Home, text: str, format_: ExportFormat, output: str | None, leaf: str | None, redact: bool, force: bool
-) -> None:
+    if as_json and output is None:
+        raise click.UsageError(
+            "--json tells what was written where: give -o with a path, or -f json for the session as JSON"
+        )
     from ..events.redaction import Redaction
 
     redaction = Redaction() if redact else None
+    path = run(_export, Home.at(root), session, format_, output, leaf, redaction, force)
+    if as_json:
+        echo_json({"path": path, "format": format_, "redacted": None if redaction is None else dict(redaction.counts)})
+    if redaction is not None:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in redaction.counts.items())
+        taken = counted(sum(redaction.counts.values()), "secret")
+        tell(f"{taken} taken out{': ' + kinds if kinds else ''}")
+
+
+async def _export(
+    home: Home,
+    text: str,
+    format_: ExportFormat,
+    output: str | None,
+    leaf: str | None,
+    redaction: Redaction | None,
+    force: bool,
+) -> str | None:
+    """Write a session to stdout or a path; return the path."""
     async with home.opened() as host:
         row = await host.resolve(text)
         async with await host.load(row.path or row.ref, read_only=True) as session:
@@ -72,10 +94,7 @@ async def _export(
             leaf_id = None if seq is None else (await session.log()).index.ids[seq]
             if output is None:
                 click.echo(await session.export(format_, leaf_id=leaf_id, redact=redaction), nl=False)
-            else:
-                path = await session.export(format_, output, leaf_id=leaf_id, redact=redaction, overwrite=force)
-                tell(f"written to {path}")
-    if redaction is not None:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in redaction.counts.items())
-        taken = counted(sum(redaction.counts.values()), "secret")
-        tell(f"{taken} taken out{': ' + kinds if kinds else ''}")
+                return None
+            path = await session.export(format_, output, leaf_id=leaf_id, redact=redaction, overwrite=force)
+            tell(f"written to {path}")
+            return str(path)

@@ -13,16 +13,15 @@ An unknown key is an error; what can be set is in docs/catalog.md. The project i
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 from msgspec import Struct
 
+from ..actors.catalog.root import ROOT, default_root
 from ..events.errors import InvalidInput, TreeringError
 from .logs import telling_logs
 from .output import run
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
     from ..actors.catalog.settings import Settings
     from ..actors.host import SessionHost
     from ..projections.summary import SessionSummary
-
-ROOT = "TREERING_ROOT"
-"""The environment's variable that says where the sessions are."""
 
 CONFIG_NAMES = ("config.toml", "config.json")
 """What the file with the settings may be called, in the root."""
@@ -57,8 +53,8 @@ class Home(Struct, frozen=True):
         Args:
             root: The directory; `~` is the user's.
         """
-        given = root or os.environ.get(ROOT)
-        return cls(os.path.abspath(os.path.expanduser(given)) if given else _platform_root(), os.getcwd())
+        found = os.path.abspath(os.path.expanduser(root)) if root else str(default_root())
+        return cls(found, os.getcwd())
 
     @property
     def config(self) -> str | None:
@@ -82,14 +78,7 @@ class Home(Struct, frozen=True):
         from ..actors.catalog.settings import Settings
 
         path = self.config
-        if path is None:
-            return Settings()
-        if path.endswith(".json"):
-            return Settings.load(path)
-        try:
-            return Settings.load(tomllib.loads(Path(path).read_text(encoding="utf-8")))
-        except (InvalidInput, ValueError) as error:  # no TOML, or no UTF-8, is a ValueError
-            raise InvalidInput(f"{path}: {error}") from error
+        return Settings() if path is None else Settings.load(path)
 
     @asynccontextmanager
     async def opened(self, *, signals: bool = False) -> AsyncGenerator[SessionHost, None]:
@@ -120,9 +109,8 @@ root_option = click.option(
 
 def session_completion(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the sessions whose ids begin as what was typed so far; where there are none, it may be a file."""
-    home = Home.at(ctx.params.get("root"))
     try:
-        rows = run(_rows, home)
+        rows = run(_rows, Home.at(ctx.params.get("root")))
     except (TreeringError, OSError):  # a shell that completes shows no errors
         rows = []
     found = [CompletionItem(row.id, help=row.title) for row in rows if row.id.startswith(incomplete)]
@@ -141,9 +129,3 @@ sessions_argument = click.argument(
 async def _rows(home: Home) -> list[SessionSummary]:
     async with home.opened() as host:
         return await host.list_sessions()
-
-
-def _platform_root() -> str:
-    from platformdirs import user_data_dir
-
-    return os.path.join(user_data_dir("treering", appauthor=False), "sessions")

@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from typing import Protocol
 
 import click
+from msgspec import Struct, field
 
 from ..actors.import_report import ImportReport
 from ..events.errors import TreeringError
-from ..events.findings import counted
+from ..events.findings import Finding, counted
 from ..events.foreign.detect import FORMATS
+from ..events.foreign.walk import UNKNOWN_SHOWN
 from .home import Home, root_option
 from .opening import json_option
 from .output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell
@@ -31,20 +33,24 @@ from .telling import short
 def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_json: bool, root: str | None) -> None:
     """Take in sessions of other programs, or from elsewhere.
 
-    A session that is here already gets what it lacks, so that an import can be repeated. What is damaged in a source is left
-    out and told on stderr, by file, line and byte; all that is whole is taken in. A path that cannot be imported is told, the
-    others are imported, and the exit status is 1.
+    Of a folder, all sessions in it and in the folders below it are taken in, whichever programs they are of; how many files
+    are no session is told on stderr. A session that is here already gets what it lacks, so that an import can be repeated.
+    What is damaged in a source is left out and told on stderr, by file, line and byte; all that is whole is taken in. A path
+    that cannot be imported is told, the others are imported, and the exit status is 1.
 
     \b
     Examples:
-      treering import ~/.claude/projects/-work-shop/*.jsonl
+      treering import ~/.claude/projects ~/.codex/sessions
       treering import session.json --format picoclaw
     """
-    reports, failed = run(_import, Home.at(root), paths, format_)
+    told_of = run(_import, Home.at(root), paths, format_)
+    reports = told_of.sessions
     if as_json:
-        echo_json(reports)
+        echo_json(told_of)
     else:
         echo_lines(_lines(reports))
+    if told_of.unknown:
+        tell(_unknown(told_of, format_))
     if not reports:
         ctx.exit(1)
     new = sum(not each.existed for each in reports)
@@ -54,12 +60,29 @@ def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_
         counted(sum(each.added for each in reports), "line") + " added",
     ]
     tell(", ".join([*told, *([counted(damaged, "finding")] if damaged else [])]))
-    ctx.exit(int(failed > 0))
+    ctx.exit(int(told_of.refused > 0))
 
 
-async def _import(home: Home, paths: Sequence[str], format_: str | None) -> tuple[list[ImportReport], int]:
-    reports: list[ImportReport] = []
-    failed = 0
+class _Imported(Struct):
+    """What became of all paths, as `--json` says it.
+
+    Attributes:
+        sessions: What came in.
+        unknown: How many files in folders are no session of a known format.
+        unknown_paths: The first of them.
+        failed: What is a session and could not be imported, and the paths that hold none.
+        refused: How many of the paths that were named could not be imported.
+    """
+
+    sessions: list[ImportReport] = field(default_factory=list[ImportReport])
+    unknown: int = 0
+    unknown_paths: list[str] = field(default_factory=list[str])
+    failed: list[Finding] = field(default_factory=list[Finding])
+    refused: int = 0
+
+
+async def _import(home: Home, paths: Sequence[str], format_: str | None) -> _Imported:
+    result = _Imported()
     async with home.opened() as host:
         with _progress(len(paths)) as progress:
             for path in paths:
@@ -67,14 +90,30 @@ async def _import(home: Home, paths: Sequence[str], format_: str | None) -> tupl
                 try:
                     found = await host.import_sessions(path, format=format_)
                 except (TreeringError, OSError) as error:
-                    failed += 1
+                    result.refused += 1
+                    result.failed.append(Finding(path, None, None, "refused", "error", sentence(error)))
                     progress.say(f"treering: {_with_path(path, sentence(error))}")
                     continue
-                reports += found
+                result.sessions += found
                 for report in found:
                     for told in _findings(report):
                         progress.say(told)
-    return reports, failed
+                result.unknown += found.unknown
+                result.unknown_paths += found.unknown_paths[: UNKNOWN_SHOWN - len(result.unknown_paths)]
+                result.failed += found.failed
+                for each in found.failed:
+                    progress.say(f"{each.where}: {each.severity}: {each.message}")
+    return result
+
+
+def _unknown(result: _Imported, format_: str | None) -> str:
+    """Say how many files did not come in since they are no session, and name the first."""
+    what = "of a format that is known" if format_ is None else f"of the format {format_}"
+    one = result.unknown == 1
+    told = f"{counted(result.unknown, 'file')} {'is' if one else 'are'} no session {what}: "
+    told += ", ".join(map(line, result.unknown_paths))
+    rest = result.unknown - len(result.unknown_paths)
+    return f"{told} and {rest} more" if rest else told
 
 
 def _findings(report: ImportReport) -> Iterator[str]:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ..actors.host import SessionHost
 from ..events.errors import SessionNotFound
+from ..events.kinds import Kind
 from ..projections.context import ModelRef
 from ..projections.summary import CORRUPTED, SessionSummary
 from .home import Home, root_option, session_completion
@@ -33,6 +34,7 @@ class Info(Struct, frozen=True, kw_only=True):
         model: The model that answers at the leaf, where one was named.
         thinking_level: How much it thinks there.
         tool_executions: The records of runs of tools.
+        tool_results: The messages that hold the results of tools, on all branches.
         total_tokens: What all messages take, on all branches, estimated by bytes.
         labels: The bookmarks: an entry's id and its label.
     """
@@ -46,6 +48,7 @@ class Info(Struct, frozen=True, kw_only=True):
     model: ModelRef | None
     thinking_level: str
     tool_executions: int
+    tool_results: int
     total_tokens: int
     labels: list[tuple[str, str]]
 
@@ -113,6 +116,7 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
             model=context.model,
             thinking_level=context.thinking_level,
             tool_executions=stats.tool_execution_count,
+            tool_results=(await session.log()).index.message_counts[Kind.TOOL],
             total_tokens=stats.total_tokens,
             labels=session.labels(),
         )
@@ -121,10 +125,13 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
 def info_lines(found: Info) -> Iterator[tuple[str, str]]:
     """Yield what is known as names and values, for people; what is not known is left out."""
     row, now = found.session, datetime.now(UTC)
-    said = f"{row.user_count} by the user, {row.assistant_count} by the assistant"
-    yield "name", name_of(row)
-    if found.description and found.description != row.title:
-        yield "about", found.description
+    others = row.message_count - row.user_count - row.assistant_count - found.tool_results
+    said = f"{row.user_count} by the user, {row.assistant_count} by the assistant, {found.tool_results} by tools"
+    said += f", {others} others" if others else ""
+    if row.name is not None:
+        yield "name", name_of(row)
+    if (about := found.description or row.title) and about != row.name:
+        yield "about", about
     yield "id", row.id
     if row.key is not None:
         yield "key", row.key
@@ -133,7 +140,7 @@ def info_lines(found: Info) -> Iterator[tuple[str, str]]:
     yield "used", used(row, now)
     yield "messages", f"{row.message_count}: {said}"
     yield "entries", f"{found.entries} on {found.branches} {'branch' if found.branches == 1 else 'branches'}"
-    yield "tool runs", str(found.tool_executions)
+    yield "tool runs", str(max(found.tool_executions, found.tool_results))
     yield "tokens", f"about {found.total_tokens:,} in all messages"
     if found.model is not None:
         yield "model", f"{found.model.provider}/{found.model.model_id}, thinking {found.thinking_level}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import click
 
 from .home import Home, root_option, session_argument
-from .opening import find_leaf
-from .output import run
+from .opening import find_leaf, json_option
+from .output import echo_json, run
 
 
 @click.command()
 @session_argument
 @click.argument("entry", metavar="ENTRY")
 @click.argument("text", metavar="[TEXT]", required=False)
+@json_option
 @root_option
-def label(session: str, entry: str, text: str | None, root: str | None) -> None:
+def label(session: str, entry: str, text: str | None, as_json: bool, root: str | None) -> None:
     """Bookmark an entry of a session, or take the bookmark away.
 
     ENTRY is an entry's id, or the beginning of one. Without TEXT, the bookmark goes. `treering labels` lists them.
@@ -24,13 +25,17 @@ def label(session: str, entry: str, text: str | None, root: str | None) -> None:
       treering label last 9b2e1c33 "before the rewrite"
       treering label last 9b2e1c33
     """
-    run(_label, Home.at(root), session, entry, text)
+    done = run(_label, Home.at(root), session, entry, text)
+    if as_json:
+        echo_json(done)
 
 
-async def _label(home: Home, session: str, entry: str, text: str | None) -> None:
+async def _label(home: Home, session: str, entry: str, text: str | None) -> dict[str, str | None]:
     async with home.opened() as host:
         loaded = await host.load(session)
         seq = await find_leaf(loaded, entry)
         assert seq is not None  # an entry was given
         index = (await loaded.log()).index
-        await loaded.set_label(index.ids[seq], text)
+        entry_id = index.ids[seq]
+        await loaded.set_label(entry_id, text)
+        return {"session_id": loaded.id, "entry_id": entry_id, "label": loaded.label(entry_id)}

@@ -1,4 +1,4 @@
-"""What the library logs while a command runs, told on stderr as warnings."""
+"""What the library logs while a command runs, told on stderr as warnings: in sentences, and with --verbose all of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from typing import Any, NoReturn
 
 import click
 
+from .log_sentences import details_of, sentence_of
 from .output import clean
 
 _TOLD = ("warning", "error", "critical")
+
+
+class _Telling:
+    """How the program tells what is logged; what is asked of a command holds in all threads that it starts."""
+
+    verbose = False
+
+
+def be_verbose(*, verbose: bool) -> None:
+    """Have all that is logged told, as it was logged; or only in sentences."""
+    _Telling.verbose = verbose
 
 
 def warn(message: str) -> None:
@@ -29,8 +41,8 @@ def telling_logs(met: Callable[[int], None] | None = None) -> Generator[None, No
     def tell(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
         if met is not None and name == "line_damaged":
             met(int(fields.get("seq", 0)))
-        elif level in _TOLD:
-            warn(_said(name, fields))
+        elif (message := _said(level, name, fields)) is not None:
+            warn(message)
 
     with _logging_to(tell):
         yield
@@ -42,8 +54,8 @@ def holding_logs() -> Generator[None, None, None]:
     held: dict[str, None] = {}
 
     def hold(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
-        if level in _TOLD:
-            held[_said(name, fields)] = None
+        if (message := _said(level, name, fields)) is not None:
+            held[message] = None
 
     try:
         with _logging_to(hold):
@@ -61,13 +73,22 @@ def _logging_to(take: Callable[[str, str, MutableMapping[str, Any]], None]) -> G
         take(level, str(event.pop("event", "")), event)
         raise structlog.DropEvent
 
-    before = structlog.get_config()
+    before = structlog.get_config() if structlog.is_configured() else None
     structlog.configure(processors=[processor])
     try:
         yield
     finally:
-        structlog.configure(**before)
+        structlog.reset_defaults()
+        if before is not None:
+            structlog.configure(**before)
 
 
-def _said(name: str, fields: MutableMapping[str, Any]) -> str:
-    return " ".join([name, *(f"{key}={value}" for key, value in fields.items() if key != "exc_info")])
+def _said(level: str, name: str, fields: MutableMapping[str, Any]) -> str | None:
+    """Return what is told of an event; None where nothing is."""
+    if level not in _TOLD:
+        return None
+    message = sentence_of(name, fields)
+    if not _Telling.verbose:
+        return message
+    details = details_of(name, fields)
+    return details if message is None else f"{message} [{details}]"

@@ -1,4 +1,8 @@
-"""How the command line speaks: JSON and lines on stdout, one sentence about an error on stderr, quiet endings."""
+"""How the command line speaks: JSON and lines on stdout, one sentence about an error on stderr, quiet endings.
+
+Ctrl-C ends a command with the status 130 wherever it is pressed, once the program has been loaded: while Python still
+imports it, nothing of it runs that could.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,25 @@ import anyio
 import click
 import msgspec
 
-from ..events.errors import TreeringError
+from ..events.errors import ExportExists, NotASession, ReadOnly, RedactedSession, SessionLocked, TreeringError
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+INTERRUPTED = 130
+"""The exit status of a program that Ctrl-C ended, as shells count."""
+
+_AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
+    (ExportExists, "overwrite=True", "--force"),
+    (RedactedSession, "without `redact`", "without --redact"),
+    (
+        SessionLocked,
+        "open it read-only, or wait until the owner lets go",
+        "close it there, or wait; looking at it works",
+    ),
+    (ReadOnly, "load it with `read_only=True`, or see to its permissions", "see to its permissions"),
+)
+"""What the library advises programs to do, and what that is on the command line."""
 
 _QUIET = "treering.quiet"
 _LINES_AT_ONCE = 1000
@@ -42,6 +61,8 @@ class Commands(click.Group):
             with suppress(BrokenPipeError):
                 click.echo(f"treering: {sentence(error)}", err=True)
             ctx.exit(1)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
         return result
 
 
@@ -59,15 +80,29 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def sentence(error: TreeringError | OSError) -> str:
-    """Say in one sentence what went wrong, and where."""
+    """Say in one sentence what went wrong, and where; what programs are advised to do becomes what people can do."""
     if isinstance(error, TreeringError):
-        return line(str(error))
+        told = str(error)
+        for kind, advice, option in _AS_OPTIONS:
+            if isinstance(error, kind):
+                told = told.replace(advice, option)
+        if isinstance(error, NotASession) and error.where is not None:
+            from .foreign_files import advice_on
+
+            known = advice_on(error.where.path)
+            told += f"; {known}" if known else ""
+        return line(told)
     what = error.strerror or str(error) or type(error).__name__
     return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)
 
 
 def prepare() -> None:
-    """Make stdout and stderr take any character, and colors be as the environment asks."""
+    """Make stdout and stderr take any character, and colors be as the environment asks.
+
+    A stream that was closed before the program began leads nowhere from now on: its number must not become that of a file
+    which is opened later, since what is meant for the stream would be written there.
+    """
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # what lacks it is the suppressed case
@@ -137,6 +172,31 @@ def columns() -> int:
     if not sys.stdout.isatty():
         return _LINE_OF_PIPES
     return max(_NARROWEST, shutil.get_terminal_size().columns)
+
+
+def confirmed(question: str) -> bool:
+    """Ask something on stderr that is answered by yes or no; the end of the input is no.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed.
+    """
+    try:
+        return click.confirm(question, err=True)
+    except click.Abort as abort:
+        click.echo(err=True)
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise abort.__context__ from None
+        return False
+
+
+def _open_closed_streams() -> None:
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            fd = os.open(os.devnull, os.O_RDWR)
+            if fd != number:
+                os.dup2(fd, number)
+                os.close(fd)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _let_go_of_stdout() -> None:

@@ -18,8 +18,8 @@ _INTRODUCTION = """\
 
 This page is made of the commands themselves, by `python -m treering.cli.reference`.
 
-**Which session.** SESSION is an id, the beginning of one, a name that a person gave, `last` (the one used last), or the path of
-a file. Commands that only look take no lock and change no byte of it, so they work while another program writes.
+**Which session.** SESSION is an id, the beginning of one, a name that a person gave, `last` (the one used last, which is the first
+of the list), or the path of a file. Commands that only look take no lock and change no byte of it, so they work while another program writes.
 
 **Where sessions are.** Under one directory, the root: `--root DIRECTORY`, else the environment's `TREERING_ROOT`, else the
 platform's place for such data (on Linux `~/.local/share/treering/sessions`, on macOS
@@ -33,7 +33,8 @@ max_sessions_per_project = 200
 ```
 
 **What goes where.** Stdout carries what was asked for and nothing else. Errors, warnings, progress and counts go to stderr;
-`-q` leaves out progress and counts, and never what was asked for. With `--json`, stdout is JSON: one document, or one line for
+`-q` leaves out progress and counts, and never what was asked for; `treering --verbose COMMAND` tells all details of a warning. Times
+that people read are those of the system's zone, those in JSON are UTC. With `--json`, stdout is JSON: one document, or one line for
 each entry or hit where they are written as they come. `NO_COLOR` and `FORCE_COLOR` are obeyed.
 
 | exit status | means |
@@ -41,7 +42,7 @@ each entry or hit where they are written as they come. `NO_COLOR` and `FORCE_COL
 | 0 | done, also where nothing was found |
 | 1 | an error, said in one sentence on stderr; of `doctor`, that something is wrong; of `import`, that a path could not be imported |
 | 2 | wrong usage; or a terminal is needed and there is none |
-| 130 | stopped by Ctrl-C while something was being chosen or said |
+| 130 | stopped by Ctrl-C, but for `follow`, which it ends with 0 |
 """
 
 

@@ -54,7 +54,7 @@ def resume(
         from .picker import has_terminal
 
         if not has_terminal():
-            echo_lines(table_of(run(_rows, home, everywhere), places=everywhere))
+            echo_lines(run(_listed, home, everywhere))
             click.echo("treering: there is no terminal to choose on: give one of these, as resume SESSION", err=True)
             ctx.exit(_NO_TERMINAL)
         picked = run(_choose, home, everywhere)
@@ -70,9 +70,11 @@ def resume(
         chat.invoke(inner)
 
 
-async def _rows(home: Home, everywhere: bool) -> list[SessionSummary]:
+async def _listed(home: Home, everywhere: bool) -> list[str]:
     async with home.opened() as host:
-        return await host.list_sessions(project=None if everywhere else home.project)
+        rows = await host.list_sessions(project=None if everywhere else home.project)
+        among = await host.list_sessions(status="any")
+    return list(table_of(rows, among=among, places=everywhere))
 
 
 async def _choose(home: Home, everywhere: bool) -> Picked:

@@ -5,14 +5,32 @@ from __future__ import annotations
 import os
 from datetime import datetime, tzinfo
 
+from msgspec import Struct
+
 from ..events.findings import counted
 from ..projections.summary import ACTIVE, SessionSummary
 from .output import line
-from .telling import short
 from .when import when
 
 NAMELESS = "(nothing said yet)"
 """What stands for the name of a session that has none and in which no user has spoken."""
+
+
+class Named(Struct, frozen=True):
+    """Which session something was done to, for programs.
+
+    Attributes:
+        id: Its id.
+        path: Where its file is, or was.
+    """
+
+    id: str
+    path: str | None
+
+
+def named(row: SessionSummary) -> Named:
+    """Tell programs which session it is."""
+    return Named(row.id, row.path)
 
 
 def name_of(row: SessionSummary) -> str:
@@ -21,8 +39,8 @@ def name_of(row: SessionSummary) -> str:
 
 
 def used(row: SessionSummary, now: datetime, zone: tzinfo | None = None) -> str:
-    """Say when a session was used last."""
-    return when(row.last_accessed or row.last_entry, now, zone)
+    """Say when a session was used last, which is what lists are sorted by."""
+    return when(row.used, now, zone)
 
 
 def size_of(row: SessionSummary) -> str:
@@ -43,11 +61,6 @@ def place_of(row: SessionSummary, chars_max: int | None = None) -> str:
     inside = row.project == mine or row.project.startswith(mine.rstrip(os.sep) + os.sep)
     place = line("~" + row.project[len(mine.rstrip(os.sep)) :] if inside else row.project)
     return place if chars_max is None or len(place) <= chars_max else f"…{place[-chars_max + 1 :]}"
-
-
-def id_of(row: SessionSummary) -> str:
-    """Return so much of a session's id as tells it apart mostly."""
-    return short(row.id)
 
 
 def status_of(row: SessionSummary) -> str:

@@ -8,15 +8,20 @@ import click
 from msgspec import Struct
 
 from ..actors.hits import Hit
+from ..events.entries import ROLES
 from ..events.findings import counted
+from ..events.kinds import TYPE_NAMES
 from .home import Home, root_option
 from .moments import Moment
 from .opening import json_option
 from .output import as_json as encoded
 from .output import clean, line, quiet_option, run, tell
+from .prefixes import Prefixes
 from .rows import NAMELESS
 from .telling import colored, short
 from .when import when
+
+_ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted"})
 
 
 @click.command()
@@ -29,7 +34,7 @@ from .when import when
 @click.option("--after", metavar="TIME", type=Moment(), help="Only what was appended then or later: a date, or 7d.")
 @click.option("--before", metavar="TIME", type=Moment(), help="Only what was appended earlier.")
 @click.option(
-    "-n", "--limit", metavar="N", type=click.IntRange(min=0), default=50, show_default=True, help="At most so many."
+    "-n", "--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many."
 )
 @click.option(
     "--index/--no-index",
@@ -62,6 +67,8 @@ def search(
       treering search '"connection lost"' --project . --after 7d
       treering search TODO --role user --json | jq -r .entry_id
     """
+    if role is not None and role not in _ROLES:
+        raise click.BadParameter(f"{role!r} is none: give one of {', '.join(_ROLES)}", param_hint="--role")
     wanted = _Wanted(" ".join(query), project, role, tool, after, before, limit, index)
     run(_search, Home.at(root), wanted, as_json)
 
@@ -80,7 +87,9 @@ class _Wanted(Struct, frozen=True):
 async def _search(home: Home, wanted: _Wanted, as_json: bool) -> None:
     count, session, now = 0, "", datetime.now(UTC)
     async with home.opened() as host:
-        titles = {row.ref: row.title for row in await host.list_sessions(status="any")}
+        rows = await host.list_sessions(status="any")
+        titles = {row.ref: row.title for row in rows}
+        prefixes = Prefixes(row.id for row in rows)
         found = host.search(
             wanted.query,
             project=wanted.project,
@@ -96,7 +105,7 @@ async def _search(home: Home, wanted: _Wanted, as_json: bool) -> None:
                 click.echo(encoded(hit))
             else:
                 if hit.ref != session:
-                    click.echo(_heading(hit, titles.get(hit.ref), first=not count))
+                    click.echo(_heading(prefixes.of(hit.session_id), titles.get(hit.ref), first=not count))
                 click.echo(_line(hit, now))
             count, session = count + 1, hit.ref
     for finding in found.findings:
@@ -105,9 +114,9 @@ async def _search(home: Home, wanted: _Wanted, as_json: bool) -> None:
     tell(f"{counted(count, 'hit')}{more}" if count else "nothing found")
 
 
-def _heading(hit: Hit, title: str | None, *, first: bool) -> str:
+def _heading(shown_id: str, title: str | None, *, first: bool) -> str:
     name = click.style(line(title or NAMELESS), bold=True)
-    return f"{'' if first else chr(10)}{name}  {click.style(short(hit.session_id), dim=True)}"
+    return f"{'' if first else chr(10)}{name}  {click.style(shown_id, dim=True)}"
 
 
 def _line(hit: Hit, now: datetime) -> str:

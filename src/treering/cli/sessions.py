@@ -22,8 +22,9 @@ from .table import table_of
 def sessions(everywhere: bool, archived: bool, limit: int | None, as_json: bool, root: str | None) -> None:
     """List the sessions of this project, or of all.
 
-    The one used last comes first. A row is the session's name, or how its first message begins; when it was used; how many
-    messages it has; its id. A `*` marks the current session of the project.
+    The one used last comes first: that was gone on with, or appended to. A row is the session's name, or how its first message
+    begins; when it was used; how many messages it has; the beginning of its id, enough to mean it alone. A narrow terminal
+    shows less of them, but always the id. A `*` marks the current session of the project.
 
     \b
     Examples:
@@ -39,12 +40,13 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
     async with home.opened() as host:
         rows = await host.list_sessions(project=None if everywhere else home.project, status=status, limit=limit)
         current = await host.current_session(home.project)
-        elsewhere = [] if everywhere else await host.list_sessions(status=status)
-        broken = [] if everywhere else await host.list_sessions(status=CORRUPTED)
+        among = await host.list_sessions(status="any")
+    elsewhere = [] if everywhere else [row for row in among if (row.status == ARCHIVED) == archived]
+    broken = [] if everywhere else [row for row in among if row.status == CORRUPTED]
     if as_json:
         echo_json(rows)
     else:
-        echo_lines(table_of(rows, places=everywhere, current=None if current is None else current.ref))
+        echo_lines(table_of(rows, among=among, places=everywhere, current=None if current is None else current.ref))
     if not rows and limit != 0:
         kind = "archived sessions" if archived else "sessions"
         others = len(elsewhere) - (0 if archived else len(broken))

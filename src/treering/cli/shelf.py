@@ -14,6 +14,26 @@ from msgspec import Struct
 
 from .output import Commands
 
+_OTHER_NAMES = {
+    **dict.fromkeys(("list", "ls"), ("sessions",)),
+    **dict.fromkeys(("show", "view", "cat", "print", "read"), ("context", "entries")),
+    **dict.fromkeys(("stats", "status", "describe", "usage"), ("info",)),
+    **dict.fromkeys(("rm", "remove", "del", "drop"), ("delete",)),
+    **dict.fromkeys(("find", "grep"), ("search",)),
+    **dict.fromkeys(("log", "logs", "history", "messages"), ("entries", "context")),
+    **dict.fromkeys(("tail", "watch"), ("follow",)),
+    **dict.fromkeys(("new", "ask", "run"), ("chat",)),
+    **dict.fromkeys(("continue", "open", "pick"), ("resume",)),
+    **dict.fromkeys(("check", "repair", "fix", "fsck", "verify"), ("doctor",)),
+    **dict.fromkeys(("mv", "title", "name"), ("rename",)),
+    **dict.fromkeys(("restore", "undelete"), ("unarchive",)),
+    **dict.fromkeys(("branch", "branches"), ("tree",)),
+    **dict.fromkeys(("bookmark", "tag"), ("label",)),
+    "prune": ("gc",),
+    "load": ("import",),
+}
+"""What commands are called elsewhere."""
+
 
 class Place(Struct, frozen=True):
     """Where a command is.
@@ -64,6 +84,26 @@ class Shelf(Commands):
         command = cast("click.Command", getattr(module, place.name))  # what stands in the table
         self.add_command(command, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that is meant; of one that is not there, say which ones it may have been.
+
+        Raises:
+            UsageError: There is no such command.
+        """
+        if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
+            meant = self._alike(ctx, args[0])
+            hint = f" Did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def _alike(self, ctx: click.Context, name: str) -> list[str]:
+        """Return the commands that other programs call so, or else those whose names are alike."""
+        from difflib import get_close_matches
+
+        return [*_OTHER_NAMES.get(name.lower(), ())] or get_close_matches(name.lower(), self.list_commands(ctx), 2)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands without loading them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import click
@@ -11,29 +11,52 @@ import click
 from ..events.stores.base import Ref
 from ..projections.summary import CORRUPTED, SessionSummary
 from .output import columns
-from .rows import id_of, name_of, place_of, size_of, status_of, used
+from .prefixes import Prefixes
+from .rows import name_of, place_of, size_of, status_of, used
 
 WIDTH_OF_PIPES = 10_000
 """How wide a table may be where no terminal bounds it."""
 
 
-def table_of(rows: Sequence[SessionSummary], *, places: bool, current: Ref | None = None) -> Iterator[str]:
+_USED, _SIZE, _PLACE = 1, 2, 4  # the places of columns
+
+
+def table_of(
+    rows: Sequence[SessionSummary],
+    *,
+    among: Iterable[SessionSummary],
+    places: bool,
+    current: Ref | None = None,
+) -> Iterator[str]:
     """Yield a line for each session: its name, when it was used, its size, its id; with a `*` before the current one.
+
+    Where the terminal is narrow, the folder is shortened, and the size and the time are left out, but never the id.
 
     Args:
         rows: The sessions.
+        among: All sessions that an id may mean: of each id, so much is shown that it means one of them.
         places: Say also to which folder each belongs.
         current: The name of the current session's log.
     """
     from .columns import GAP, aligned
 
     now = datetime.now(UTC)
+    prefixes = Prefixes(row.id for row in among)
     cells = [
-        [name_of(row), used(row, now), size_of(row), id_of(row), place_of(row) if places else "", status_of(row)]
+        [
+            name_of(row),
+            used(row, now),
+            size_of(row),
+            prefixes.of(row.id),
+            place_of(row) if places else "",
+            status_of(row),
+        ]
         for row in rows
     ]
     width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
-    for row, (name, *others) in zip(rows, aligned(cells, width - 2), strict=True):
+    for row, (name, *others) in zip(
+        rows, aligned(cells, width - 2, going=(_SIZE, _USED), shortened=_PLACE), strict=True
+    ):
         mark = "* " if row.ref == current else "  "
         color = "red" if row.status == CORRUPTED else None
         rest = click.style(GAP.join(others).rstrip(), dim=True)

@@ -59,9 +59,9 @@ def said(entry: Entry, chars_max: int = PREVIEW_CHARS) -> str:
 
 
 def line_of(entry: Entry) -> str:
-    """Return the line that stands for an entry in a list of entries."""
+    """Return the line that stands for an entry in a list of entries; the time is that of the system's zone."""
     name = who(entry)
-    time = f"{entry.timestamp:%Y-%m-%d %H:%M:%S}"
+    time = f"{entry.timestamp.astimezone():%Y-%m-%d %H:%M:%S}"
     aside = " (aside)" if entry.aside else ""
     what = said(entry)
     return f"{entry.seq:>5}  {time}  {short(entry.id)}  {colored(name)}{aside}{': ' if what else ''}{what}"

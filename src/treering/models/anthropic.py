@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest
 from ..events.content import JSON, json_value
-from ..events.errors import AnswerCutOff, ModelError, RequestRefused
+from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
 from .anthropic_answer import AnthropicAnswer, decode_event
@@ -111,33 +111,29 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         bound = self._max_tokens if request.max_tokens is None else request.max_tokens
         fields = self._fields(request, prompt, bound)
         messages = cast("list[MessageParam]", prompt.messages)  # the same, as plain dicts
-        async with self._clients.one() as client:
-            try:
-                async with (
-                    client.messages.with_streaming_response.create(
-                        model=self._model_id, messages=messages, max_tokens=bound, stream=True, extra_body=fields
-                    ) as response,
-                    aclosing(EventData(response.http_response)) as events,
-                ):
-                    async for data in events:
-                        event = decode_event(data)
-                        if event.raw_error is not None and not answer.whole:
-                            raise failed_request(self._provider, None, {}, json_value(event.raw_error))
-                        for told in answer.take(event):
-                            yield told
-                        if event.type == "message_stop":
-                            await events.finish()
-                            break
-            except _errors() as error:
-                if not answer.whole:
-                    raise self._told(error, begun=answer.begun) from error
-            except TypeError as error:
-                if "authentication" not in str(error):
-                    raise
-                # The library's way to say that there is no key, neither given nor in the environment.
-                raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
-        if not answer.whole:
-            raise AnswerCutOff(f"the answer of {self._provider} ended before it said why it ends")
+        try:
+            async with (
+                self._asked(answer) as client,
+                client.messages.with_streaming_response.create(
+                    model=self._model_id, messages=messages, max_tokens=bound, stream=True, extra_body=fields
+                ) as response,
+                aclosing(EventData(response.http_response)) as events,
+            ):
+                async for data in events:
+                    event = decode_event(data)
+                    if event.raw_error is not None and not answer.whole:
+                        raise failed_request(self._provider, None, {}, json_value(event.raw_error))
+                    for told in answer.take(event):
+                        yield told
+                    if event.type == "message_stop":
+                        await events.finish()
+                        break
+        except TypeError as error:
+            if "authentication" not in str(error):
+                raise
+            # The library's way to say that there is no key, neither given nor in the environment.
+            what = f"no request can be made of {self._provider} without a key: set ANTHROPIC_API_KEY in the environment"
+            raise RequestRefused(what) from error
         yield Completed(answer.message(self._provider, self._model_id))
 
     def _client(self) -> AsyncAnthropic:
@@ -173,18 +169,17 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         tokens = min(THINKING_TOKENS.get(level, THINKING_TOKENS["high"]), bound // 2)
         return {"thinking": {"type": "enabled", "budget_tokens": tokens}} if tokens >= LEAST_THINKING_TOKENS else {}
 
+    def _errors(self) -> tuple[type[Exception], ...]:
+        from anthropic import AnthropicError
+
+        return exchange_errors(AnthropicError)
+
     def _told(self, error: Exception, *, begun: bool) -> ModelError:
         from anthropic import APIConnectionError, APIStatusError
 
         if isinstance(error, APIStatusError):
             return failed_request(self._provider, error.status_code, error.response.headers, error.body)
         return failed_exchange(self._provider, error, APIConnectionError, begun=begun)
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    from anthropic import AnthropicError
-
-    return exchange_errors(AnthropicError)
 
 
 def _mark(prompt: AnthropicPrompt, tools: list[Block], ttl: Literal["5m", "1h"]) -> None:

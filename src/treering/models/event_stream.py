@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Protocol, Self
 
-from anyio import CancelScope, move_on_after
+from anyio import move_on_after
 
 from ..events.errors import ModelUnavailable
 
@@ -62,12 +62,12 @@ class EventData:
                 pass
 
     async def aclose(self) -> None:
-        """Close the response, wherever in it this is."""
-        with CancelScope(shield=True):
+        """Close the response, wherever in it this is, also for a caller that is cancelled, who does not wait for long."""
+        with move_on_after(END_WAIT_S, shield=True):
             await self._response.aclose()
-            with suppress(Exception):  # what it says of having been closed; the generators below end by that
-                async for _ in self._body:
-                    pass
+        with move_on_after(END_WAIT_S, shield=True), suppress(Exception):
+            async for _ in self._body:  # it may say that it was closed; the generators below end by that
+                pass
 
     def _take(self, piece: bytes) -> None:
         """Take a piece of the body in, and lay ready the events that it ends.

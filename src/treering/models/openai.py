@@ -11,13 +11,14 @@ the agent loop knows better what a retry costs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
 
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest, ToolSpec
 from ..events.content import JSON, json_value
-from ..events.errors import AnswerCutOff, ModelError, RequestRefused
+from ..events.errors import ModelError, RequestRefused
 from ..events.providers.openai import to_openai
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData
@@ -28,6 +29,9 @@ from .remote import RemoteModel
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletionMessageParam
+
+KEY = "OPENAI_API_KEY"
+"""The environment's variable with the key that is used where neither a key nor an address is given."""
 
 
 class OpenAIModel(RemoteModel["AsyncOpenAI"]):
@@ -99,28 +103,22 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         """
         answer = OpenAIAnswer()
         messages = cast("list[ChatCompletionMessageParam]", to_openai(request.messages))  # the same, as plain dicts
-        async with self._clients.one() as client:
-            try:
-                async with (
-                    client.chat.completions.with_streaming_response.create(
-                        model=self._model_id, messages=messages, stream=True, extra_body=self._fields(request)
-                    ) as response,
-                    aclosing(EventData(response.http_response)) as events,
-                ):
-                    async for data in events:
-                        if data == b"[DONE]":
-                            await events.finish()
-                            break
-                        chunk = decode_chunk(data)
-                        if chunk.error is not None and not answer.whole:
-                            raise failed_request(self._provider, None, {}, json_value(chunk.error))
-                        for event in answer.take(chunk):
-                            yield event
-            except _errors() as error:
-                if not answer.whole:
-                    raise self._told(error, begun=answer.begun) from error
-        if not answer.whole:
-            raise AnswerCutOff(f"the answer of {self._provider} ended before it said why it ends")
+        async with (
+            self._asked(answer) as client,
+            client.chat.completions.with_streaming_response.create(
+                model=self._model_id, messages=messages, stream=True, extra_body=self._fields(request)
+            ) as response,
+            aclosing(EventData(response.http_response)) as events,
+        ):
+            async for data in events:
+                if data == b"[DONE]":
+                    await events.finish()
+                    break
+                chunk = decode_chunk(data)
+                if chunk.error is not None and not answer.whole:
+                    raise failed_request(self._provider, None, {}, json_value(chunk.error))
+                for event in answer.take(chunk):
+                    yield event
         yield Completed(answer.message(self._provider, self._model_id))
 
     def _client(self) -> AsyncOpenAI:
@@ -129,7 +127,11 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         timeout = Timeout(self._timeout_s, connect=min(self._timeout_s, CONNECT_TIMEOUT_S))
         try:
             return AsyncOpenAI(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
-        except OpenAIError as error:  # no key, neither given nor in the environment
+        except OpenAIError as error:
+            if self._api_key is None and not os.environ.get(KEY):
+                raise RequestRefused(
+                    f"no request can be made of {self._provider} without a key: set {KEY} in the environment"
+                ) from error
             raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
 
     def _fields(self, request: ModelRequest) -> dict[str, object]:
@@ -144,18 +146,17 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
             fields["reasoning_effort"] = request.thinking_level
         return {**fields, **self._options}
 
+    def _errors(self) -> tuple[type[Exception], ...]:
+        from openai import OpenAIError
+
+        return exchange_errors(OpenAIError)
+
     def _told(self, error: Exception, *, begun: bool) -> ModelError:
         from openai import APIConnectionError, APIStatusError
 
         if isinstance(error, APIStatusError):
             return failed_request(self._provider, error.status_code, error.response.headers, error.body)
         return failed_exchange(self._provider, error, APIConnectionError, begun=begun)
-
-
-def _errors() -> tuple[type[Exception], ...]:
-    from openai import OpenAIError
-
-    return exchange_errors(OpenAIError)
 
 
 def _to_tool(tool: ToolSpec) -> dict[str, object]:

@@ -7,7 +7,8 @@
     {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
 
 The many servers that speak this differ: some send thoughts beside the content, under one of two names; some number all
-parallel calls 0, and tell them apart by their ids; some give calls no ids; some say "stop" where tools are called.
+parallel calls 0, or none, and tell them apart by their ids; some give calls no ids; some name a call only after its
+beginning, some in every fragment of it; some say "stop" where tools are called.
 """
 
 from __future__ import annotations
@@ -79,10 +80,20 @@ decode_chunk = msgspec.json.Decoder(Chunk).decode
 class _Call:
     """A call whose arguments are still coming."""
 
-    def __init__(self, id: str, name: str) -> None:
-        self.id = id
-        self.name = name
+    def __init__(self, given_id: str | None) -> None:
+        self.given_id = given_id
+        self.id = given_id or f"call_{uuid4().hex}"
+        self.name = ""
         self.arguments: list[str] = []
+
+    def goes_on_with(self, fragment: _Fragment, function: _Function) -> bool:
+        """Tell whether a fragment under the same number belongs to this call."""
+        if fragment.id and self.given_id:
+            return fragment.id == self.given_id or not function.name
+        if not function.name or not self.name:
+            return True
+        # Without an id, a name begins another call, unless it is the same one again and something is left to be said.
+        return function.name == self.name and not (function.arguments and _is_whole("".join(self.arguments)))
 
 
 class OpenAIAnswer:
@@ -132,10 +143,11 @@ class OpenAIAnswer:
     def _take_call(self, fragment: _Fragment) -> Iterator[ModelEvent]:
         function = fragment.function or _Function()
         call = self._open.get(fragment.index)
-        if call is None or (function.name and fragment.id and fragment.id != call.id):
-            call = _Call(fragment.id or f"call_{uuid4().hex}", function.name or "")
-            self._open[fragment.index] = call
+        if call is None or not call.goes_on_with(fragment, function):
+            call = self._open[fragment.index] = _Call(fragment.id)
             self._calls.append(call)
+        if function.name and not call.name:
+            call.name = function.name
             yield ToolCallStarted(call.id, call.name)
         if function.arguments:
             call.arguments.append(function.arguments)
@@ -163,6 +175,15 @@ class OpenAIAnswer:
             usage=self._usage,
             stop_reason=message.stop_reason or reason,
         )
+
+
+def _is_whole(arguments: str) -> bool:
+    """Tell whether arguments are JSON, so that nothing can follow them."""
+    try:
+        msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
 
 
 def _counted(usage: _Usage) -> Usage:

@@ -1,15 +1,33 @@
-"""What the clients of remote models have in common: who serves which model, and the connections to there."""
+"""What the clients of remote models have in common: who serves which model, the connections to there, and their errors."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
+from ..events.errors import AnswerCutOff, ModelError
 from .connecting import NO_KEY, Client, Clients
 
 ClientT = TypeVar("ClientT", bound=Client)
 """What a provider's library sends requests with."""
+
+
+class Answer(Protocol):
+    """What has come of an answer.
+
+    Attributes:
+        begun: Whether anything has come.
+    """
+
+    begun: bool
+
+    @property
+    def whole(self) -> bool:
+        """Whether the answer has said why it ended; what its connection does after that is of no matter."""
+        ...
 
 
 class RemoteModel(ABC, Generic[ClientT]):
@@ -68,6 +86,30 @@ class RemoteModel(ABC, Generic[ClientT]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._clients.leave()
+
+    @asynccontextmanager
+    async def _asked(self, answer: Answer) -> AsyncGenerator[ClientT]:
+        """Give what a request is sent with, and see that an answer comes of it.
+
+        Raises:
+            ModelError: None came, or not all of it.
+        """
+        async with self._clients.one() as client:
+            try:
+                yield client
+            except self._errors() as error:
+                if not answer.whole:
+                    raise self._told(error, begun=answer.begun) from error
+        if not answer.whole:
+            raise AnswerCutOff(f"the answer of {self._provider} ended before it said why it ends")
+
+    @abstractmethod
+    def _errors(self) -> tuple[type[Exception], ...]:
+        """Return what a request may fail with; see `exchange_errors`."""
+
+    @abstractmethod
+    def _told(self, error: Exception, *, begun: bool) -> ModelError:
+        """Tell of one of these errors; `begun` says whether anything of the answer had come."""
 
     @abstractmethod
     def _client(self) -> ClientT:

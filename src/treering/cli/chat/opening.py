@@ -54,8 +54,9 @@ def listed(home: Home) -> list[str]:
 async def _listed(home: Home) -> list[str]:
     async with home.opened() as host:
         rows = await host.list_sessions(project=home.project)
+        among = await host.list_sessions(status="any")
         current = await host.current_session(home.project)
-    return list(table_of(rows, places=False, current=None if current is None else current.ref))
+    return list(table_of(rows, among=among, places=False, current=None if current is None else current.ref))
 
 
 def earlier(context: Context) -> Iterator[str]:

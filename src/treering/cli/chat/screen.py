@@ -61,5 +61,5 @@ class Screen:
 
 
 def one_line(error: TreeringError | OSError) -> str:
-    """Say what went wrong on one line, whatever a server has put into its words."""
-    return " ".join(sentence(error).split())
+    """Say what went wrong on one line, whatever a server has put into its words; commands in a chat have no options."""
+    return " ".join(sentence(error).split()).replace(", or --force", "")

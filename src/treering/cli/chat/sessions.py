@@ -29,7 +29,8 @@ async def sessions_all(talk: Talk, rest: str) -> None:
 async def _list(talk: Talk, project: str | None) -> None:
     conversation = talk.conversation
     rows = await conversation.host.list_sessions(project=project)
-    talk.lines(table_of(rows, places=project is None, current=conversation.session.ref))
+    among = await conversation.host.list_sessions(status="any")
+    talk.lines(table_of(rows, among=among, places=project is None, current=conversation.session.ref))
     if not rows:
         talk.note("there are no sessions yet" if project is None else "there are no sessions of this project yet")
 

@@ -12,6 +12,7 @@ from ...actors.agents.events import AgentEvent, Compacted, MessageEnd, NotCompac
 from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import TextDelta
 from ...actors.agents.streaming import TurnStream
+from ...actors.open_calls import Recovery
 from ...events.errors import ModelError, TreeringError
 from ...events.findings import counted
 from ..home import Home
@@ -126,8 +127,7 @@ class Talk:
             case NotCompacted(error=error):
                 self.note(f"(not compacted: {one_line(error)})")
             case Recovered(recovery=recovery):
-                closed = len(recovery.closed_calls)
-                self.note(f"(the session was broken off and is put right; {counted(closed, 'call')} closed)")
+                self.note(f"(the session was broken off and is put right: {_put_right(recovery)})")
             case _:
                 pass
 
@@ -167,3 +167,14 @@ class Talk:
             return False
         count = counted(left.message_count, "message")
         return (await self.ask(f"{count} left behind: take a summary along? [y/N] ")).lower() in ("y", "yes")
+
+
+def _put_right(recovery: Recovery) -> str:
+    """Tell what a crash had left, and what became of it."""
+    told: list[str] = []
+    if (torn := recovery.torn_tail) is not None:
+        kept = "got its newline" if torn.kept_in is None else f"is unfinished, and is kept in {torn.kept_in}"
+        told.append(f"the last line {kept}")
+    if recovery.closed_calls:
+        told.append(f"{counted(len(recovery.closed_calls), 'call')} without a result closed")
+    return ", ".join(told)

@@ -151,7 +151,7 @@ class World:
             feed_events_max=random.choice((1, 4, 64)),
             cache_bytes_max=random.choice((0, 2000, 1 << 20)),
             snapshot_after_lines=random.choice((1, 3, 1000)),
-            inline_for_s=random.choice((-1.0, 1e9)),  # always or never, since it is held against the real clock
+            inline_for_s=random.choice((0.0, 1e9)),  # always or never, since it is held against the real clock
         )
         return SessionHost(store=store, clock=self.clock, new_id=self.new_id, offload=offload, limits=limits)
 

@@ -1,0 +1,71 @@
+"""Cancelled as asyncio does it by itself, not by a scope: shields know nothing of it, and yet nothing is left half done."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeVar, TypeVarTuple
+
+import pytest
+
+from treering import Limits, SessionHost, plain_text
+from treering.events.offload import ThreadOffload
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+class Held(ThreadOffload):
+    """An offload whose work waits, while it is held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go = threading.Event()
+        self.go.set()
+        self.held = 0
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        def work(*given: *Ts) -> T:
+            self.held += not self.go.is_set()
+            self.go.wait(30)
+            return fn(*given)
+
+        return await super().__call__(work, *args)
+
+    async def cancel(self, task: asyncio.Task[object]) -> None:
+        """Cancel a task whose work is held, let the work go on, and wait for the task's end."""
+        while not self.held:  # noqa: ASYNC110 - it is counted in a thread, which no event of the loop knows of
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        self.go.set()
+        self.held = 0
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+@pytest.mark.parametrize("durability", ["os", "file", "group"])
+async def test_an_append_is_over_for_the_next_one(tmp_path: Path, durability: Literal["os", "file", "group"]) -> None:
+    offload = Held()
+    async with SessionHost(tmp_path, durability=durability, writes="thread", offload=offload) as host:
+        session = await host.create("a")
+        await session.append_message("user", "one")
+        offload.go.clear()
+        await offload.cancel(asyncio.create_task(session.append_message("user", "two")))
+        await session.append_message("user", "three")
+        assert [plain_text(each.content) for each in await session.messages()] == ["one", "two", "three"]
+
+
+async def test_a_session_that_is_let_go_can_be_taken_up(tmp_path: Path) -> None:
+    offload = Held()
+    async with SessionHost(tmp_path, offload=offload, limits=Limits(snapshot_after_lines=1)) as host:
+        session = await host.create("a")
+        await session.append_message("user", "one")
+        offload.go.clear()
+        await offload.cancel(asyncio.create_task(session.passivate()))
+        await session.append_message("user", "two")
+        assert [plain_text(each.content) for each in await session.messages()] == ["one", "two"]

@@ -1,0 +1,142 @@
+"""What an agent is given is looked at when it is given, and a wrong thing is refused with what to give instead."""
+
+# ruff: noqa: ANN401  # what is wrong has any type
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from treering import AgentSession, InvalidInput, Message, ModelEvent, ModelRequest, Session, Tool, summarizer_of, text
+from treering.models.echo import EchoModel
+from treering.testing.models import ScriptedModel
+
+Making = Callable[[Any, Tool], object]
+
+AGENT: Any = AgentSession
+"""The class without its types, which would refuse what is wrong earlier."""
+
+
+class Answers(EchoModel):
+    """A model that gives its whole answer at once."""
+
+    async def generate(self, request: ModelRequest) -> Any:  # type: ignore[override]  # that is what is refused
+        return Message("assistant", (text("Hello"),))
+
+
+class Blocks(EchoModel):
+    """A model of a program without an event loop."""
+
+    def generate(self, request: ModelRequest) -> Iterator[ModelEvent]:  # type: ignore[override]  # that is what is refused
+        yield from ()
+
+
+class Wraps(EchoModel):
+    """A model whose coroutine function hides behind a plain one."""
+
+    def generate(self, request: ModelRequest) -> Any:  # that is what is refused
+        return self._answer()
+
+    async def _answer(self) -> str:
+        return "Hello"
+
+
+class Delegates(EchoModel):
+    """A model that hands on the stream of another."""
+
+    def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+        return EchoModel().generate(request)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda model, add: AGENT("openai:gpt-5"), "'openai:gpt-5' is a name: .*model_named"),
+        (lambda model, add: AGENT(None), "NoneType` is no model: it lacks `provider`"),
+        (lambda model, add: AGENT(EchoModel), "`EchoModel` is no model: it is a class|lacks"),
+        (lambda model, add: AGENT(Answers()), "`Answers` is no async generator: write it as `async def`"),
+        (lambda model, add: AGENT(model, tools=add), "`tools` is an object of type `Tool`: give a list"),
+        (lambda model, add: AGENT(model, tools=5), "`tools` is an object of type `int`: give a list"),
+        (lambda model, add: AGENT(model, tools="add"), "`tools` is an object of type `str`: give a list"),
+        (lambda model, add: AGENT(model, tools=[print]), r"`print` is no tool: make one of it with `tool\("),
+        (lambda model, add: AGENT(model, tools=[add, "add"]), "`str` is no tool: give functions"),
+        (lambda model, add: AGENT(model, tools=[add, add]), "two of the tools have one name"),
+        (lambda model, add: AGENT(model, session="main"), "`str` is no session: it lacks `id`"),
+    ],
+)
+def test_what_is_no_model_tool_or_session_is_refused(make: Making, why: str, add: Tool) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        make(ScriptedModel([]), add)
+
+
+async def test_a_session_that_is_none_is_refused_by_the_call(session: Session) -> None:
+    agent = AgentSession(EchoModel())
+    wrong: Any = session.id
+    with pytest.raises(InvalidInput, match="is no session: it lacks"):
+        await agent.respond("Hello", session=wrong)
+    with pytest.raises(InvalidInput, match="only a `Session` has branches"):
+        await agent.retry(session=wrong)
+
+
+@pytest.mark.parametrize("results", ["yes", ["yes"], None, 5])
+async def test_results_that_are_not_by_their_calls_are_refused(results: Any, session: Session) -> None:
+    agent = AgentSession(EchoModel(), session=session)
+    with pytest.raises(InvalidInput, match="give a dict of them by the ids of the calls"):
+        await agent.resume(results)
+    assert session.message_count == 0
+
+
+@pytest.mark.parametrize("said", [5, {"role": "user", "content": "Hello"}, b"Hello", [5], object()])
+async def test_what_cannot_be_said_is_refused_before_anything_is_written(said: Any, session: Session) -> None:
+    agent = AgentSession(EchoModel(), session=session)
+    with pytest.raises(InvalidInput, match="give a string"):
+        await agent.respond(said)
+    assert session.message_count == 0
+
+
+@pytest.mark.parametrize("model", [Blocks(), Wraps()])
+async def test_a_model_that_does_not_stream_is_told_of_by_its_first_answer(model: Any) -> None:
+    with pytest.raises(InvalidInput, match="is no async generator"):
+        await AgentSession(model).respond("Hello")
+
+
+async def test_a_model_that_does_not_stream_summarizes_nothing(session: Session) -> None:
+    for turn in range(4):
+        await session.append_message("user", f"{turn}" * 500)
+        await session.append_message("assistant", f"{turn}" * 500)
+    wrong: Any = Answers()
+    with pytest.raises(InvalidInput, match="is no async generator"):
+        await session.compact(summarizer_of(wrong), keep_tokens=100)
+    assert session.message_count == 8
+
+
+async def test_a_model_may_hand_on_the_stream_of_another() -> None:
+    assert (await AgentSession(Delegates()).respond("Hello")).text.endswith("Hello")
+
+
+class Pieces:
+    """An asynchronous iterator that is no generator, and can be closed."""
+
+    def __init__(self, pieces: AsyncIterator[ModelEvent]) -> None:
+        self._pieces = pieces
+        self.closed = False
+
+    def __aiter__(self) -> AsyncIterator[ModelEvent]:
+        return self._pieces
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+async def test_a_stream_need_not_be_a_generator() -> None:
+    made: list[Pieces] = []
+
+    class Streams(EchoModel):
+        def generate(self, request: ModelRequest) -> Any:  # a stream in all that matters
+            made.append(Pieces(EchoModel().generate(request)))
+            return made[-1]
+
+    assert (await AgentSession(Streams()).respond("Hello")).text.endswith("Hello")
+    assert [each.closed for each in made] == [True]

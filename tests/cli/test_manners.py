@@ -1,0 +1,204 @@
+"""How the command line behaves when it is stopped, called wrongly, or has something to warn of."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from click.testing import Result
+
+import treering as package
+from treering.cli.log_sentences import sentence_of
+from treering.cli.logs import be_verbose, telling_logs
+
+Treering = Callable[..., Result]
+Talked = Callable[..., str]
+Spawn = Callable[..., "subprocess.Popen[bytes]"]
+Write = Callable[..., Path]
+Say = Callable[..., dict[str, Any]]
+
+_PACKAGES = str(Path(package.__file__).resolve().parents[1])
+
+
+# -- stopped
+
+
+def test_ctrl_c_ends_a_command_with_130(treering: Treering, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
+    async def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("treering.cli.demo.play", interrupted)
+    result = treering("demo")
+    assert (result.exit_code, result.output) == (130, "")
+
+
+def test_ctrl_c_while_stdin_is_read(root: Path, project: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", _READING, "chat", "-p", "-"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": _PACKAGES},
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"reading\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+_READING = """
+import sys
+from treering.cli import main
+
+class Telling:
+    def __init__(self, stdin):
+        self.read_all = stdin.read
+    def isatty(self):
+        return False
+    def read(self):
+        print("reading", flush=True)
+        return self.read_all()
+
+sys.stdin = Telling(sys.stdin)
+main(prog_name="treering")
+"""
+
+
+@pytest.mark.parametrize("closed", ["0", "1", "2"])
+def test_a_stream_that_is_closed_is_no_error(talked: Talked, root: Path, closed: str) -> None:
+    talked("Hello", session_id="one")
+    script = f'exec "$0" -m treering.cli sessions {closed}>&-'
+    command, env = ["sh", "-c", script, sys.executable], {**os.environ, "PYTHONPATH": _PACKAGES}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("Hello" in done.stdout) == (closed != "1")
+
+
+# -- called wrongly
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("list", ["sessions"]), ("show", ["context", "entries"]), ("stats", ["info"]), ("serach", ["search"])],
+)
+def test_commands_that_are_not_there_are_guessed(treering: Treering, given: str, meant: list[str]) -> None:
+    result = treering(given)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.rstrip().endswith(f"Did you mean {' or '.join(map(repr, meant))}?")
+
+
+def test_a_command_that_is_like_none_is_not_guessed(treering: Treering) -> None:
+    result = treering("xyzzy")
+    assert (result.exit_code, "Did you mean" in result.stderr) == (2, False)
+
+
+def test_where_there_are_no_sessions_that_is_said(treering: Treering, project: Path, talked: Talked) -> None:
+    for command in (["tree", "last"], ["info", "last"], ["rename", "last", "x"]):
+        assert "there are no sessions yet" in treering(*command).stderr
+    talked("Hello", session_id="one")
+    treering("archive", "one")
+    assert "all are archived" in treering("tree", "last").stderr
+
+
+def test_a_root_that_is_a_file_is_refused(treering: Treering, tmp_path: Path, project: Path) -> None:
+    (tmp_path / "file").touch()
+    result = treering("sessions", env={"TREERING_ROOT": str(tmp_path / "file")})
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert str(tmp_path / "file") in result.stderr
+    assert "no directory" in result.stderr
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_missing_key_is_named(treering: Treering, project: Path, provider: str) -> None:
+    pytest.importorskip(provider)
+    keys = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+    result = treering("chat", "-p", "hi", "--model", f"{provider}:m", env=dict.fromkeys(keys))
+    assert result.exit_code == 1
+    assert f"set {provider.upper()}_API_KEY" in result.stderr
+
+
+# -- warnings
+
+
+def _logged(capsys: pytest.CaptureFixture[str], name: str, **fields: object) -> str:
+    with telling_logs():
+        structlog.get_logger().warning(name, **fields)
+    return capsys.readouterr().err
+
+
+def test_what_is_logged_is_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+    be_verbose(verbose=False)
+    told = _logged(capsys, "search_index_unavailable", why="[Errno 30] Read-only file system: '/x'")
+    assert told == (
+        "treering: warning: the search index cannot be used, so the sessions themselves are read: "
+        "Read-only file system: '/x'\n"
+    )
+    assert _logged(capsys, "not_compacted", session_id="s", raised_at=["a"]) == ""
+    told = _logged(capsys, "something_new", session_id="s", raised_at=["a:1 b"])
+    assert told == "treering: warning: something new (session s); `treering --verbose` tells more\n"
+
+
+def test_verbose_tells_all_that_was_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    be_verbose(verbose=True)
+    try:
+        told = _logged(capsys, "not_compacted", session_id="s", error="ContextOverflow", raised_at=["a"])
+        assert told == "treering: warning: not_compacted session_id=s error=ContextOverflow raised_at=['a']\n"
+        told = _logged(capsys, "line_damaged", where="/a:1:2", seq=3)
+        assert told.endswith("skipped [line_damaged where=/a:1:2 seq=3]\n")
+    finally:
+        be_verbose(verbose=False)
+
+
+def test_each_warning_of_the_library_has_a_sentence() -> None:
+    """A warning that is new needs one, or to be told elsewhere."""
+    package = Path(__file__).resolve().parents[2]
+    pattern = re.compile(r'logger\(\)\.(?:warning|error|critical)\(\s*"(\w+)"')
+    names = {
+        name
+        for folder in ("actors", "events", "projections")
+        for path in (package / folder).rglob("*.py")
+        for name in pattern.findall(path.read_text(encoding="utf-8"))
+    }
+    assert len(names) > 10
+    words = "where seq count ref error why path moved_to journal session_id projection tool timeout_s work"
+    given: dict[str, object] = dict.fromkeys(words.split(), "X")
+    unknown = [name for name in sorted(names) if "--verbose" in (sentence_of(name, given) or "")]
+    assert unknown == []
+
+
+def test_a_conversation_that_cannot_be_compacted_prints_no_log_line(treering: Treering, project: Path) -> None:
+    result = treering("chat", "--window", "100", "-p", "word " * 400)
+    assert "raised_at" not in result.stderr
+    assert "not_compacted" not in result.stderr
+
+
+def test_what_a_crash_left_is_named(treering: Treering, talked: Talked, root: Path) -> None:
+    talked("Hello", session_id="one")
+    with (root / "one.jsonl").open("ab") as file:
+        file.write(b'{"type":"message","id":"torn')
+    result = treering("chat", "-r", "one", "-p", "Again")
+    assert result.exit_code == 0
+    (fragment,) = root.glob("one.jsonl.torn-*")
+    (told,) = [line for line in result.stderr.splitlines() if "broken off" in line]
+    assert str(fragment) in told
+    assert "0 calls" not in told
+
+
+# -- times
+
+
+def test_people_read_times_in_their_own_zone(spawn: Spawn, write: Write, say: Say) -> None:
+    path = write(say("a", None, "Hello", 1))
+    out, _ = spawn("entries", path, TZ="XXX-05:30").communicate(timeout=20)
+    assert b"2026-01-01 15:30:01" in out
+    out, _ = spawn("entries", path, "--json", TZ="XXX-05:30").communicate(timeout=20)
+    assert b'"2026-01-01T10:00:01Z"' in out

@@ -1,0 +1,101 @@
+"""Ids in lists: enough of them to mean one session, and never left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import anyio
+import pytest
+from click.testing import Result
+
+from treering import SessionHost
+from treering.cli.columns import aligned
+from treering.cli.prefixes import Prefixes
+
+from .terminal import Terminal
+
+Treering = Callable[..., Result]
+Talked = Callable[..., str]
+AtTerminal = Callable[..., Terminal]
+
+FIRST, SECOND, LATER = (
+    "019a2f4c-7d10-7c31-9d2e-000000000001",
+    "019a2f4c-7d19-7c31-9d2e-000000000002",
+    "019b0000-0000-7c31-9d2e-000000000003",
+)
+NOW = datetime.now(UTC)
+
+
+@pytest.mark.parametrize(
+    ("ids", "shown"),
+    [
+        ([FIRST], ["019a2f4c"]),
+        ([FIRST, SECOND, LATER], ["019a2f4c-7d10", "019a2f4c-7d19", "019b0000"]),
+        ([FIRST, "019a2f4c-8"], ["019a2f4c-7", "019a2f4c-8"]),
+        ([LATER, "019b0000"], ["019b0000-0", "019b0000"]),
+        ([FIRST, FIRST], [FIRST, FIRST]),
+        (["telegram_123456789", "telegram_1"], ["telegram_123456789", "telegram_1"]),
+        ([FIRST.upper()], ["019A2F4C"]),
+        (["a\x1bb"], ["a\ufffdb"]),
+    ],
+)
+def test_as_much_of_a_uuid_is_shown_as_means_one_session(ids: list[str], shown: list[str]) -> None:
+    prefixes = Prefixes(ids)
+    assert [prefixes.of(each) for each in ids] == shown
+
+
+def test_columns_go_in_the_order_that_is_asked_for_and_one_is_shortened_before() -> None:
+    row = ["a name of some length", "Today", "2 messages", "019a2f4c", "/home/somebody/work/shop"]
+
+    def cells(width: int) -> list[str]:
+        return [each.strip() for each in aligned([row], width, going=(2, 1), shortened=4)[0]]
+
+    assert cells(100) == row
+    assert cells(70)[1:4] == row[1:4]
+    assert cells(70)[4].startswith("…")
+    assert cells(70)[4].endswith("work/shop")
+    assert cells(56)[1:3] == ["Today", "019a2f4c"]
+    assert cells(45)[1] == "019a2f4c"
+    assert cells(20)[1] == "019a2f4c"
+    for width in (100, 70, 56, 45):
+        assert sum(map(len, aligned([row], width, going=(2, 1), shortened=4)[0])) <= width
+
+
+def test_a_narrow_terminal_shows_ids_that_mean_one_session_each(
+    talked: Talked, treering: Treering, at_terminal: AtTerminal, tmp_path: Path
+) -> None:
+    cwd = tmp_path / "a folder with a long name" / "and another one below it"
+    for session_id in (FIRST, SECOND, LATER):
+        talked("How do we make the importer of the old archive faster?", session_id=session_id, cwd=cwd)
+    terminal = at_terminal("sessions", "--all", columns=80)
+    terminal.until("019b0000")
+    terminal.ended()
+    shown = [line for line in terminal.lines if line.strip()]
+    assert len(shown) == 3
+    for line, session_id in zip(shown, (LATER, SECOND, FIRST), strict=True):
+        assert "below it" in line
+        assert "How do we make" in line
+        (word,) = [word for word in line.split() if word.startswith("019")]
+        assert session_id.startswith(word)
+        assert treering("info", word).exit_code == 0
+
+
+def test_the_list_is_in_the_order_of_the_times_that_it_shows_and_last_is_its_first(
+    treering: Treering, talked: Talked, root: Path
+) -> None:
+    old = talked("The old one", at=NOW - timedelta(days=400))
+    new = talked("The new one", at=NOW - timedelta(days=2))
+
+    async def load() -> None:
+        async with SessionHost(root) as host:
+            await host.load(old)
+
+    assert treering("sessions").stdout.splitlines()[0].split()[:3] == ["The", "new", "one"]
+    assert new in treering("info", "last", "--json").stdout
+    anyio.run(load)
+    first, second = treering("sessions").stdout.splitlines()
+    assert ("The old one" in first, "Today" in first) == (True, True)
+    assert "The new one" in second
+    assert old in treering("info", "last", "--json").stdout

@@ -1,0 +1,61 @@
+"""The page of the library names every public member once, and says what its docstring says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import treering
+from treering import Session, SessionHost, SyncHost, SyncSession, TreeringError
+
+from .api_page import NOT_FOR_PROGRAMS, SECTIONS, Section, page, public
+from .test_samples import HOUSE
+
+PAGE = HOUSE / "docs" / "api.md"
+
+
+def test_the_page_is_fresh() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/docs/api_page.py > docs/api.md"
+
+
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.of.__name__)
+def test_every_public_member_stands_in_one_group(section: Section) -> None:
+    named = Counter(name for part in section.parts for name in part.names.split())
+    attributes = {"id", "ref", "host"} & named.keys()  # of instances
+    assert named == Counter(public(section.of) | attributes)
+
+
+def test_every_error_is_listed_once() -> None:
+    rows = [line.split("`")[1] for line in page().partition("## Errors")[2].splitlines() if line.startswith("| `")]
+    errors = {
+        name
+        for name in treering.__all__
+        if isinstance(kind := getattr(treering, name), type) and issubclass(kind, TreeringError)
+    }
+    assert Counter(rows) == Counter(errors - {"TreeringError"})
+
+
+def test_what_blocks_has_the_twins_that_the_page_promises() -> None:
+    for one, other in ((SessionHost, SyncHost), (Session, SyncSession)):
+        assert public(one) <= public(other) | NOT_FOR_PROGRAMS[one]
+
+
+def test_what_is_awaited_is_told_as_it_is() -> None:
+    rows = {line.split("`")[1].partition("(")[0]: line.split("|")[1].strip() for line in session_rows()}
+    assert [rows[name] for name in ("append", "tree", "leaf_id", "iter_entries", "subscribe")] == [
+        "await",
+        "at once",
+        "at once",
+        "async for",
+        "async with",
+    ]
+
+
+def session_rows() -> list[str]:
+    part = page().partition("## Session\n")[2].partition("\n## ")[0]
+    return [
+        line
+        for line in part.splitlines()
+        if line.count("|") == 4 and "`" in line.split("|")[2] and line.startswith("| a")
+    ]

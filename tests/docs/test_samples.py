@@ -1,0 +1,225 @@
+"""The samples of the pages run as they stand, in their order, in one folder, as programs of somebody who copies them.
+
+What a page leaves to its reader (a session, a budget) stands ready for each sample. A comment before a sample says what is
+special about it: `<!-- not run: why -->`, or `<!-- run: until the host closes -->` where it follows a session.
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+from collections.abc import AsyncGenerator, Awaitable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from textwrap import dedent
+from types import CodeType
+from typing import Any
+
+import anyio
+import pytest
+from anyio import to_thread
+from msgspec import Struct
+
+import treering
+from treering import (
+    AgentSession,
+    KeyedSessions,
+    Message,
+    SessionHost,
+    SummaryRequest,
+    Suspend,
+    calculate_budget,
+    default_root,
+    tool,
+    tool_use,
+)
+from treering.projections.tokens import ByteEstimator
+from treering.testing.models import ScriptedModel, Step, answer
+
+HOUSE = Path(__file__).resolve().parents[2]
+PAGES = sorted([HOUSE / "README.md", *(HOUSE / "docs").glob("*.md")])
+SAMPLE = re.compile(
+    r"(?:<!-- (?P<mark>[^>]+) -->\n)?(?P<pad> *)```python\n(?P<code>.*?)^ *```$", re.DOTALL | re.MULTILINE
+)
+FOLLOWS = "run: until the host closes"
+EXTRAS = {"openai": "openai", "bpe_openai": "exact_tokens"}
+"""Packages of extras, and the module of treering.models that a sample wants one for."""
+
+SHOWN = {
+    "README.md": ["assistant: Fewer passes, then.\n", "60 message\n", "Snapshot("],
+    "agents.md": ["(echo, 2 messages) Hello", "Sunny.Usage("],
+    "catalog.md": ["Hello 1 "],
+    "exporting.md": ["{'ticket': 600}"],
+    "keeping.md": [],
+    "models.md": ["Hello to you."],
+    "search.md": ["TREE-0: the timeout of read file does."],
+}
+"""What the samples of a page print."""
+
+
+class Sample(Struct, frozen=True):
+    """A sample of a page, and the comment before it."""
+
+    page: Path
+    line: int
+    mark: str
+    code: str
+
+    def compiled(self) -> CodeType:
+        """Compile it, so that an error is told with the page's own line."""
+        source = "\n" * (self.line - 1) + self.code
+        code: CodeType = compile(source, self.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+        return code
+
+
+def samples_of(page: Path) -> list[Sample]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Sample(page, text.count("\n", 0, found.start("code")) + 1, found["mark"] or "", dedent(found["code"]))
+        for found in SAMPLE.finditer(text)
+    ]
+
+
+SAMPLES = {page.name: samples for page in PAGES if (samples := samples_of(page))}
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"  # what the samples do is tested elsewhere on all event loops; here they need one
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the samples find their user's folder, and write what they write, in a folder of the test."""
+    for name in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("TREERING_ROOT", raising=False)
+    monkeypatch.setenv("DB_PASSWORD", "the password")
+    monkeypatch.chdir(tmp_path)
+    level = logging.getLogger("treering").level
+    yield
+    logging.getLogger("treering").setLevel(level)
+
+
+@pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # of the package bpe-openai
+@pytest.mark.parametrize("name", SAMPLES)
+async def test_the_samples_of_a_page_run_in_their_order(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    await somebodys_session("~/sessions")
+    page: dict[str, Any] = {public: getattr(treering, public) for public in treering.__all__}
+    for sample in SAMPLES[name]:
+        code = sample.compiled()
+        if sample.mark.startswith("not run: ") or not has_what_it_wants(sample):
+            continue
+        assert sample.mark in ("", FOLLOWS)
+        async with anyio.create_task_group() as tasks, ready() as found:
+            page |= found
+            if sample.mark == FOLLOWS:
+                tasks.start_soon(run, code, page)
+                await anyio.wait_all_tasks_blocked()
+            else:
+                await run(code, page)
+    shown = capsys.readouterr().out
+    for line in SHOWN.get(name, []):
+        assert line in shown
+
+
+def test_every_page_whose_samples_print_says_what() -> None:
+    prints = {name for name, samples in SAMPLES.items() if any("print(" in each.code for each in samples)}
+    assert set(SHOWN) == prints
+
+
+def test_what_is_not_run_says_why_and_imports_what_is_there() -> None:
+    left_out = [each for samples in SAMPLES.values() for each in samples if each.mark.startswith("not run")]
+    assert {each.page.name for each in left_out} == {"README.md", "benchmarks.md", "models.md"}
+    for sample in left_out:
+        assert re.fullmatch(r"not run: \w.+", sample.mark)
+        for node in ast.walk(ast.parse(sample.code)):
+            if (
+                isinstance(node, ast.ImportFrom)
+                and (node.module or "").startswith("treering")
+                and has_what_it_wants(sample)
+            ):
+                exec(ast.unparse(node), {})  # noqa: S102 - the page's own
+
+
+async def test_the_first_sample_shows_the_branch_that_was_taken_and_leaves_it_to_the_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    first = SAMPLES["README.md"][0]
+    await run(first.compiled(), {"__name__": "__main__"})
+    assert capsys.readouterr().out == "user: Which one first?\nassistant: Fewer passes, then.\n"
+    async with SessionHost(default_root()) as host:
+        (row,) = await host.list_sessions(project=Path.cwd())
+    assert row.message_count == 3
+
+
+# -- what stands ready
+
+
+async def somebodys_session(root: str) -> None:
+    async with SessionHost(root) as host:
+        await (await host.create(cwd="/work/shop")).append_message("user", "Hello")
+
+
+@asynccontextmanager
+async def ready() -> AsyncGenerator[dict[str, Any]]:
+    """Yield what the pages leave to their readers."""
+
+    @tool
+    async def deploy() -> str:
+        """Deploy."""
+        raise Suspend("may I?")
+
+    class Words:
+        def encode(self, text: str) -> list[str]:
+            return text.split()
+
+    async def summarizer(request: SummaryRequest) -> str:
+        return "In short."
+
+    async def summary_of(messages: list[Message]) -> str:
+        return f"{len(messages)} messages"
+
+    async with SessionHost() as host:
+        session = await host.create("9b2e0000-0000-4000-8000-000000000000", cwd="/work/shop")
+        for turn in range(30):
+            await session.append_message("user", f"Does the timeout of read file {turn} hold?")
+            await session.append_message("assistant", f"TREE-{turn}: the timeout of read file does. " * 20)
+        keyed = KeyedSessions(host)
+        await keyed.set_history("telegram:1", await session.history())
+        script: list[Step] = ["Sunny.", answer(tool_use("1", "deploy")), "Deployed."]
+        agent = AgentSession(ScriptedModel(script), session=await host.create(), tools=[deploy])
+        yield {
+            "agent": agent,
+            "budget": calculate_budget(100_000, "", "", ByteEstimator()),
+            "host": host,
+            "key": "telegram:1",
+            "model": ScriptedModel(["Hello to you."]),
+            "request_id": "request-1",
+            "said": "Hello",
+            "session": session,
+            "sessions": keyed,
+            "summarizer": summarizer,
+            "summary_of": summary_of,
+            "tokenizer": Words(),
+        }
+
+
+# -- how they run
+
+
+def has_what_it_wants(sample: Sample) -> bool:
+    from importlib.util import find_spec
+
+    return all(find_spec(package) is not None for package, sign in EXTRAS.items() if f"models.{sign}" in sample.code)
+
+
+async def run(code: CodeType, page: dict[str, Any]) -> None:
+    """Run a sample, one that has an event loop of its own in a thread."""
+    if "run" in code.co_names and "main" in code.co_names:
+        await to_thread.run_sync(eval, code, page)
+        return
+    coroutine: Awaitable[None] | None = eval(code, page)
+    if coroutine is not None:
+        await coroutine

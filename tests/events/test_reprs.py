@@ -1,0 +1,79 @@
+"""What values and handles show of themselves: what was said, and neither defaults nor addresses of memory."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from treering import (
+    BashExecution,
+    Custom,
+    Message,
+    MessageEntry,
+    OpaqueEntry,
+    Payload,
+    SessionHost,
+    SessionInfo,
+    SyncHost,
+    ToolExecution,
+    Usage,
+    message,
+    tool_result,
+    tool_use,
+)
+from treering.events.content import raw_json
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (message("user", "Hello"), "Message(role='user', content=(TextPart(text=Text(content='Hello')),))"),
+        (
+            tool_use("1", "read", {"path": "a", "lines": [1, 2]}),
+            'ToolUsePart(tool_use=ToolUse(id=\'1\', name=\'read\', input={"path":"a","lines":[1,2]}))',
+        ),
+        (tool_result("1", "é"), "ToolResultPart(tool_result=ToolResult(tool_use_id='1', content='é'))"),
+        (Custom("mine"), "Custom(custom_type='mine')"),
+        (Custom("mine", raw_json({"é": 1})), "Custom(custom_type='mine', data={\"é\":1})"),
+        (SessionInfo("Mine"), "SessionInfo(name='Mine')"),
+        (ToolExecution("1", "read", raw_json({})), "ToolExecution(tool_call_id='1', tool_name='read', arguments={})"),
+        (Usage(input_tokens=3), "Usage(input_tokens=3)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_value_shows_what_it_says(value: object, told: str) -> None:
+    assert repr(value) == told
+
+
+async def test_entries_show_no_addresses() -> None:
+    every: list[Payload] = [
+        message("assistant", [tool_use("1", "run", {"a": 1})], metadata={"b": 2}),
+        message("tool", [tool_result("1", "done")]),
+        Message("bashExecution", bash=BashExecution("ls", "a", 0)),
+        Custom("mine", raw_json([1])),
+        SessionInfo(raw_metadata=raw_json({"c": 3})),
+    ]
+    async with SessionHost() as host:
+        session = await host.create()
+        await session.append_many(every)
+        entries = await session.entries()
+    assert " object at 0x" not in repr(entries)
+    assert {type(entry) for entry in entries} >= {MessageEntry}
+    for value in ('{"a":1}', '{"b":2}', "[1]", '{"c":3}'):
+        assert value in repr(entries)
+
+
+def test_an_entry_of_an_unknown_type_shows_its_line() -> None:
+    time = datetime(2026, 1, 1, tzinfo=UTC)
+    entry = OpaqueEntry(type="new", id="a", parent_id=None, timestamp=time, raw=msgspec.Raw(b'{"type":"new","b":1}'))
+    assert repr(entry).startswith("OpaqueEntry(type='new', id='a', parent_id=None, timestamp=datetime.datetime(")
+    assert 'raw={"type":"new","b":1}' in repr(entry)
+
+
+def test_hosts_show_where_their_sessions_are(tmp_path: Path) -> None:
+    assert repr(SessionHost(tmp_path)) == f"SessionHost({str(tmp_path)!r})"
+    assert repr(SyncHost(tmp_path)) == f"SyncHost({str(tmp_path)!r})"
+    assert repr(SessionHost()) == "SessionHost(store=MemoryStore())"

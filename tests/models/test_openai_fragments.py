@@ -1,0 +1,81 @@
+"""The calls of an answer, however a server cuts and numbers their fragments."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeAlias
+
+import pytest
+
+from treering import ToolCallStarted
+from treering.events.content import ToolUsePart
+from treering.models.openai_answer import OpenAIAnswer, decode_chunk
+
+Fragment: TypeAlias = dict[str, Any]
+
+
+def fragment(name: str | None = None, arguments: str | None = None, **which: object) -> Fragment:
+    function = {"name": name, "arguments": arguments}
+    return {**which, "function": {key: value for key, value in function.items() if value is not None}}
+
+
+def calls(*chunks: list[Fragment]) -> list[tuple[str, Any]]:
+    """Return the calls of an answer by their names and arguments, which are also those that were told of as they began."""
+    answer = OpenAIAnswer()
+    told: list[tuple[str, str]] = []
+    for fragments in chunks:
+        chunk = {"choices": [{"delta": {"tool_calls": fragments}}]}
+        for event in answer.take(decode_chunk(json.dumps(chunk).encode())):
+            assert isinstance(event, ToolCallStarted)
+            told.append((event.call_id, event.name))
+    list(answer.take(decode_chunk(b'{"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}')))
+    made = [part.tool_use for part in answer.message("p", "m").content if isinstance(part, ToolUsePart)]
+    assert told == [(each.id, each.name) for each in made]
+    assert len({each.id for each in made}) == len(made)
+    return [(each.name, each.input) for each in made]
+
+
+TWO = [("a", {"x": 1}), ("b", {"y": 2})]
+
+
+@pytest.mark.parametrize("number", [{"index": 0}, {}], ids=["all-0", "none"])
+@pytest.mark.parametrize("together", [True, False])
+@pytest.mark.parametrize("ids", [True, False])
+def test_calls_under_one_number_are_told_apart_by_their_names(
+    number: dict[str, object], together: bool, ids: bool
+) -> None:
+    fragments = [
+        fragment(name, json.dumps(arguments), **number, **({"id": f"c_{name}"} if ids else {}))
+        for name, arguments in TWO
+    ]
+    assert calls(*([fragments] if together else [[each] for each in fragments])) == TWO
+
+
+def test_the_same_tool_called_twice_without_ids_is_two_calls() -> None:
+    assert calls([fragment("a", '{"x": 1}')], [fragment("a", '{"x":')], [fragment(None, " 2}")]) == [
+        ("a", {"x": 1}),
+        ("a", {"x": 2}),
+    ]
+
+
+def test_a_name_may_come_after_the_id_and_after_arguments() -> None:
+    assert calls([{"index": 0, "id": "c1"}], [fragment("a", "{}", index=0)]) == [("a", {})]
+    assert calls([fragment("", "", index=0, id="c1")], [fragment("a", "{}", index=0, id="c1")]) == [("a", {})]
+    begun = [fragment(None, '{"x"', index=0, id="c1")]
+    assert calls(begun, [fragment("a", ": 1}", index=0)]) == [("a", {"x": 1})]
+
+
+@pytest.mark.parametrize("which", [{}, {"index": 0}, {"index": 0, "id": "c1"}], ids=["nothing", "number", "id"])
+def test_a_name_that_every_fragment_repeats_is_that_of_one_call(which: dict[str, object]) -> None:
+    pieces = ["", '{"x"', ": 1", "}", ""]
+    assert calls(*([fragment("a", piece, **which)] for piece in pieces)) == [("a", {"x": 1})]
+
+
+def test_calls_side_by_side_keep_their_own_fragments() -> None:
+    assert (
+        calls(
+            [fragment("a", '{"x"', index=0, id="c1"), fragment("b", '{"y"', index=1, id="c2")],
+            [fragment(None, ": 1}", index=0), fragment(None, ": 2}", index=1)],
+        )
+        == TWO
+    )

@@ -1,0 +1,132 @@
+"""A session that was deleted stays deleted: no handle that was kept over it brings it back."""
+
+# ruff: noqa: ASYNC240  # a test may wait for files
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from treering import Session, SessionHost, SessionNotFound, SyncHost
+
+Making = Callable[[SessionHost], Awaitable[Session]]
+
+
+async def created(host: SessionHost) -> Session:
+    return await host.create("main")
+
+
+async def opened(host: SessionHost) -> Session:
+    return await host.open("main")
+
+
+async def loaded(host: SessionHost) -> Session:
+    await (await host.create("main")).append_message("user", "before")
+    return await host.load("main")
+
+
+async def keyed(host: SessionHost) -> Session:
+    return await host.get_or_create("main")
+
+
+async def keyed_again(host: SessionHost) -> Session:
+    await (await host.get_or_create("main")).append_message("user", "before")
+    return await host.get_or_create("main")
+
+
+async def forked(host: SessionHost) -> Session:
+    origin = await host.create()
+    await origin.append_message("user", "before")
+    return await origin.fork("main")
+
+
+async def put(host: SessionHost) -> Session:
+    return await host.put(await host.create("main"))
+
+
+MAKING = pytest.mark.parametrize("make", [created, opened, loaded, keyed, keyed_again, forked, put])
+
+
+@MAKING
+@pytest.mark.parametrize("let_go", [False, True], ids=["live", "passivated"])
+@pytest.mark.parametrize("in_memory", [False, True], ids=["files", "memory"])
+async def test_no_handle_brings_a_deleted_session_back(
+    tmp_path: Path, make: Making, let_go: bool, in_memory: bool
+) -> None:
+    async with SessionHost(None if in_memory else tmp_path) as host:
+        session = await make(host)
+        await session.append_message("user", "Hello")
+        if let_go:
+            await host.passivate_idle()
+        await host.delete(session)
+        with pytest.raises(SessionNotFound):
+            await session.append_message("user", "still here?")
+        with pytest.raises(SessionNotFound):
+            await session.append_many([])
+        with pytest.raises(SessionNotFound):
+            await session.context()
+        with pytest.raises(SessionNotFound):
+            _ = session.leaf_id
+        assert await host.get_session("main") is None
+        assert not list(tmp_path.glob("main.jsonl*"))
+
+
+async def test_another_handle_of_the_same_session_does_not_either(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        one, other = await host.create("main"), await host.create("main")
+        await one.append_message("user", "Hello")
+        await host.delete("main")
+        for session in (one, other):
+            with pytest.raises(SessionNotFound, match="deleted"):
+                await session.append_message("user", "still here?")
+
+
+async def test_nor_where_another_host_deleted_it(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host, SessionHost(tmp_path) as other:
+        session = await host.create("main")
+        await session.append_message("user", "Hello")
+        await session.passivate()
+        await other.delete("main")
+        with pytest.raises(SessionNotFound, match="deleted"):
+            await session.append_message("user", "still here?")
+
+
+async def test_what_was_called_off_before_it_was_written_is_not_written(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("main")
+        await host.delete(session)
+        with pytest.raises(SessionNotFound, match="deleted"):
+            await session.append_message("user", "Hello")
+
+
+async def test_a_session_that_was_never_written_waits_for_its_first_append(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("main")
+        assert session.leaf_id is None
+        assert (await session.context()).messages == ()
+        await host.passivate_idle()
+        await session.append_message("user", "Hello")
+        await host.passivate_idle()
+        await session.append_message("user", "Are you there?")
+        assert session.message_count == 2
+
+
+@pytest.mark.parametrize("again", [created, opened, keyed])
+async def test_the_name_of_a_deleted_session_is_free(tmp_path: Path, again: Making) -> None:
+    async with SessionHost(tmp_path) as host:
+        for said in ("first", "second"):
+            session = await again(host)
+            await session.append_message("user", said)
+            assert session.message_count == 1
+            await host.delete(session)
+
+
+def test_the_blocking_handle_does_not_either(tmp_path: Path) -> None:
+    with SyncHost(tmp_path) as host:
+        session = host.create("main")
+        session.append_message("user", "Hello")
+        host.delete(session)
+        with pytest.raises(SessionNotFound):
+            session.append_message("user", "still here?")

@@ -1,0 +1,82 @@
+"""The directory of a session is kept by its absolute path, whatever path it was given by."""
+
+# ruff: noqa: ASYNC240  # a test may wait for files
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from treering import Session, SessionHost, SyncHost
+
+Making = Callable[[SessionHost, "str | os.PathLike[str]"], Awaitable[Session]]
+
+MAKING = pytest.mark.parametrize(
+    "make",
+    [
+        lambda host, cwd: host.create(cwd=cwd),
+        lambda host, cwd: host.open("main", cwd=cwd),
+        lambda host, cwd: host.get_or_create("main", cwd=cwd),
+        lambda host, cwd: host.continue_recent(cwd=cwd),
+    ],
+    ids=["create", "open", "get_or_create", "continue_recent"],
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "project"
+    (folder / "src").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@MAKING
+@pytest.mark.parametrize(
+    ("given", "kept"), [(".", "."), ("src", "src"), ("src/..", "."), (Path("src"), "src"), ("./src/", "src")]
+)
+async def test_a_relative_path_is_kept_as_the_absolute_one(
+    root: Path, project: Path, make: Making, given: str | Path, kept: str
+) -> None:
+    async with SessionHost(root) as host:
+        session = await make(host, given)
+        await session.append_message("user", "Hello")
+        assert session.header.cwd == os.path.normpath(project / kept)
+        (row,) = await host.list_sessions(project=given)
+        assert row.id == session.id
+        assert await host.list_sessions(project=project / kept) == [row]
+        recent = await host.find_recent(cwd=given)
+        assert recent is not None
+        assert recent.id == session.id
+
+
+@MAKING
+async def test_an_absolute_path_stays_as_it_is_written(root: Path, project: Path, make: Making) -> None:
+    link = project.parent / "link"
+    link.symlink_to(project)
+    async with SessionHost(root) as host:
+        assert (await make(host, link)).header.cwd == str(link)
+
+
+async def test_the_name_of_a_file_of_pi_tells_of_the_absolute_path(root: Path, project: Path) -> None:
+    async with SessionHost(root, dialect="pi") as host:
+        session = await host.create(cwd=".")
+        assert session.header.cwd == str(project)
+        assert project.name in session.ref.split("/")[0]
+
+
+async def test_a_session_is_bound_to_another_project_by_its_absolute_path(root: Path, project: Path) -> None:
+    async with SessionHost(root) as host:
+        session = await host.create(cwd="/elsewhere")
+        await session.rebind("src")
+        assert session.metadata.project == os.path.realpath(project / "src")
+        assert [row.id for row in await host.list_sessions(project="./src")] == [session.id]
+
+
+def test_the_blocking_host_keeps_the_absolute_path(root: Path, project: Path) -> None:
+    with SyncHost(root) as host:
+        assert host.create(cwd=".").header.cwd == str(project)
+        assert host.get_or_create("key", cwd="src").header.cwd == str(project / "src")

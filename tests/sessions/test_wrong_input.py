@@ -1,0 +1,293 @@
+"""Wrong input is refused by an error of the tree that says what to give instead, and nothing is written of it."""
+
+# ruff: noqa: ANN401  # what is wrong has any type
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treering import (
+    Compaction,
+    InvalidEntry,
+    InvalidInput,
+    InvalidSessionId,
+    Limits,
+    Message,
+    MessageEntry,
+    NotASession,
+    ReadOnly,
+    Session,
+    SessionHost,
+    SessionKey,
+    Settings,
+    TextPart,
+    Usage,
+    message,
+    plain_text,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.events.disk import OsDisk
+from treering.events.stores.base import Cursor
+from treering.projections.subscriptions import EntrySubscription
+
+Call = Callable[[Any], Awaitable[object]]
+"""What is done with a session or a host, without the types that would refuse it earlier."""
+
+APPENDS: list[tuple[Call, str]] = [
+    # content
+    (lambda s: s.append_message("user", {"type": "text", "text": "hello"}), "the content is a dict: .*from_openai"),
+    (lambda s: s.append_message("user", {"role": "user", "content": "hello"}), "the content is a dict"),
+    (lambda s: s.append_message("user", [{"type": "text", "text": "hello"}]), r"content\[0\] is a dict"),
+    (lambda s: s.append_message("user", {"hello"}), "the content is a set: give a string"),
+    (lambda s: s.append_message("user", frozenset({"hello"})), "the content is a frozenset"),
+    (lambda s: s.append_message("user", b"hello"), "the content is a bytes: .*decode bytes first"),
+    (lambda s: s.append_message("user", bytearray(b"hello")), "the content is a bytearray"),
+    (lambda s: s.append_message("user", None), "the content is a NoneType: give a string"),
+    (lambda s: s.append_message("user", 5), "the content is a int: give a string"),
+    (lambda s: s.append_message("user", Usage()), "the content is a Usage: give a string"),
+    (lambda s: s.append_message("user", ["a", 5]), r"content\[1\] is a int"),
+    (lambda s: s.append_custom_message("note", {"a": 1}), "the content is a dict"),
+    (lambda s: s.append_message("tool", tool_result("c", {"a": 1})), "the content is a dict"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("tool", tool_result("c", 5)), "the content is a int"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("assistant", tool_use("c", "n", [1])), "Expected `object`, got `list`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("assistant", tool_use("c", "n", "x")), "Expected `object`, got `str`"),  # type: ignore[arg-type]
+    # what stands beside it
+    (lambda s: s.append_message("user", "x", metadata=[1]), "Expected `object`, got `list` - as metadata"),
+    (lambda s: s.append_message("user", "x", metadata="x"), "Expected `object`, got `str` - as metadata"),
+    (lambda s: s.append(message("user", "x", metadata=[1])), "Expected `object`, got `list`"),  # type: ignore[arg-type]
+    (lambda s: s.append_session_info("name", metadata=[1]), "Expected `object`, got `list` - as metadata"),
+    (lambda s: s.append_message("user", "x", usage=Usage(input_tokens=-1)), "input_tokens of the usage is -1"),
+    (lambda s: s.append_message("user", "x", usage=Usage(cost=-0.5)), "cost of the usage is -0.5"),
+    (lambda s: s.append_message("user", "x", usage={"input_tokens": 1}), "the usage is of type `dict`"),
+    (lambda s: s.append(message("user", "x", usage={"input_tokens": 1})), "the usage is of type `dict`"),
+    (lambda s: s.append_usage("turn", {"input_tokens": 1}), "the usage is of type `dict`"),
+    (lambda s: s.append_usage("turn", None), "the usage is of type `NoneType`"),
+    (lambda s: s.append_compaction("so far", None, 0, usage={}), "the usage is of type `dict`"),
+    (lambda s: s.save_turn([message("user", "x")], {}), "the usage is of type `dict`"),
+    (lambda s: s.append_tool_execution("c", "n", "x", "done"), "Expected `object`, got `str` - as the arguments"),
+    (lambda s: s.append_tool_execution("c", "n", [1], "done"), "Expected `object`, got `list` - as the arguments"),
+    (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is a dict"),
+    # payloads
+    (lambda s: s.append("hello"), "type `str` cannot be appended: give a payload"),
+    (lambda s: s.append({"role": "user"}), "type `dict` cannot be appended: give a payload"),
+    (lambda s: s.append(None), "type `NoneType` cannot be appended"),
+    (lambda s: s.append("hello", command_id="once"), "type `str` cannot be appended"),
+    (lambda s: s.append_many("ab"), "type `str` cannot be appended"),
+    (lambda s: s.append_many({"role": "user"}), "type `str` cannot be appended"),
+    (lambda s: s.append_many([message("user", "x"), {"role": "user"}]), "type `dict` cannot be appended"),
+    (lambda s: s.append_many(Message("user")), "`Message` is no sequence of payloads"),
+    (lambda s: s.append_many(5), "`int` is no sequence of payloads"),
+    (lambda s: s.save_turn([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
+    (lambda s: s.set_history([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
+    (lambda s: s.append(Message("bashExecution")), "a bashExecution message needs"),
+]
+
+
+@pytest.mark.parametrize(("append", "why"), APPENDS)
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_what_is_no_entry_is_refused_before_a_byte_is_written(dialect: Any, append: Call, why: str) -> None:
+    async with SessionHost(dialect=dialect) as host:
+        session = await host.create()
+        with pytest.raises(InvalidEntry, match=why):
+            await append(session)
+        assert await session.entries() == []
+
+
+class Word(str):
+    """A string of a class of its own, which says something else where it is asked to print itself."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return "printed"
+
+
+class Role(StrEnum):
+    """Roles as an enumeration."""
+
+    USER = "user"
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi"])
+async def test_strings_of_other_classes_are_kept_as_their_characters(tmp_path: Path, dialect: Any) -> None:
+    async with SessionHost(tmp_path, dialect=dialect) as host:
+        session = await host.create(cwd=Word(tmp_path))
+        await session.append_message(Role.USER, Word("Hello"), metadata={"said": Word("so")})
+        await session.append_message(Word("user"), [Word("a"), text(Word("b"))])
+        await session.append_session_info(Word("name"))
+        await session.passivate()
+        first, second = await session.messages()
+        assert (first.role, plain_text(first.content), first.metadata) == ("user", "Hello", {"said": "so"})
+        assert (second.role, plain_text(second.content)) == ("user", "a\nb")
+        assert session.name == "name"
+        entries = await session.entries()
+    kept = [part for entry in entries if isinstance(entry, MessageEntry) for part in entry.message.content]
+    assert {type(part.text.content) for part in kept if isinstance(part, TextPart)} == {str}
+
+
+async def test_a_usage_that_another_program_wrote_is_read_as_it_is(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("main")
+        await session.append_message("assistant", "Hello", usage=Usage(input_tokens=1))
+        await session.passivate()
+        path = tmp_path / "main.jsonl"
+        path.write_bytes(path.read_bytes().replace(b'"input_tokens":1', b'"input_tokens":-1'))
+        (found,) = await session.messages()
+        assert found.usage == Usage(input_tokens=-1)
+
+
+FINDS: list[tuple[Call, type[InvalidInput], str]] = [
+    (lambda host: host.create(5), InvalidSessionId, "5 is no session id: give a string"),
+    (lambda host: host.create(b"main"), InvalidSessionId, "b'main' is no session id"),
+    (lambda host: host.open(5), InvalidSessionId, "5 is no session id"),
+    (lambda host: host.open(None), InvalidSessionId, "None is no session id"),
+    (lambda host: host.create(key=5), InvalidSessionId, "5 is no key: give a string"),
+    (lambda host: host.get_or_create(5), InvalidSessionId, "5 is no key"),
+    (lambda host: host.get_or_create(SessionKey("telegram", "1")), InvalidSessionId, r"is no key: .*`str\(key\)`"),
+    (lambda host: host.find_by_key(None), InvalidSessionId, "None is no key"),
+    (lambda host: host.load(5), InvalidInput, "5 names no session: give its id"),
+    (lambda host: host.load(None), InvalidInput, "None names no session"),
+    (lambda host: host.load(b"main"), InvalidInput, "b'main' names no session"),
+    (lambda host: host.resolve(5), InvalidInput, "5 names no session"),
+    (lambda host: host.delete(5), InvalidInput, "5 names no session"),
+    (lambda host: host.archive(5), InvalidInput, "5 names no session"),
+    (lambda host: host.create(cwd=5), InvalidInput, "5 is no path: give a string"),
+    (lambda host: host.create(cwd=b"/work"), InvalidInput, "b'/work' is no path"),
+    (lambda host: host.get_or_create("key", cwd=5), InvalidInput, "5 is no path"),
+    (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is no path"),
+    (lambda host: host.list_sessions(project=5), InvalidInput, "5 is no path"),
+    (lambda host: host.list_sessions(status=5), InvalidInput, "5 is no status"),
+    (lambda host: host.current_session(5), InvalidInput, "5 is no path"),
+]
+
+
+@pytest.mark.parametrize(("find", "error", "why"), FINDS)
+async def test_what_names_no_session_or_folder_is_refused(
+    host: SessionHost, find: Call, error: type[InvalidInput], why: str
+) -> None:
+    with pytest.raises(error, match=why):
+        await find(host)
+    assert await host.list_sessions() == []
+
+
+async def test_no_path_is_no_project(session: Session, host: SessionHost) -> None:
+    wrong: Any = 5
+    with pytest.raises(InvalidInput, match="5 is no path"):
+        await session.rebind(wrong)
+    with pytest.raises(InvalidInput, match="5 is no path"):
+        host.search("hello", project=wrong)
+
+
+@pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])
+def test_no_entry_comes_after_what_is_no_place_in_the_log(after: Any) -> None:
+    nowhere: Any = None  # it is refused before it is looked at
+    with pytest.raises(InvalidInput, match="give a number from 0 on, or the cursor"):
+        EntrySubscription(nowhere, after)
+
+
+async def test_a_subscription_after_nothing_is_refused(session: Session) -> None:
+    with pytest.raises(InvalidInput, match="no entry has the ordinal -1"):
+        session.subscribe(after=-1)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: SessionHost(limits={"live_max": 5}), r"`limits` is of type `dict`: give `Limits\("),  # type: ignore[arg-type]
+        (lambda: SessionHost(limits={}), "`limits` is of type `dict`"),  # type: ignore[arg-type]
+        (lambda: SessionHost(settings={}), r"`settings` is of type `dict`: give `Settings.load\("),  # type: ignore[arg-type]
+        (lambda: SessionHost(5), "5 is no path"),  # type: ignore[arg-type]
+        (lambda: SessionHost(b"/sessions"), "is no path"),  # type: ignore[arg-type]
+        (lambda: Limits(live_max=0), "`live_max` cannot be 0: give a number of 1 or more"),
+        (lambda: Limits(mailbox_max=-1), "`mailbox_max` cannot be -1"),
+        (lambda: Limits(mailbox_max=0), "`mailbox_max` cannot be 0"),
+        (lambda: Limits(batch_max=0), "`batch_max` cannot be 0"),
+        (lambda: Limits(batch_max=1.5), "`batch_max` cannot be 1.5"),  # type: ignore[arg-type]
+        (lambda: Limits(live_max="5"), "`live_max` cannot be '5'"),  # type: ignore[arg-type]
+        (lambda: Limits(idle_after_s=0), "`idle_after_s` cannot be 0"),
+        (lambda: Limits(idle_after_s=float("nan")), "`idle_after_s` cannot be nan"),
+        (lambda: Limits(inline_for_s=-1), "`inline_for_s` cannot be -1"),
+        (lambda: Limits(cache_bytes_max=-1), "`cache_bytes_max` cannot be -1"),
+        (lambda: Settings(debounce_ms=-1), "`debounce_ms` has to be a whole number of 0 or more"),
+        (lambda: Settings(debounce_ms="1"), "`debounce_ms` has to be a whole number"),  # type: ignore[arg-type]
+        (lambda: Settings(auto_persist=1), "`auto_persist` has to be true or false"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_host_says_what_it_cannot_be_made_of(make: Callable[[], object], why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        make()
+
+
+def test_the_least_bounds_are_taken() -> None:
+    assert Limits(mailbox_max=1, batch_max=1, live_max=1, cache_bytes_max=0, inline_for_s=0).live_max == 1
+
+
+async def test_a_root_that_is_a_file_is_refused_when_the_host_is_entered(tmp_path: Path) -> None:
+    root = tmp_path / "sessions"
+    root.touch()
+    with pytest.raises(InvalidInput, match=r"sessions is no directory: give the directory"):
+        async with SessionHost(root):
+            pass
+    assert root.read_bytes() == b""
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@pytest.mark.parametrize("kind", [str, Path])
+async def test_a_directory_is_no_session(
+    host: SessionHost, tmp_path: Path, kind: Callable[[Path], str | Path], read_only: bool
+) -> None:
+    with pytest.raises(NotASession, match="is a directory: give the path of a session's file"):
+        await host.load(kind(tmp_path), read_only=read_only)
+
+
+class ForReading(OsDisk):
+    """A disk that was mounted for reading."""
+
+    def open(self, path: str, flags: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return super().open(path, flags)
+
+    def make_directory(self, path: str) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+
+async def test_what_may_not_be_written_can_be_loaded_for_reading(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        await (await host.create("main")).append_message("user", "Hello")
+    async with SessionHost(tmp_path, disk=ForReading()) as host:
+        with pytest.raises(ReadOnly, match=r"Read-only file system.*`read_only=True`"):
+            await host.load("main")
+        assert len(await (await host.load("main", read_only=True)).messages()) == 1
+
+
+@pytest.mark.parametrize("answer", ["In short.", message("assistant", "In short."), None, 5])
+async def test_a_summarizer_that_is_not_async_is_told_of(session: Session, answer: Any) -> None:
+    for _ in range(4):
+        await session.append_message("user", "a" * 500)
+        await session.append_message("assistant", "b" * 500)
+    with pytest.raises(InvalidInput, match="write it as `async def`"):
+        await session.compact(lambda request: answer, keep_tokens=100)
+    assert session.message_count == 8
+    assert not [each for each in await session.entries() if isinstance(each, Compaction)]
+
+
+@pytest.mark.parametrize("answer", [None, 5, {"content": "In short."}, [1]])
+async def test_a_summarizer_that_answers_something_else_is_told_of(session: Session, answer: Any) -> None:
+    async def summarizer(request: object) -> Any:
+        return answer
+
+    for _ in range(4):
+        await session.append_message("user", "a" * 500)
+        await session.append_message("assistant", "b" * 500)
+    with pytest.raises(InvalidInput, match="return text, or messages"):
+        await session.compact(summarizer, keep_tokens=100)
