@@ -138,7 +138,7 @@ def test_branches_upon_branches_do_not_run_out_of_the_window() -> None:
 
 
 def test_a_deep_session_is_drawn(treering: Treering, write: Write, say: Say) -> None:
-    count = 100_000
+    count = 20_000
     lines = (say(f"e{n}", f"e{n - 1}" if n else None, "x", n + 1) for n in range(count))
     path = write(*lines)
     drawn = treering("tree", path).stdout.splitlines()
