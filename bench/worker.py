@@ -44,7 +44,9 @@ def main() -> None:
     if sample is not None:
         sample.peak_bytes = sample.peak_bytes or peak_bytes()
         sample.disk_bytes = sample.disk_bytes or space.bytes_made()
-    os.write(said, msgspec.json.encode(sample))
+    os.set_blocking(said, True)  # whatever an event loop made of it
+    with os.fdopen(said, "wb") as answer:
+        answer.write(msgspec.json.encode(sample))
 
 
 def done(module: str, name: str, python: str, order: Order) -> Sample | None:

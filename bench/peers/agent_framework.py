@@ -18,6 +18,7 @@ class AgentFramework(Peer):
     name = "agent-framework FileHistoryProvider"
     durability = "the process"
     requirements = ("agent-framework-core==1.23.0",)
+    full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:
         """Save one message a call."""

@@ -21,6 +21,7 @@ class Aiofiles(Peer):
     name = "aiofiles loop"
     durability = "the process"
     requirements = ("aiofiles==25.1.0",)
+    full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:
         """Append a line to each file, and flush it to the operating system."""

@@ -39,6 +39,7 @@ class EventSourcing(Peer):
     name = "eventsourcing on SQLite"
     durability = "the process (WAL, synchronous as the library sets it)"
     requirements = ("eventsourcing==9.5.6",)
+    full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:
         """Trigger one event a call, and save."""

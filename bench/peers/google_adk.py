@@ -33,6 +33,7 @@ class SqliteService(Peer):
     name = "google-adk SqliteSessionService"
     durability = "the process (SQLite's default)"
     requirements = ("google-adk==2.13.0", "sqlalchemy[asyncio]==2.1.9", "aiosqlite==0.22.1")
+    full_only = True
 
     def _service(self, folder: Path) -> BaseSessionService:
         from google.adk.sessions.sqlite_session_service import SqliteSessionService

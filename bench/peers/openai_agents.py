@@ -94,6 +94,7 @@ class AdvancedOpenAIAgents(OpenAIAgents):
     """`AdvancedSQLiteSession`: a row of structure beside each message; a branch copies those of all earlier ones."""
 
     name = "openai-agents AdvancedSQLiteSession"
+    full_only = True
 
     def _session(self, folder: Path, name: str) -> SQLiteSession:
         from agents.extensions.memory import AdvancedSQLiteSession

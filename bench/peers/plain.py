@@ -80,7 +80,7 @@ class PlainLoop(Peer):
         self.name = name
         self.durability = "the power" if handles == "synced" else "the process"
         self.modules = (library,)
-        self.full_only = name not in {"plain loop", "plain loop, fdatasync"}
+        self.full_only = name != "plain loop"
         self._library = library
         self._handles = handles
 

@@ -23,6 +23,7 @@ def _scenario(name: str, title: str, sessions: int, entries: int, warm: bool, *g
         goals,
         rounds_max=3,
         note="Cold means that no index of sessions is there. pi and treering read the files then; adk's are rows of a table.",
+        full_only=sessions > 1_000,
     )
 
 
