@@ -293,10 +293,11 @@ class SessionActor:
         group: list[Decided] = []
         for position, mail in enumerate(mails):
             command = mail.command
+            sets_status = isinstance(command, Append) and says_status(command)
             alone = (
                 not isinstance(command, Append)
                 or len(command.payloads) > 1
-                or says_status(command)
+                or sets_status
                 or bool(wanted(draft, command))
             )
             if group and alone:
@@ -305,18 +306,14 @@ class SessionActor:
                 if again or self._stale:
                     return [*again, *mails[position:]]
                 draft = Draft(self.log.index)
-            if (
-                self.archived
-                and not isinstance(command, Landed)
-                and not (isinstance(command, Append) and says_status(command))
-            ):
+            if self.archived and not sets_status and not isinstance(command, Landed):
                 await self._bring_back(mail, command)
                 if self._stale:
                     return [each for each in mails[position:] if not each.answered]
+                if mail.answered:
+                    continue
                 draft = Draft(self.log.index)
                 command = _relying_on_nothing(command)
-            if mail.answered:
-                continue
             if isinstance(command, Append):
                 decided = await self._decide_mail(draft, mail, command)
                 if decided is not None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..events.dialects.base import Dialect
 from ..events.dialects.torn import still_torn
 from ..events.entries import Header
-from ..events.errors import EntryNotFound, SessionExists, SessionLocked
+from ..events.errors import EntryNotFound, SessionExists
 from ..events.kinds import Kind
 from ..events.stores.base import ArchivingStore, Ref
 from .leaf_record import encode_leaf
@@ -119,22 +119,15 @@ async def _written(core: HostCore, ref: Ref, whole: Whole, *, replacing: bool = 
     exists = SessionExists(f"there is a session {ref!r} already: give the copy another id")
     if not replacing and core.registry.live(ref) is not None:
         raise exists
-    async with core.registry.apart(ref):
-        (lease,) = await store.acquire([ref], core.runtime.owner)
-        if isinstance(lease, SessionLocked):
-            raise lease
-        try:
-            if lease.header is not None and not replacing:
-                raise exists
-            with anyio.CancelScope(shield=True):  # a session is there whole, with its leaf, or not at all
-                if lease.packed and isinstance(store, ArchivingStore):
-                    lease = await store.unpack(lease)
-                head = await store.put(lease, dialect, dialect.encode_header(whole.header), whole.lines)
-                if not isinstance(whole.leaf, UnsetType):
-                    await store.save(lease, "leaf", head, encode_leaf(whole.leaf))
-        finally:
-            with anyio.CancelScope(shield=True):
-                await store.release([lease])
+    async with core.registry.leased(ref) as lease:
+        if lease.header is not None and not replacing:
+            raise exists
+        with anyio.CancelScope(shield=True):  # a session is there whole, with its leaf, or not at all
+            if lease.packed and isinstance(store, ArchivingStore):
+                lease = await store.unpack(lease)
+            head = await store.put(lease, dialect, dialect.encode_header(whole.header), whole.lines)
+            if not isinstance(whole.leaf, UnsetType):
+                await store.save(lease, "leaf", head, encode_leaf(whole.leaf))
     core.runtime.touched.add(ref)
     return _handle(core, ref, whole)
 

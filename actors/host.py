@@ -130,10 +130,10 @@ class SessionHost(Finding):
     async def __aenter__(self) -> Self:
         if self._signals and threading.current_thread() is not threading.main_thread():
             raise WrongThread("signals reach the main thread alone: enter the host there, or make it without `signals`")
-        if isinstance(self._store, FileStore):
-            await self._offload(_require_directory, self._store)
         if self._core is not None:
             raise HostClosed("a host is used once: make another one")
+        if isinstance(self._store, FileStore):
+            await self._offload(_require_directory, self._store)
         owner = f"{socket.gethostname()}:{os.getpid()}:{self._new_id()}"
         runtime = Runtime(
             store=self._store,

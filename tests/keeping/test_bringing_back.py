@@ -12,8 +12,8 @@ from treering import EntryNotFound, LeafMoved, Session, SessionHost, SessionInfo
 
 
 @pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(tmp_path / "sessions") as host:
+async def host(root: Path) -> AsyncIterator[SessionHost]:
+    async with SessionHost(root) as host:
         yield host
 
 

@@ -13,7 +13,7 @@ _SENTENCES = {
     "search_index_damaged": "the search index was damaged, and is made anew: {path}",
     "search_index_foreign": "{path} was no search index of treering, and is {moved_to} now",
     "watch_polls": "the system does not tell of changed files ({error}), so they are looked at now and then",
-    "watch_failed": "the system does not tell of changed files ({error}), so they are looked at now and then",
+    "watch_failed": "{ref} cannot be followed just now ({error}), which is tried again",
     "replay_waits": "what a journal holds of {ref} cannot be brought back yet: {why}",
     "replay_without_header": "a journal holds lines of {ref}, but not its beginning: `treering doctor` tells more",
     "journal_unknown": "{journal} is no journal that this version reads: it was left as it is",
