@@ -1,7 +1,8 @@
 """Entries that were read lately, kept for all sessions of a host within one bound on bytes.
 
-Entries are frozen and keep free JSON raw, so the same object can be given to everyone. Nothing that is kept here for an
-entry is of interest to the garbage collector, which would otherwise look at tens of thousands of them again and again.
+Entries are frozen and keep free JSON raw, so the same object can be given to everyone. The garbage collector would look at
+a hundred thousand of them again and again; so they stand a few neighbours together in plain dicts, which it passes over
+as long as nothing in them is of interest to it, and only those are kept in the order of their use.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from ..events.entries import Entry
 
 _SEQ_BITS = 40
 """How many bits of a key are the ordinal; those above are the number of the log."""
+
+_NEIGHBOUR_BITS = 5
+"""How many bits of the ordinal tell neighbours apart, which are kept and let go together."""
 
 
 class Held(Struct, frozen=True, gc=False):
@@ -31,11 +35,11 @@ class BodyCache:
         max_bytes: How many bytes of lines it may hold; one entry larger than that is not kept.
     """
 
-    __slots__ = ("_entries", "_size", "max_bytes")
+    __slots__ = ("_neighbours", "_size", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._entries: OrderedDict[int, Held] = OrderedDict()
+        self._neighbours: OrderedDict[int, dict[int, Held]] = OrderedDict()
         self._size = 0
 
     @property
@@ -45,24 +49,30 @@ class BodyCache:
 
     def get(self, log: int, seq: int) -> Held | None:
         """Return what is held of a log's entry, or None where nothing is."""
-        key = log << _SEQ_BITS | seq
-        found = self._entries.get(key)
-        if found is not None:
-            self._entries.move_to_end(key)
-        return found
+        key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
+        neighbours = self._neighbours.get(key)
+        if neighbours is None:
+            return None
+        self._neighbours.move_to_end(key)
+        return neighbours.get(seq)
 
     def put(self, log: int, seq: int, entry: Entry | None, size: int) -> None:
         """Keep a log's entry, letting go of the least recently used ones where the bound asks for it."""
-        key = log << _SEQ_BITS | seq
-        before = self._entries.pop(key, None)
-        if before is not None:
-            self._size -= before.size
         if size > self.max_bytes:
             return
-        self._entries[key] = Held(entry, size)
+        key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
+        neighbours = self._neighbours.get(key)
+        if neighbours is None:
+            neighbours = self._neighbours[key] = {}
+        else:
+            self._neighbours.move_to_end(key)
+            if seq in neighbours:
+                self._size -= neighbours[seq].size
+        neighbours[seq] = Held(entry, size)
         self._size += size
         while self._size > self.max_bytes:
-            self._size -= self._entries.popitem(last=False)[1].size
+            _, let_go = self._neighbours.popitem(last=False)
+            self._size -= sum(each.size for each in let_go.values())
 
     def put_run(self, log: int, first: int, entries: Sequence[Entry | None], size: int) -> None:
         """Keep consecutive entries of a log, each of about this size."""

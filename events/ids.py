@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from zlib import crc32
 
 RECENT_MAX = 65_536
@@ -43,12 +43,12 @@ class Ids:
 
     def extend(self, entry_ids: Sequence[str]) -> None:
         """Add the ids of the next ordinals, none of them empty: the same as appending each."""
-        first = len(self._ends)
-        encoded = [entry_id.encode("utf-8", "surrogatepass") for entry_id in entry_ids]
-        ends = accumulate(map(len, encoded), initial=len(self._text))
-        next(ends)
-        self._ends.extend(ends)
-        self._text += b"".join(encoded)
+        first, end = len(self._ends), len(self._text)
+        self._text += "".join(entry_ids).encode("utf-8", "surrogatepass")
+        lengths = list(map(len, entry_ids))
+        if end + sum(lengths) != len(self._text):  # some are not ASCII
+            lengths = [len(entry_id.encode("utf-8", "surrogatepass")) for entry_id in entry_ids]
+        self._ends.extend(islice(accumulate(lengths, initial=end), 1, None))
         self._recent.update(zip(entry_ids, range(first, first + len(entry_ids)), strict=True))
 
     def __getitem__(self, seq: int) -> str:
@@ -75,7 +75,8 @@ class Ids:
         """Move the recent ids into the sorted array, where there are more than `above` of them."""
         if len(self._recent) <= above:
             return
-        moved = [crc32(entry_id.encode("utf-8", "surrogatepass")) << 32 | seq for entry_id, seq in self._recent.items()]
+        crcs = map(crc32, [entry_id.encode("utf-8", "surrogatepass") for entry_id in self._recent])
+        moved = [crc << 32 | seq for crc, seq in zip(crcs, self._recent.values(), strict=True)]
         self._sorted = array("Q", sorted([*self._sorted, *moved]))
         self._recent = {}
 

@@ -16,8 +16,9 @@ Damage never stops a fold:
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import accumulate, repeat
 from typing import cast
 
 import msgspec
@@ -35,7 +36,7 @@ from .entries import (
 )
 from .errors import CorruptTree
 from .ids import Ids
-from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, kind_of, kind_of_role, names_model
+from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, kind_of, kind_of_role, kinds_of_roles, names_model
 from .previews import preview
 
 ROOT = 0
@@ -303,29 +304,38 @@ class LogIndex:
         """Take in messages of which each follows the line before it."""
         above, count = self.head, len(run)
         first = above + 1
-        kinds = [kind_of_role(entry.message.role) for entry in run]
+        kinds = kinds_of_roles([entry.message.role for entry in run])
         self.ids.extend([entry.id for entry in run])
         self.parents.extend(range(above, above + count))
         self.depths.extend(range(self.depths[above] + 1, self.depths[above] + 1 + count))
+        self.models.extend(self._models_of_run(run, above))
         self.kinds.extend(kinds)
-        for column in (self.boundaries, self.levels, self.edits, self.models):
+        for column in (self.boundaries, self.levels, self.edits):
             column.extend(array("I", [column[above]]) * count)
-        if Kind.ASSISTANT in kinds:
-            for seq, (kind, entry) in enumerate(zip(kinds, run, strict=True), first):
-                self.models[seq] = self.models[seq - 1]
-                if kind == Kind.ASSISTANT:
-                    self._mark(entry, kind, seq, seq - 1)
         for kind in set(kinds):
             self.message_counts[kind] += kinds.count(kind)
         if not self.first_user and Kind.USER in kinds:
             place = kinds.index(Kind.USER)
             self.first_user = first + place
             self.first_message = preview(plain_text(run[place].message.content))
-        said = [e.timestamp for e, kind in zip(run, kinds, strict=True) if kind in (Kind.USER, Kind.ASSISTANT)]
+        times = [entry.timestamp for entry in run]
+        self.last_time = max(self.last_time, *times)
+        said = [time for time, kind in zip(times, kinds, strict=True) if kind == Kind.USER or kind == Kind.ASSISTANT]
         self.last_message_time = max(self.last_message_time, *said) if said else self.last_message_time
-        self.last_time = max(self.last_time, *(entry.timestamp for entry in run))
         self.leaf = self.tip = self.head
         self._last_id = run[-1].id
+
+    def _models_of_run(self, run: Sequence[MessageEntry], above: int) -> Iterable[int]:
+        """Return for each message of a run which entry says what the model is there: the latest that names one."""
+        model = self.models[above]
+        if self._outlasts_answers(model):
+            return repeat(model, len(run))
+        named = (seq if names_model(entry.message) else model for seq, entry in enumerate(run, above + 1))
+        return accumulate(named, max)
+
+    def _outlasts_answers(self, model: int) -> bool:
+        """Tell whether what this entry says of the model holds although an answer names another."""
+        return self.model_changes_win and self.kinds[model] == Kind.MODEL_CHANGE
 
     def move_leaf(self, seq: int) -> None:
         """Make another entry the leaf, or none of them (0)."""
@@ -386,9 +396,10 @@ class LogIndex:
 
     def _mark(self, entry: Entry, kind: int, seq: int, above: int) -> None:
         """Note that from this entry on the path, something else is the latest of its sort."""
-        if kind == Kind.ASSISTANT or kind == Kind.MODEL_CHANGE:
-            changed = self.model_changes_win and self.kinds[self.models[above]] == Kind.MODEL_CHANGE
-            if names_model(entry) and (kind == Kind.MODEL_CHANGE or not changed):
+        if kind == Kind.MODEL_CHANGE:
+            self.models[seq] = seq
+        elif isinstance(entry, MessageEntry):
+            if names_model(entry.message) and not self._outlasts_answers(self.models[above]):
                 self.models[seq] = seq
         elif kind == Kind.THINKING_LEVEL:
             self.levels[seq] = seq

@@ -5,9 +5,10 @@ Only what is needed to find, order and count entries without reading them is a k
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from .entries import Entry, MessageEntry, ModelChangeEntry, OpaqueEntry
+from .entries import Entry, Message, MessageEntry, OpaqueEntry
 
 
 class Kind:
@@ -76,6 +77,11 @@ def kind_of_role(role: str) -> int:
     return _BY_ROLE.get(role, Kind.OTHER_MESSAGE)
 
 
+def kinds_of_roles(roles: Iterable[str]) -> list[int]:
+    """Return the kind of each message, by their roles."""
+    return [_BY_ROLE.get(role, Kind.OTHER_MESSAGE) for role in roles]
+
+
 def kind_of(entry: Entry) -> int | None:
     """Return the kind of an entry, or None where its type is unknown."""
     if isinstance(entry, MessageEntry):
@@ -85,9 +91,6 @@ def kind_of(entry: Entry) -> int | None:
     return _BY_TYPE[entry.type]
 
 
-def names_model(entry: Entry) -> bool:
-    """Tell whether the entry says which model answers from here on the path."""
-    if isinstance(entry, MessageEntry):
-        message = entry.message
-        return message.role == "assistant" and message.provider is not None and message.model is not None
-    return isinstance(entry, ModelChangeEntry)
+def names_model(message: Message) -> bool:
+    """Tell whether the message says which model answers from here on the path."""
+    return message.role == "assistant" and message.provider is not None and message.model is not None

@@ -94,7 +94,7 @@ class Table:
         if len(data) != stop - start or (closed and not data.endswith(b"\n")):
             return None
         count, returns = last - first + 1, b"\r" in data  # one byte is looked for many times faster than two
-        if closed and not returns and data.count(b"\n") == count:
+        if closed and not returns and len(_after_newlines(data)) == count:
             return Block(data, count)
         found = [line for line in data.split(b"\n") if line and not line.isspace()]
         if len(found) != count:
@@ -113,7 +113,7 @@ class Table:
 
 
 def _after_newlines(chunk: bytes) -> list[int]:
-    """Return the offset after each newline."""
+    """Return the offset after each newline; with lines of usual lengths, this is faster than counting them."""
     found: list[int] = []
     append, find, at = found.append, chunk.find, 0
     while at := find(b"\n", at) + 1:
