@@ -141,6 +141,7 @@ class _Soak:
         limits = Limits(idle_after_s=_IDLE_AFTER_S / options.speed, live_max=max(1, options.agents * 3 // 4))
         late = Histogram()
         gc.collect()
+        gc.freeze()  # as a host does that runs for days: what is imported by now need not be looked at again
         began, cpu = time.perf_counter(), time.process_time()
         with pauses() as found:
             async with SessionHost(self._root, limits=limits, clock=clock) as host:

@@ -75,9 +75,11 @@ class Ids:
         """Move the recent ids into the sorted array, where there are more than `above` of them."""
         if len(self._recent) <= above:
             return
-        crcs = map(crc32, [entry_id.encode("utf-8", "surrogatepass") for entry_id in self._recent])
-        moved = [crc << 32 | seq for crc, seq in zip(crcs, self._recent.values(), strict=True)]
-        self._sorted = array("Q", sorted([*self._sorted, *moved]))
+        crcs = (crc32(entry_id.encode("utf-8", "surrogatepass")) for entry_id in self._recent)
+        pairs = list(self._sorted)
+        pairs += [crc << 32 | seq for crc, seq in zip(crcs, self._recent.values(), strict=True)]
+        pairs.sort()
+        self._sorted = array("Q", pairs)
         self._recent = {}
 
     def dump(self) -> tuple[memoryview, memoryview, memoryview]:

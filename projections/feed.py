@@ -70,6 +70,7 @@ class News(Struct, frozen=True):
     Attributes:
         start: The position of its first event.
         end: The position after its last event.
+        first, last: The ordinals of the first and the last entry in it; 0 where there is none.
         entries: The entries in it, up to a reset.
         shown: The entries, and of the transient events between two of them the latest of each name.
         reset: Whether it ends with a reset; what follows that is not in it.
@@ -77,6 +78,8 @@ class News(Struct, frozen=True):
 
     start: int
     end: int
+    first: int
+    last: int
     entries: tuple[Entry, ...]
     shown: tuple[Entry | Transient, ...]
     reset: bool
@@ -100,6 +103,7 @@ class Feed:
 
     Attributes:
         start: The position of the oldest event that is kept.
+        end: The position after the last event.
         subscribers: How many follow it.
         readers: Those of them that read events one by one, for statistics.
         closed: Nothing will follow what is there.
@@ -114,6 +118,7 @@ class Feed:
         "_sizes",
         "bytes_max",
         "closed",
+        "end",
         "events_max",
         "readers",
         "start",
@@ -123,7 +128,7 @@ class Feed:
     def __init__(self, events_max: int = 1024, bytes_max: int = 8 * 1024 * 1024) -> None:
         self.events_max = events_max
         self.bytes_max = bytes_max
-        self.start = 0
+        self.start = self.end = 0
         self.subscribers = 0
         self.readers: set[Reader] = set()
         self.closed = False
@@ -133,11 +138,6 @@ class Feed:
         self._sizes: list[int] = []
         self._size = 0
         self._event: Event | None = None
-
-    @property
-    def end(self) -> int:
-        """The position after the last event."""
-        return self.start + len(self._events)
 
     @property
     def size(self) -> int:
@@ -152,6 +152,7 @@ class Feed:
     def publish(self, event: FeedEvent, size: int = 0) -> None:
         """Add an event that stands for so many bytes of lines, and wake the subscribers."""
         self._events.append(event)
+        self.end += 1
         self._sizes.append(size)
         self._size += size
         if len(self._events) > self.events_max or self._size > self.bytes_max:
@@ -205,7 +206,7 @@ class Feed:
 
     def _skip(self) -> None:
         """Leave events out that nobody here has seen: all subscribers fall behind, and read on from the log."""
-        self.start = self.end + 1
+        self.start = self.end = self.end + 1
         self._news = None
         self._events.clear()
         self._sizes.clear()
@@ -249,4 +250,5 @@ def _news(start: int, events: Sequence[FeedEvent]) -> News:
         elif isinstance(event, Reset):
             reset = True
             break
-    return News(start, start + len(events), tuple(entries), tuple(shown), reset)
+    first, last = (entries[0].seq, entries[-1].seq) if entries else (0, 0)
+    return News(start, start + len(events), first, last, tuple(entries), tuple(shown), reset)

@@ -7,7 +7,7 @@ it does the same again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Generic, Self, TypeAlias, TypeVar, cast
@@ -63,8 +63,7 @@ class EntrySubscription:
         self._feed: Feed | None = None
         self._position = -1
         self._through = 0
-        self._ready: Sequence[Followed] = ()
-        self._next = 0
+        self._ready: Iterator[Followed] = iter(())
 
     @property
     def cursor(self) -> Cursor:
@@ -79,7 +78,7 @@ class EntrySubscription:
     async def __aenter__(self) -> Self:
         feed = self._source.open_feed()
         try:
-            await self._join(feed)
+            self._ready = iter(await self._join(feed))
         except BaseException:
             self._source.close_feed()
             raise
@@ -99,83 +98,78 @@ class EntrySubscription:
         return self
 
     async def __anext__(self) -> Followed:
-        if self._next >= len(self._ready):
-            await self._fill()
-        item = self._ready[self._next]
-        self._next += 1
-        return item
+        for item in self._ready:
+            return item
+        self._ready = iter(await self._wait())
+        return next(self._ready)
 
     async def receive_many(self) -> Sequence[Followed]:
         """Wait for what comes next and return all that is there, at least one."""
-        if self._next >= len(self._ready):
-            await self._fill()
-        items = self._ready[self._next :]
-        self._next = len(self._ready)
-        return items
+        return tuple(self._ready) or await self._wait()
 
-    async def _fill(self) -> None:
-        """Get what comes next: from the feed, or from the log where the feed has gone on without us."""
+    async def _wait(self) -> Sequence[Followed]:
+        """Wait for what comes next, from the feed, or from the log where the feed has gone on without us."""
         feed = self._feed
         if feed is None:
             raise not_open()
-        while self._next >= len(self._ready):
+        items: Sequence[Followed] = ()
+        while not items:
             if self._position < feed.start:
-                await self._join(feed)
+                items = await self._join(feed)
                 self._position = feed.latest_transients()
             elif self._seq < self._through:
-                await self._read_log()
+                items = await self._read_log()
             elif self._position < feed.end:
                 if self._generation is None:
                     await self._learn_generation()
                 if self._position >= feed.start:
-                    self._take(feed.news(self._position))
+                    items = self._take(feed.news(self._position))
             elif feed.closed:
                 raise StopAsyncIteration
             else:
                 await feed.wait()
+        return items
 
-    async def _join(self, feed: Feed) -> None:
-        """Note up to where the log is to be read, and where the feed goes on from there."""
+    async def _join(self, feed: Feed) -> Sequence[Followed]:
+        """Note up to where the log is to be read and where the feed goes on from there; return a reset if it is needed."""
         cursor = (await self._source.ready()).cursor
         self._position, self._through = feed.end, cursor.seq
         known = self._generation
         self._generation = cursor.generation or None
         if known not in (None, cursor.generation) or (known and self._has_cursor and self._seq > cursor.seq):
             self._seq = 0
-            self._show([Reset(Cursor(cursor.generation, 0))])
+            return [Reset(Cursor(cursor.generation, 0))]
+        return ()
 
-    async def _read_log(self) -> None:
+    async def _read_log(self) -> Sequence[Followed]:
         await checkpoint()  # who has a long way to go lets others have their turn
         log = await self._source.ready()
         if log.cursor.generation != self._generation:
             self._position = -1
-            return
+            return ()
         try:
             entries, self._seq = await log.page(self._seq, self._through)
         except LogReplaced:
             if (await self._source.ready()).cursor.generation == self._generation:
                 raise
             self._position = -1
-        else:
-            self._show(entries)
+            return ()
+        return entries
 
     async def _learn_generation(self) -> None:
         """Learn which history a log belongs to that was not there when the subscription began."""
         with suppress(HostClosed):
             self._generation = (await self._source.ready()).cursor.generation or None
 
-    def _take(self, news: News) -> None:
+    def _take(self, news: News) -> Sequence[Followed]:
         """Take what is new in the feed."""
         items: Sequence[Entry | Transient] = news.shown if self._transient else news.entries
-        if news.entries:
-            if news.entries[0].seq <= self._seq:  # the subscriber asked for what comes later
+        if news.last:
+            if news.first <= self._seq:  # the subscriber asked for what comes later
                 items = [each for each in items if isinstance(each, Transient) or each.seq > self._seq]
-            self._seq = max(self._seq, news.entries[-1].seq)
+            self._seq = max(self._seq, news.last)
         self._position = -1 if news.reset else news.end  # a reset is found again by `_join`, which yields it
-        self._show(items)
-
-    def _show(self, items: Sequence[Followed]) -> None:
-        self._ready, self._next = items, 0
+        return items
 
 
 class ViewSubscription(Generic[V, C]):
