@@ -6,8 +6,11 @@ is the one place where the delay is put in.
 
 from __future__ import annotations
 
+import os
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.util import find_spec
 
@@ -32,6 +35,7 @@ THREADS = 32
 WAVES = 5
 """How often each session has an append pending, in a round; the next one comes when the last one is durable."""
 
+_BARE = f"{THREADS} bare threads"
 _OPTIONS = {"use_uvloop": find_spec("uvloop") is not None}
 _SURVIVES = {"os": "the process", "file": "the power", "group": "the power"}
 _NATIVE = NativeDialect()
@@ -77,6 +81,29 @@ def _through_store(durability: Durability, scale: Scale, space: Workspace) -> Sa
         return sample
 
     return _run(run)
+
+
+def _by_threads(scale: Scale, space: Workspace) -> Sample:
+    """Write and flush each file in a thread of a pool, and nothing else: what a store's bookkeeping is measured by."""
+    disk, folder = SlowFlush(), space.fresh()
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    files = [disk.open(str(folder / str(number)), flags) for number in range(scale.many)]
+    sample = Sample(len(files) * WAVES)
+
+    def append(fd: int) -> None:
+        disk.write(fd, data)
+        disk.datasync(fd)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        for wave in range(WAVES):
+            data = line(wave + 1, TEXT_1_KB)
+            with timed(sample):
+                began = time.perf_counter()
+                deque(pool.map(append, files), maxlen=0)
+                sample.latencies_s.append(time.perf_counter() - began)
+    for fd in files:
+        disk.close(fd)
+    return sample
 
 
 # -- through sessions
@@ -142,11 +169,14 @@ SCENARIOS = [
         "one pending append of 1 KB in each of many sessions, a flush of 2 ms, the store alone",
         "µs/append",
         micros,
-        _sides(_through_store, "file", "group"),
-        (Goal("group", "speed", 10.0),),
+        lambda peers, scale: [
+            *_sides(_through_store, "file", "group")(peers, scale),
+            Side(_BARE, partial(_by_threads, scale), _SURVIVES["file"]),
+        ],
+        (Goal("group", "speed", 10.0), Goal("group", "cost", 1 / 10, against=(_BARE,))),
         "file",
         5,
-        _NOTE,
+        f"{_NOTE} The bare threads write and flush files, and do nothing else that a store does.",
     ),
     Scenario(
         "durable-sessions",
