@@ -35,6 +35,8 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.actors.runtime import Durability
+from treering.testing.disks import MemoryDisk
 
 Name: TypeAlias = Literal["native", "pi", "omp"]
 DIALECTS: list[Name] = ["native", "pi", "omp"]
@@ -174,3 +176,20 @@ async def test_a_command_whose_batch_was_torn_is_carried_out_anew(tmp_path: Path
             notes = await session.entries(custom_type="note")
             assert [entry.id for entry in notes] == made
             assert session.path()[-3:] == made
+
+
+# -- what an earlier process did not flush
+
+
+@pytest.mark.parametrize("durability", ["file", "group"])
+async def test_a_repeated_command_survives_the_power_though_its_writer_never_flushed_it(durability: Durability) -> None:
+    disk = MemoryDisk()
+    async with SessionHost("/sessions", disk=disk) as earlier:  # under "os": as if it was killed before its flush
+        session = await earlier.create("talk")
+        entry_id = await session.append_message("user", "hello", command_id="once")
+    async with SessionHost("/sessions", disk=disk, durability=durability) as host:
+        session = await host.load("talk")
+        assert await session.append_message("user", "hello", command_id="once") == entry_id
+        left = disk.crash()
+    async with SessionHost("/sessions", disk=left) as after:
+        assert (await after.load("talk")).path() == [entry_id]

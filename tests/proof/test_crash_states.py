@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice, product
 from random import Random
 from typing import TypeAlias
@@ -28,6 +28,7 @@ STEPS = ("append", "many", "branch", "other", "passivate", "fork")
 LONG = "x" * 600
 
 Program: TypeAlias = tuple[str, ...]
+Way: TypeAlias = "Callable[[Program, RecordingDisk, Durability], Awaitable[list[Moment]]]"
 Bar = Callable[[str, Iterable[Program]], Iterator[Program]]
 
 EVERY = [
@@ -168,6 +169,26 @@ def check(moments: Sequence[Moment], cut_after: int, found: dict[str, Held], dur
         assert found[name].leaf in leaves
 
 
+async def repeat(program: Program, disk: RecordingDisk, durability: Durability) -> list[Moment]:
+    """Give the commands of a process that ended before it flushed anything once more, and tell what was acknowledged when."""
+    async with host_on(disk, "os") as earlier:
+        await give(program, await earlier.create("a"))
+    moments = [Moment(0, dict.fromkeys(NAMES, Held()))]
+    async with host_on(disk, durability) as host:
+        session = await host.load("a")
+        await give(program, session)
+        moments.append(Moment(len(disk.operations), dict.fromkeys(NAMES, Held()) | {"a": await hold(session)}))
+        await session.append_message("user", LONG)
+        moments.append(Moment(len(disk.operations), dict.fromkeys(NAMES, Held()) | {"a": await hold(session)}))
+    return moments
+
+
+async def give(program: Program, session: Session) -> None:
+    for number, step in enumerate(program):
+        count = 3 if step == "many" else 1
+        await session.append_many([Message("user", (text(LONG),))] * count, command_id=str(number))
+
+
 class Prover:
     """Checks what opens on the disks that power cuts leave of programs.
 
@@ -178,10 +199,10 @@ class Prover:
         self._durability: Durability = durability
         self._found: dict[bytes, dict[str, Held]] = {}
 
-    def prove(self, program: Program) -> int:
+    def prove(self, program: Program, how: Way = carry_out) -> int:
         """Check every state that a power cut may leave of a program; return how many there were."""
         disk = new_disk()
-        moments = run(0, carry_out, program, disk, self._durability)
+        moments = run(0, how, program, disk, self._durability)
         states = 0
         for left in disk.crash_states():
             check(moments, left.cut_after, self._opened(left), self._durability)
@@ -218,6 +239,14 @@ def test_every_state_of_every_program_of_four_operations(durability: Durability,
     prover = Prover(durability)
     for program in bar(f"crash states, {durability}", [*SHORT, *LONGER]):
         tally["crash states checked"] += prover.prove(program)
+
+
+@pytest.mark.parametrize("durability", ["file", "group"])
+@pytest.mark.parametrize("program", [("append",), ("append", "many")])
+def test_a_command_that_is_given_again_is_as_safe_as_a_new_one(
+    durability: Durability, program: Program, tally: Counter[str]
+) -> None:
+    tally["crash states checked"] += Prover(durability).prove(program, repeat)
 
 
 @pytest.mark.parametrize("durability", EVERY)

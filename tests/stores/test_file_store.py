@@ -565,3 +565,46 @@ async def test_a_log_that_was_replaced_is_another_one_to_its_readers(store: File
         await store.read("a.jsonl", head.generation, 0)
     with pytest.raises(SessionNotFound):
         await store.open("a.jsonl")
+
+
+# -- what was not flushed
+
+
+@pytest.mark.parametrize("durability", ["file", "group"])
+async def test_a_log_is_flushed_when_it_is_owned_unless_it_is_as_it_was_left(durability: Durability) -> None:
+    disk = RecordingDisk()
+    store = FileStore("/sessions", disk=disk, durability=durability)
+    other = FileStore("/sessions", disk=disk)
+
+    def flushes() -> int:
+        return [(each.kind, each.path) for each in disk.operations].count(("datasync", "/sessions/a.jsonl"))
+
+    mine = await own(store)
+    await mine.append(line(1))
+    before = flushes()
+    await store.release([mine.lease])
+    mine = await own(store)
+    await store.release([mine.lease])
+    assert flushes() == before
+    theirs = await own(other)
+    await theirs.append(line(2))
+    await other.release([theirs.lease])
+    assert flushes() == before
+    await own(store)
+    assert flushes() == before + 1
+    await store.aclose()
+    await other.aclose()
+
+
+async def test_the_name_of_a_folder_that_another_process_made_later_survives_the_power() -> None:
+    disk = MemoryDisk()
+    store, other = FileStore("/sessions", disk=disk, durability="file"), FileStore("/sessions", disk=disk)
+    await (await own(store)).append(line(1))
+    theirs = await own(other, "project/b.jsonl")
+    await theirs.append(line(1))
+    await other.aclose()
+    mine = await own(store, "project/b.jsonl")
+    await mine.append(line(2))
+    left = disk.crash()
+    await store.aclose()
+    assert await read_all(FileStore("/sessions", disk=left), "project/b.jsonl") == bare(lines(1, 2))

@@ -180,7 +180,7 @@ async def test_where_others_stand_lines_are_appended_by_id_and_the_generation_is
         await store.aclose()
 
 
-async def test_a_file_whose_beginning_nobody_flushed_is_made_from_its_header() -> None:
+async def test_what_an_earlier_process_never_flushed_survives_below_what_is_appended() -> None:
     disk = MemoryDisk()
     store = FileStore(ROOT, disk=disk, offload=AtOnce())
     writer = await own(store)
@@ -191,7 +191,7 @@ async def test_a_file_whose_beginning_nobody_flushed_is_made_from_its_header() -
     await writer.append(line(3))
     left = disk.crash()
     await recover(left)
-    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + line(3)}, "what survives the process alone may be lost"
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 3))}
     await store.aclose()
 
 

@@ -275,8 +275,9 @@ class GroupCommitter:
         """
         self._disk.make_directory(self._folder)
         root = self._names.root
-        above = (self._folder, os.path.dirname(self._folder), root, os.path.dirname(root))
-        flush = [each for each in above if each == self._folder or each not in self._names.flushed]
+        flush = [self._folder, os.path.dirname(self._folder), root]
+        if root not in self._names.named:
+            flush.append(os.path.dirname(root))
         for path in journal.free_paths(self._folder):
             held = self._locks.take(path)
             if isinstance(held, SessionLocked):
@@ -290,7 +291,7 @@ class GroupCommitter:
             except BaseException:
                 self._locks.give_back(held)
                 raise
-            self._names.flushed.update(flush)
+            self._names.named.add(root)
             self.paths.add(path)
             return _Journal(segment, held)
         raise AssertionError("unreachable")
@@ -341,7 +342,6 @@ class GroupCommitter:
         for folder in sorted(done.folders):
             try:
                 self._disk.sync_directory(folder)
-                self._names.flushed.add(folder)
             except (FileNotFoundError, PermissionError):
                 continue
             except OSError as error:

@@ -55,8 +55,8 @@ class Log:
         busy: A worker thread is at it.
         idle: Set when it is no longer.
         doubt: Why nobody knows what the file holds, until somebody looks.
-        flushed: The folders that the store has flushed so far.
-        unnamed: The folders to flush before it is sure that its name survives a power cut.
+        named_folders: The folders whose names are sure to survive a power cut, as the store knows.
+        unnamed: The folders to flush before it is sure that the log's name does, too.
         unjournaled: The offset from which on a failed journal leaves it open whether the bytes are on the disk.
         unsynced: The offset from which on a failed flush leaves it open whether the bytes are on the disk.
         slow: It lies where the disk may keep the event loop waiting.
@@ -75,7 +75,6 @@ class Log:
         "doubt",
         "epoch",
         "fd",
-        "flushed",
         "gate",
         "head",
         "header",
@@ -84,6 +83,7 @@ class Log:
         "inode",
         "lease",
         "left_ns",
+        "named_folders",
         "packed",
         "path",
         "ref",
@@ -111,7 +111,7 @@ class Log:
         self.idle: anyio.Event | None = None
         self.gate: anyio.Lock | None = None
         self.doubt: AppendInDoubt | None = None
-        self.flushed: set[str] = set()
+        self.named_folders: set[str] = set()
         self.unnamed: tuple[str, ...] = ()
         self.unjournaled = -1
         self.unsynced = -1

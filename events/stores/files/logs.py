@@ -44,6 +44,8 @@ class Logs:
         owned: The logs that are owned, by ref.
         unsynced: The logs that were let go while it was in doubt whether their bytes from an offset on are on the disk:
             their inodes and these offsets, by path.
+        left: The logs that were let go with all of their bytes flushed, or in the journal: their inodes and sizes, by path;
+            kept where appends survive the power.
         closed: Why nothing is served any more.
     """
 
@@ -56,6 +58,7 @@ class Logs:
         self._read: OrderedDict[Ref, Log] = OrderedDict()
         self.owned: dict[Ref, Log] = {}
         self.unsynced: dict[str, tuple[int, int]] = {}
+        self.left: dict[str, tuple[int, int]] = {}
         self.closed: str | None = None
 
     def check_open(self) -> None:

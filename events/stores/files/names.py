@@ -19,13 +19,13 @@ class Names:
         root: The folder under which logs are.
 
     Attributes:
-        flushed: The folders that were flushed so far.
+        named: The folders whose own names are sure to survive a power cut.
     """
 
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
         self.root = disk.real_path(os.path.abspath(root))
-        self.flushed: set[str] = set()
+        self.named: set[str] = set()
         self._under = self.root.rstrip("/") + "/"
 
     def path_of(self, ref: Ref) -> str:
@@ -47,15 +47,16 @@ class Names:
         """Return the folders to flush before a file's name is sure to survive a power cut.
 
         Whoever made the file may have ended before that was done. For its own folder nobody can tell; a folder's name, once
-        flushed, is safe.
+        it is on the disk, is safe.
         """
-        own = os.path.dirname(path)
-        if not path.startswith(self._under):
-            return (own,)
-        above = [os.path.dirname(self.root), self.root]
-        for name in own.removeprefix(self._under).split("/") if own != self.root else ():
-            above.append(f"{above[-1].rstrip('/')}/{name}")
-        return (own, *(each for each in reversed(above[:-1]) if each not in self.flushed))
+        folder = os.path.dirname(path)
+        to_flush = [folder]
+        if path.startswith(self._under):
+            below = [folder]
+            while below[-1] != self.root:
+                below.append(os.path.dirname(below[-1]))
+            to_flush += [os.path.dirname(each) for each in below if each not in self.named]
+        return tuple(to_flush)
 
     def ref_of(self, path: str) -> Ref:
         """Return the one ref of a file, whatever links lead to it: relative if it is under the root, else absolute.

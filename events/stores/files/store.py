@@ -239,7 +239,7 @@ class FileStore:
             log = Log(self._disk, ref, real)
             log.held, log.epoch = held, held.epoch
             found.append(log)
-            log.flushed, log.unnamed = self._names.flushed, self._names.folders_to_flush(real)
+            log.named_folders, log.unnamed = self._names.named, self._names.folders_to_flush(real)
             log.own()
             if log.header is None:
                 log.find_packed()
@@ -251,6 +251,14 @@ class FileStore:
                 log.slow = self._is_slow_folder(os.path.dirname(real))
             else:
                 self._write_again(log)
+                self._flush_inherited(log)
+
+    def _flush_inherited(self, log: Log) -> None:
+        """Flush what a process that ended may have left unflushed: a command of its that is repeated writes nothing."""
+        if self._sync and self._logs.left.get(log.path) != (log.inode, log.size):
+            with log.opened(os.O_RDONLY) as fd, log.named():
+                self._disk.datasync(fd)
+            writer.flush_names(self._disk, log)
 
     def _write_again(self, log: Log) -> None:
         """Write again what was let go while a failed flush left it in doubt: reading it proves nothing."""
@@ -289,6 +297,8 @@ class FileStore:
             log.unsynced = log.unjournaled if log.unsynced < 0 else min(log.unjournaled, log.unsynced)
         if log.unsynced >= 0:
             self._logs.unsynced[log.path] = (log.inode, log.unsynced)
+        elif self._sync:
+            self._logs.left[log.path] = (log.inode, log.size)
         self._logs.disown(log)
         held, log.held = log.held, None
         if held is not None:

@@ -314,9 +314,12 @@ def flush_names(disk: Disk, log: Log) -> None:
         OSError: They cannot be flushed.
     """
     while log.unnamed:
+        folder = log.unnamed[0]
         with suppress(PermissionError):  # a folder that is closed to us is not ours to flush
-            disk.sync_directory(log.unnamed[0])
-        log.flushed.add(log.unnamed[0])
+            disk.sync_directory(folder)
+        below, slash, _ = log.path.removeprefix(folder.rstrip("/") + "/").partition("/")
+        if slash:
+            log.named_folders.add(os.path.join(folder, below))
         log.unnamed = log.unnamed[1:]
 
 
