@@ -84,6 +84,7 @@ def run(
     all_chosen = [each for each in scenarios.values() if size.everything or not each.full_only]
     chosen = [scenarios[name] for name in names] or all_chosen
 
+    report = Report(machine(), scale, absent, [])
     with Workspace() as space, Progress(*_COLUMNS, console=_errors(), transient=True) as progress:
         task = progress.add_task("", total=sum(runner.measurements(each, present, size) for each in chosen))
 
@@ -91,13 +92,14 @@ def run(
             progress.update(task, description=what)
             progress.advance(task)
 
-        results = [runner.run(each, present, size, space, step) for each in chosen]
-    report = Report(machine(), scale, absent, results)
-    encoded = msgspec.json.format(msgspec.json.encode(report))
-    if output is not None:
-        _written(output, encoded)
+        for number, each in enumerate(chosen, 1):
+            if not progress.console.is_terminal:
+                click.echo(f"{number} of {len(chosen)}: {each.name}", err=True)
+            report.scenarios.append(runner.run(each, present, size, space, step))
+            if output is not None:  # a run that is broken off leaves what it has
+                _written(output, _encoded(report))
     if as_json:
-        click.echo(encoded)
+        click.echo(_encoded(report))
     else:
         show(report, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200))
 
@@ -231,6 +233,10 @@ def _in_full_runs(what: Scenario | Peer) -> str:
 
 def _errors() -> Console:
     return Console(stderr=True)
+
+
+def _encoded(report: Report) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(report))
 
 
 def _written(output: Path, encoded: bytes) -> None:

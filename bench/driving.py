@@ -35,11 +35,10 @@ async def appended(job: Appends, sessions: Sequence[AppendOne]) -> Sample:
 
     async def drive(append: AppendOne) -> None:
         for _ in range(job.calls * job.batch):
-            began = clock()
-            await append()
-            spent.append((now := clock()) - began)
-            if now > until:
+            if (began := clock()) > until:
                 return
+            await append()
+            spent.append(clock() - began)
 
     with timed(sample):
         until = clock() + job.seconds_max

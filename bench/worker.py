@@ -21,6 +21,9 @@ from .process import peak_bytes
 from .timing import Sample
 from .workspace import Workspace
 
+GIVEN_UP_AFTER_S = 120.0
+"""How long a measurement may take with all that it prepares, for every peer alike; treering needs a fraction of it."""
+
 _NAMED = re.compile(r"[\w.]+(Error|Exception|Warning|Failed|Locked)\b")
 
 
@@ -53,7 +56,7 @@ def done(module: str, name: str, python: str, order: Order) -> Sample | None:
     """Have a job done in a fresh process.
 
     Raises:
-        PeerFailed: The process ended with an error.
+        PeerFailed: The process ended with an error, or not in time.
     """
     root = Path(__file__).resolve().parents[1]
     paths = os.pathsep.join(filter(None, (str(root), str(root / "src"), os.environ.get("PYTHONPATH"))))
@@ -64,7 +67,12 @@ def done(module: str, name: str, python: str, order: Order) -> Sample | None:
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"},
     ) as process:
-        answer, errors = process.communicate(msgspec.json.encode(order))
+        try:
+            answer, errors = process.communicate(msgspec.json.encode(order), GIVEN_UP_AFTER_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            kind = type(order.job).__name__
+            raise PeerFailed(f"{name}, {kind}: given up, not through after {GIVEN_UP_AFTER_S:g} s") from None
     if process.returncode != 0:
         raise PeerFailed(f"{name}, {type(order.job).__name__}: {_reason(errors.decode(errors='replace'))}")
     return msgspec.json.decode(answer, type=Sample | None)
@@ -78,7 +86,7 @@ def _reason(errors: str) -> str:
 
 
 class PeerFailed(Exception):
-    """A peer's process ended with an error."""
+    """A peer's process ended with an error, or not in time."""
 
 
 if __name__ == "__main__":
