@@ -89,6 +89,20 @@ def test_a_scenario_that_is_not_there_is_refused_with_those_that_are() -> None:
     assert "append-one" in here("run", "nothing", fails=True)
 
 
+def test_a_measurement_that_takes_too_long_is_given_up_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from bench import worker
+
+    monkeypatch.setattr(worker, "GIVEN_UP_AFTER_S", 0.0)
+    output = tmp_path / "results.json"
+    printed = here("run", "append-one", "--scale", "tiny", "--peer", "plain loop", "--output", str(output))
+    assert "given up, not through after 0 s" in printed
+    (side,) = json.loads(output.read_text())["scenarios"][0]["sides"]
+    assert side["figure"] is None
+    assert "given up" in side["failed"]
+
+
 def test_two_results_are_held_against_each_other(results: Path) -> None:
     table = here("compare", str(results), str(results))
     rows = [line for line in table.splitlines() if "treering/asyncio" in line]
