@@ -236,6 +236,7 @@ def public(of: type) -> set[str]:
 
 def _page() -> Iterator[str]:
     yield INTRODUCTION
+    yield "\n".join(map(_listed, SECTIONS)) + "\n- [Stores](#stores), [Errors](#errors)\n"
     for section in SECTIONS:
         yield f"## {section.of.__name__}\n\n{section.said}\n"
         for part in section.parts:
@@ -249,6 +250,17 @@ def _page() -> Iterator[str]:
         STORES + "\n".join(f"| `{each.__name__}` | {_said(each)} |" for each in (FileStore, MemoryStore, Store)) + "\n"
     )
     yield ERRORS + "\n".join(map(_error, _errors())) + "\n"
+
+
+def _listed(section: Section) -> str:
+    name = section.of.__name__
+    parts = ", ".join(f"[{part.title}](#{_anchor(part.title)})" for part in section.parts)
+    return f"- [{name}](#{_anchor(name)}): {parts}"
+
+
+def _anchor(title: str) -> str:
+    """Return how a heading is linked to, as GitHub does; no two headings of this page are alike."""
+    return title.lower().replace(",", "").replace(" ", "-")
 
 
 def _row(of: type, name: str) -> str:

@@ -55,6 +55,9 @@ def _page() -> Iterator[str]:
     yield _INTRODUCTION
     root = click.Context(main, info_name="treering")
     for section in main.sections:
+        yield f"- **{section.title}**: {', '.join(f'[{name}](#{name})' for name in section.commands)}"
+    yield ""
+    for section in main.sections:
         yield f"## {section.title}\n"
         for name in section.commands:
             command = main.get_command(root, name)
