@@ -220,6 +220,27 @@ class Prover:
         return self._found[key]
 
 
+def prove_killed(program: Program, durability: Durability) -> int:
+    """Kill a program after each operation, have the next host open what is there, and check every power cut on its way."""
+    disk = new_disk()
+    killed: list[MemoryDisk] = []
+    disk.memory.listeners.append(lambda _: killed.append(MemoryDisk(disk.memory.image.copy())))
+    moments = run(0, carry_out, program, disk, durability)
+    seen: set[bytes] = set()
+    for operations, left in enumerate(killed, 1):
+        known = [moment.held for moment in moments if moment.operations <= operations][-1]
+        recording = RecordingDisk(left)
+        run(0, recover, recording.memory, durability)
+        for after in recording.crash_states():
+            key = digest(after.image) + repr(known).encode()
+            if key not in seen:
+                seen.add(key)
+                found = run(0, recover, after, durability)
+                for name in NAMES:
+                    assert found[name].ids[: len(known[name].ids)] == known[name].ids, "an acknowledged entry is lost"
+    return len(seen)
+
+
 @pytest.mark.parametrize("durability", EVERY)
 def test_every_state_that_a_power_cut_leaves_opens_with_what_was_acknowledged(
     durability: Durability, bar: Bar, tally: Counter[str]
@@ -247,6 +268,24 @@ def test_a_command_that_is_given_again_is_as_safe_as_a_new_one(
     durability: Durability, program: Program, tally: Counter[str]
 ) -> None:
     tally["crash states checked"] += Prover(durability).prove(program, repeat)
+
+
+@pytest.mark.parametrize("durability", ["file", "group"])
+@pytest.mark.parametrize("program", [("append", "other"), ("many", "fork"), ("append", "passivate", "append")])
+def test_a_kill_and_then_a_power_cut_take_nothing_that_was_acknowledged(
+    durability: Durability, program: Program, tally: Counter[str]
+) -> None:
+    tally["crash states checked"] += prove_killed(program, durability)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("durability", ["file", "group"])
+def test_every_kill_of_every_short_program_and_then_every_power_cut(
+    durability: Durability, bar: Bar, tally: Counter[str]
+) -> None:
+    for program in bar(f"kills and power cuts, {durability}", SHORT):
+        tally["crash states checked"] += prove_killed(program, durability)
 
 
 @pytest.mark.parametrize("durability", EVERY)

@@ -431,6 +431,19 @@ async def test_appenders_wait_while_the_journal_is_full(tmp_path: os.PathLike[st
     await store.aclose()
 
 
+async def test_a_replay_after_a_kill_makes_the_names_of_new_folders_survive_too() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(ROOT)
+    disk.settle()
+    store = open_store(disk)
+    await (await own(store, "project/deep/a.jsonl")).append(line(1))
+    killed = MemoryDisk(disk.image.copy())  # nothing is lost as yet, and nobody has the locks
+    await store.aclose()
+    await recover(killed, "b.jsonl")
+    assert journals_of(killed) == []
+    assert logs_of(killed.crash()) == {f"{ROOT}/project/deep/a.jsonl": NATIVE.encode_header(header_of("id-of-project/deep/a.jsonl")) + line(1)}
+
+
 async def test_what_stands_alone_needs_no_journal() -> None:
     disk = MemoryDisk()
     store = open_store(disk)

@@ -33,7 +33,6 @@ from .journal import JOURNALS, Entry
 from .locks import Held, Locks
 from .log import Log
 from .table import CHUNK
-from .writer import missing
 
 _STEP_S = 0.001
 _PATIENCE_S = 60.0
@@ -209,11 +208,15 @@ class JournalReplay:
                 sessions.setdefault(path, []).append((each, piece))
         folders: set[str] = set()
         for path, pieces in sessions.items():
-            if not self._session(path, [piece for _, piece in pieces], folders, wanted):
+            if self._session(path, [piece for _, piece in pieces], wanted):
+                # Who made a folder may have been killed before its name was flushed, though it is here now.
+                folders.update(_folders_down_to(path, folder.removesuffix(JOURNALS)))
+            else:
                 for each, _ in pieces:
                     each.left.add(path)
         for above in sorted(folders):
-            self._disk.sync_directory(above)
+            with suppress(FileNotFoundError):  # of a session without records that are of use, nothing was brought back
+                self._disk.sync_directory(above)
         for kept in dead:
             if kept.left or not kept.readable:
                 found = self._disk.fstat(kept.fd)
@@ -237,14 +240,14 @@ class JournalReplay:
             if entry.at > voids.get(entry.name, 0):
                 yield root + entry.name, _Piece(disk, dead.fd, entry)
 
-    def _session(self, path: str, pieces: list[_Piece], folders: set[str], wanted: str) -> bool:
+    def _session(self, path: str, pieces: list[_Piece], wanted: str) -> bool:
         """Bring back one session; False where that has to wait."""
         held = self._locks.take(path)
         if isinstance(held, SessionLocked):
             logger().info("replay_waits", ref=path, why="the session is owned", holder=held.pid)
             return False
         try:
-            _Restoring(self._disk, path, in_order(pieces), folders).run()
+            _Restoring(self._disk, path, in_order(pieces)).run()
         except (OSError, TreeringError) as error:
             if path == wanted:
                 raise
@@ -253,6 +256,15 @@ class JournalReplay:
         finally:
             self._locks.give_back(held)
         return True
+
+
+def _folders_down_to(path: str, root: str) -> Iterator[str]:
+    """Yield the folders in which the names stand that lead from a root to a file."""
+    folder = os.path.dirname(path)
+    while folder.startswith(root) and folder != root:
+        yield folder
+        folder = os.path.dirname(folder)
+    yield folder
 
 
 def _folders_above(path: str) -> Iterator[str]:
@@ -280,11 +292,10 @@ def in_order(pieces: Sequence[_Piece]) -> list[_Piece]:
 class _Restoring:
     """One session's file, held against what the journals say."""
 
-    def __init__(self, disk: Disk, path: str, pieces: Sequence[_Piece], folders: set[str]) -> None:
+    def __init__(self, disk: Disk, path: str, pieces: Sequence[_Piece]) -> None:
         self._disk = disk
         self._path = path
         self._pieces = pieces
-        self._folders = folders
         self._late: list[_Piece] = []
 
     def run(self) -> None:
@@ -296,11 +307,7 @@ class _Restoring:
         """
         if not self._pieces:
             return
-        disk, folder = self._disk, os.path.dirname(self._path)
-        new_folders = missing(disk, folder)
-        self._folders.update((folder, *map(os.path.dirname, new_folders)))
-        if new_folders:
-            disk.make_directory(folder)
+        self._disk.make_directory(os.path.dirname(self._path))
         if self._pieces[0].makes or self._has_header():
             self._in_place()
         elif not self._from_block():
