@@ -14,6 +14,7 @@ from treering.events.disk import Disk
 from treering.events.stores.base import Lease
 from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
+from treering.testing.disks.crashes import digest
 from treering.testing.simulation import check_file, run
 from treering.testing.simulation.determinism import AtOnce, SeededIds, VirtualClock
 
@@ -64,6 +65,14 @@ async def found(disk: Disk, durability: Durability) -> tuple[list[str], str | No
         assert after[:-1] == ids
         assert [each.id for each in await host.list_sessions()] == ["a"]
         return ids, row.status
+
+
+async def taken_up(disk: Disk, durability: Durability) -> None:
+    store = FileStore(ROOT, durability=durability, disk=disk, offload=AtOnce())
+    (lease,) = await store.acquire(["a.jsonl"], "me")
+    assert isinstance(lease, Lease)
+    await store.unpack(lease)
+    await store.aclose()
 
 
 def forms(disk: MemoryDisk) -> list[str]:
@@ -134,6 +143,26 @@ def test_a_process_that_is_killed_at_any_call_leaves_the_whole_session(durabilit
         assert forms(left) == [PATH]
         if ended:
             assert changes > 15
+            return
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_kill_and_then_a_power_cut_while_the_next_host_looks_leave_the_whole_session(durability: Durability) -> None:
+    made = new_disk()
+    ids = run(0, begin, made, durability)
+    made.settle()
+    seen: set[bytes] = set()
+    for changes in count():
+        memory = MemoryDisk(made.image.copy())
+        ended = not run(0, killed, DyingDisk(memory, changes), durability)
+        disk = RecordingDisk(MemoryDisk(memory.image.copy()))
+        run(0, taken_up, disk, durability)
+        states = {digest(left.image): left for left in disk.crash_states()}
+        for left in [states[key] for key in states.keys() - seen]:
+            assert run(0, found, left, durability)[0] == ids
+            assert forms(left) == [PATH]
+        seen |= states.keys()
+        if ended:
             return
 
 

@@ -441,7 +441,9 @@ async def test_a_replay_after_a_kill_makes_the_names_of_new_folders_survive_too(
     await store.aclose()
     await recover(killed, "b.jsonl")
     assert journals_of(killed) == []
-    assert logs_of(killed.crash()) == {f"{ROOT}/project/deep/a.jsonl": NATIVE.encode_header(header_of("id-of-project/deep/a.jsonl")) + line(1)}
+    assert logs_of(killed.crash()) == {
+        f"{ROOT}/project/deep/a.jsonl": NATIVE.encode_header(header_of("id-of-project/deep/a.jsonl")) + line(1)
+    }
 
 
 async def test_what_stands_alone_needs_no_journal() -> None:

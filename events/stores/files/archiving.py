@@ -40,10 +40,9 @@ def pack(disk: Disk, path: str, same: Callable[[], bool]) -> None:
     packed = path + best_suffix()
     codec = codec_of(packed)
     content = _Content()
+    _flush(disk, path)  # while both forms are there, this one counts: it must not have lost anything then
     fd = disk.open(path, os.O_RDONLY)
     try:
-        disk.datasync(fd)  # while both forms are there, this one counts: it must not have lost anything then
-        disk.sync_directory(os.path.dirname(path))
         size = disk.fstat(fd).size
         whole = (disk.pread(fd, min(PIECE, size - at), at) for at in range(0, size, PIECE))
 
@@ -98,7 +97,10 @@ def remove_leftovers(disk: Disk, path: str) -> bool:
         OSError: The disk refuses.
     """
     alone = True
-    for packed in packed_forms(disk, path):
+    forms = packed_forms(disk, path)
+    if forms:  # whoever unpacked the log may have been killed before its name was flushed
+        _flush(disk, path)
+    for packed in forms:
         try:
             is_left = disk.stat(packed).size == 0 or _begins_with(disk, path, packed)
         except (LogDamaged, ExtraMissing):
@@ -109,6 +111,16 @@ def remove_leftovers(disk: Disk, path: str) -> bool:
             alone = False
             logger().warning("archive_left", path=packed, why="the session is there unpacked, and says otherwise")
     return alone
+
+
+def _flush(disk: Disk, path: str) -> None:
+    """Make a log survive a power cut, its name included."""
+    fd = disk.open(path, os.O_RDONLY)
+    try:
+        disk.datasync(fd)
+    finally:
+        disk.close(fd)
+    disk.sync_directory(os.path.dirname(path))
 
 
 def remove_packed(disk: Disk, path: str) -> None:
