@@ -7,12 +7,15 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
 from ...events.dialects.base import Dialect
+from ...events.dialects.torn import still_torn
 from ...events.disk import Disk
+from ...events.entries import Header
 from ...events.foreign.restated import Restated
 from ...events.kinds import Kind
 from ...events.stores.files import FileStore
 from ...events.stores.files.head import read_head
 from ..naming import current
+from ..open_log import OpenLog
 from .selection import Numbered, Selection, alive, decoded, header_of, numbered
 
 if TYPE_CHECKING:
@@ -31,20 +34,24 @@ async def session_file(core: HostCore, handle: Handle, selection: Selection, dia
         async for piece in _written_anew(core, handle, selection, dialect):
             yield piece
         return
-    yield await _header_block(core, handle, selection)
-    # All lines of a whole session, damaged ones and torn batches included: under its own header they stay what they are.
-    seqs = selection.seqs if selection.whole else alive(selection)
-    async for lines in numbered(log, seqs):
-        yield _as_they_are(log.dialect, lines)
+    # All lines go, damaged ones and torn batches included: others may stand below them.
+    header = header_of(core, handle, selection, current(log.dialect))
+    yield await _header_block(core, handle, selection, header)
+    async for lines in numbered(log, selection.seqs):
+        yield b"".join(_as_it_is(log, each, header.id) for each in lines)
 
 
-def _as_they_are(dialect: Dialect, lines: Sequence[Numbered]) -> bytes:
+def _as_it_is(log: OpenLog, numbered: Numbered, session_id: str) -> bytes:
+    """Return a line as the present version of its dialect writes it; a torn one stays torn in another session."""
+    dialect, line = log.dialect, numbered.line + b"\n"
     if dialect.old:
-        return b"".join(dialect.migrated(each.line, each.seq) for each in lines)
-    return b"".join(each.line + b"\n" for each in lines)
+        line = dialect.migrated(numbered.line, numbered.seq)
+    if session_id != log.index.header.id and log.index.kinds[numbered.seq] == Kind.ABORTED:
+        line = still_torn(current(dialect), line[:-1], session_id) + b"\n"
+    return line
 
 
-async def _header_block(core: HostCore, handle: Handle, selection: Selection) -> bytes:
+async def _header_block(core: HostCore, handle: Handle, selection: Selection, header: Header) -> bytes:
     """Return the header of a copy, byte for byte where all of a file is copied: it may say more than we know of."""
     log, store = selection.log, core.runtime.store
     if selection.whole and isinstance(store, FileStore) and await store.exists(handle.ref):
@@ -52,8 +59,7 @@ async def _header_block(core: HostCore, handle: Handle, selection: Selection) ->
         if not block.endswith(b"\n"):
             block += b"\n"
         return log.dialect.migrated_header(block) if log.dialect.old else block
-    dialect = current(log.dialect)
-    return dialect.encode_header(header_of(core, handle, selection, dialect))
+    return current(log.dialect).encode_header(header)
 
 
 def _block(disk: Disk, path: str) -> bytes:

@@ -49,6 +49,34 @@ def given(root: Path, content: bytes) -> None:
     (root / "odd.jsonl").write_bytes(content)
 
 
+@pytest.mark.parametrize("name", ["native", "pi"])
+async def test_a_path_through_a_torn_batch_stays_one_path(
+    root: Path, tmp_path: Path, name: Literal["native", "pi"]
+) -> None:
+    said, base = {"role": "user", "content": "Hello"}, {"timestamp": "2026-01-01T10:00:00Z"}
+    batch = {"session": "odd", "id": "torn", "i": 0, "n": 2}
+    if name == "native":
+        header, parent, mark = {"type": "session", "version": 1, "id": "odd", **base}, "parent_id", {"batch": batch}
+        said["content"] = [{"type": "text", "text": {"content": "Hello"}}]  # type: ignore[assignment]  # parts
+    else:
+        header = {"type": "session", "version": 3, "id": "odd", "cwd": "/w", **base}
+        parent, mark = "parentId", {"treering": {"batch": batch}}
+    lines = [
+        header,
+        {"type": "message", "id": "a", parent: None, **base, "message": said},
+        {"type": "message", "id": "torn", parent: "a", **base, "message": said, **mark},
+        {"type": "message", "id": "b", parent: "torn", **base, "message": said},
+    ]
+    given(root, "".join(json.dumps(line) + "\n" for line in lines).encode())
+    async with SessionHost(root) as host:
+        session = await host.load("odd", read_only=True)
+        path = await session.export(name, tmp_path / "path.jsonl", leaf_id="b")
+        copy, context = await shown(host, path)
+        assert copy.path() == session.path() == ["a", "torn", "b"]
+        assert [each.entry_id for each in context.messages] == ["a", "b"]
+        assert context.warnings == ()
+
+
 async def test_a_native_export_is_the_file_byte_for_byte(told: Session, tmp_path: Path) -> None:
     path = await told.export("native", tmp_path / "copy.jsonl")
     assert path.read_bytes() == held(told) == await told.export("native")
