@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,11 @@ from ..timing import Sample, timed
 from ..workspace import Workspace
 
 
-def _application(folder: Path) -> tuple[Any, type[Any]]:
-    from eventsourcing.application import Application
+@cache
+def _session_class() -> type[Any]:
+    """Make the aggregate, and have a process find it that reads what another one wrote."""
     from eventsourcing.domain import Aggregate, event
-
-    os.environ["PERSISTENCE_MODULE"] = "eventsourcing.sqlite"
-    os.environ["SQLITE_DBNAME"] = str(folder / "events.db")
+    from eventsourcing.utils import get_topic
 
     class Session(Aggregate):
         @event("Started")
@@ -30,7 +30,17 @@ def _application(folder: Path) -> tuple[Any, type[Any]]:
         def say(self, text: str) -> None:
             self.messages.append(text)
 
-    return Application[Any](), Session
+    for each in (Session, *(kind for kind in vars(Session).values() if isinstance(kind, type))):
+        get_topic(each)  # notes under which name it is found
+    return Session
+
+
+def _application(folder: Path) -> tuple[Any, type[Any]]:
+    from eventsourcing.application import Application
+
+    os.environ["PERSISTENCE_MODULE"] = "eventsourcing.sqlite"
+    os.environ["SQLITE_DBNAME"] = str(folder / "events.db")
+    return Application[Any](), _session_class()
 
 
 class EventSourcing(Peer):
