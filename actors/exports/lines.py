@@ -41,12 +41,12 @@ async def session_file(core: HostCore, handle: Handle, selection: Selection, dia
         yield b"".join(_as_it_is(log, each, header.id) for each in lines)
 
 
-def _as_it_is(log: OpenLog, numbered: Numbered, session_id: str) -> bytes:
+def _as_it_is(log: OpenLog, one: Numbered, session_id: str) -> bytes:
     """Return a line as the present version of its dialect writes it; a torn one stays torn in another session."""
-    dialect, line = log.dialect, numbered.line + b"\n"
+    dialect, line = log.dialect, one.line + b"\n"
     if dialect.old:
-        line = dialect.migrated(numbered.line, numbered.seq)
-    if session_id != log.index.header.id and log.index.kinds[numbered.seq] == Kind.ABORTED:
+        line = dialect.migrated(one.line, one.seq)
+    if session_id != log.index.header.id and log.index.kinds[one.seq] == Kind.ABORTED:
         line = still_torn(current(dialect), line[:-1], session_id) + b"\n"
     return line
 

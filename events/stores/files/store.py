@@ -297,7 +297,7 @@ class FileStore:
             log.unsynced = log.unjournaled if log.unsynced < 0 else min(log.unjournaled, log.unsynced)
         if log.unsynced >= 0:
             self._logs.unsynced[log.path] = (log.inode, log.unsynced)
-        elif self._sync:
+        elif self._sync and log.header is not None and log.doubt is None:
             self._logs.left[log.path] = (log.inode, log.size)
         self._logs.disown(log)
         held, log.held = log.held, None
