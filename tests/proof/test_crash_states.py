@@ -254,7 +254,7 @@ def test_every_state_that_a_power_cut_leaves_opens_with_what_was_acknowledged(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(7200)
+@pytest.mark.timeout(4 * 3600)
 @pytest.mark.parametrize("durability", EVERY)
 def test_every_state_of_every_program_of_four_operations(durability: Durability, bar: Bar, tally: Counter[str]) -> None:
     prover = Prover(durability)
