@@ -13,6 +13,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
+from ..events.undecodable import UNDECODABLE
+
 
 class LeafRecord(Struct, frozen=True):
     """The id of the leaf, or None."""
@@ -29,5 +31,5 @@ def decode_leaf(data: bytes) -> LeafRecord | None:
     """Return the record, or None where the bytes are none."""
     try:
         return msgspec.json.decode(data, type=LeafRecord)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None

@@ -40,6 +40,7 @@ from .stores.files.locks import FOLDER
 from .stores.files.packed import log_path
 from .stores.files.packed_disk import PackedDisk
 from .surroundings import Surroundings, examine_folder, is_beside, log_of
+from .undecodable import UNDECODABLE
 
 SUFFIX = ".jsonl"
 """What the names of session files end in; others are examined only when they are named."""
@@ -437,7 +438,7 @@ class _Patient:
         """Say where the distance between stored and counted ordinals changes, and not of each line after that."""
         try:
             stored = _as_stored(line).seq
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             return
         if stored is None or stored - seq == self._shift:
             return

@@ -25,6 +25,7 @@ from .disk import Disk
 from .findings import Finding
 from .stores.files.beside import write_beside
 from .stores.files.locks import FOLDER
+from .undecodable import UNDECODABLE
 
 KNOWN = os.path.join(FOLDER, "known-damage.json")
 """Where the record lies, below the folder that was examined."""
@@ -68,7 +69,7 @@ def read_known(disk: Disk, folder: str) -> frozenset[Seen] | None:
         return None
     try:
         record = msgspec.json.decode(disk.pread(fd, disk.fstat(fd).size, 0), type=_Record)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, *UNDECODABLE):
         return None
     finally:
         disk.close(fd)

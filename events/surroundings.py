@@ -26,6 +26,7 @@ from .stores.files.head import generation_of, header_crc, read_head
 from .stores.files.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_entries, read_header, read_voids
 from .stores.files.locks import FOLDER
 from .stores.files.table import Table, checksum
+from .undecodable import UNDECODABLE
 
 ASIDE = os.path.join(FOLDER, "aside")
 """Where a repair moves what is derived or left over, below the folder that was examined."""
@@ -211,7 +212,7 @@ class Surroundings:
         if kept is not None:
             try:
                 leaf = msgspec.json.decode(kept[1], type=_Leaf)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except UNDECODABLE:
                 leaf = None
         if kept is None or leaf is None:
             what = "the leaf record is damaged: the leaf is the last entry, wherever it was moved to"

@@ -35,6 +35,7 @@ from ..entries import (
     OpaqueEntry,
 )
 from ..errors import InvalidEntry, NotASession, UnsupportedVersion, Where
+from ..undecodable import UNDECODABLE
 
 Fields: TypeAlias = dict[str, JSON]
 
@@ -79,7 +80,7 @@ class NativeDialect:
         """
         try:
             header = _decode_header(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except UNDECODABLE as error:
             raise NotASession(
                 f"this is no session header ({error}); the file was left as it is", where=where
             ) from error
@@ -121,7 +122,7 @@ class NativeDialect:
         """Return the entry of a line; see `Dialect.decode`."""
         try:
             entry = _decode_known(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except UNDECODABLE:
             return _decode_slowly(line, seq)
         return entry if entry.seq == seq else msgspec.structs.replace(entry, seq=seq)
 
@@ -130,7 +131,7 @@ class NativeDialect:
         if isinstance(lines, Block):
             try:
                 entries = _decode_lines(lines.data)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            except UNDECODABLE:
                 pass  # some line is not: each is looked at by itself
             else:
                 if [entry.seq for entry in entries] == list(range(first, first + len(lines))):
@@ -199,7 +200,7 @@ def read_object(line: bytes) -> Fields | None:
     """
     try:
         return _decode_object(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except UNDECODABLE:
         if b"\\u" not in line:
             return None
     try:

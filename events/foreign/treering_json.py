@@ -27,6 +27,7 @@ from ..dialects.native import NativeDialect
 from ..entries import Entry, Header, OpaqueEntry
 from ..errors import ForeignFormatError, NotASession, RedactedSession, UnsupportedVersion, Where
 from ..findings import Finding
+from ..undecodable import UNDECODABLE
 from .kept import KeptFormat, KeptSession
 from .restated import kept, own_line
 
@@ -132,7 +133,7 @@ def _document(data: bytes, where: Where) -> _Document:
                 where=where,
             )
         document = msgspec.json.decode(data, type=_Document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNDECODABLE as error:
         raise ForeignFormatError(f"this is no whole JSON document of a session ({error})", where=where) from error
     if document.format != FORMAT:
         raise ForeignFormatError(f"this document is of the format {document.format!r}, not {FORMAT!r}", where=where)

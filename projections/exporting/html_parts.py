@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from ...events.content import ImageSource, json_value
 from ...events.entries import Entry
+from ...events.undecodable import UNDECODABLE
 from .telling import image_told, json_text, moment
 from .view import About
 
@@ -110,7 +111,7 @@ def arguments(raw: Raw) -> str:
     """Return a call's arguments: one under another, texts as they are."""
     try:
         fields = msgspec.json.decode(raw, type=dict[str, Raw])
-    except (msgspec.MsgspecError, RecursionError):
+    except UNDECODABLE:
         return f"<pre>{escaped(json_text(raw))}</pre>"
     rows = [
         f'<dt>{escaped(key)}</dt><dd><pre dir="auto">{escaped(_told(each))}</pre></dd>' for key, each in fields.items()

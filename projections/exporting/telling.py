@@ -28,6 +28,7 @@ from ...events.entries import (
     Usage,
     UsageEntry,
 )
+from ...events.undecodable import UNDECODABLE
 
 Told: TypeAlias = "tuple[str, Raw | None]"
 """A line of plain text, and the free JSON that belongs to it, where there is any."""
@@ -85,7 +86,7 @@ def json_text(raw: Raw) -> str:
     """Return free JSON over several lines, as it was written otherwise."""
     try:
         return msgspec.json.format(bytes(raw), indent=2).decode(errors="replace")
-    except (msgspec.MsgspecError, RecursionError):
+    except UNDECODABLE:
         return bytes(raw).decode(errors="replace")
 
 

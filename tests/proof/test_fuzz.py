@@ -179,6 +179,7 @@ def fuzz(count: int, strategy: SearchStrategy[bytes], tally: Counter[str]) -> No
     @example(b"\n")
     @example(NATIVE[:-1])
     @example(NATIVE + b"\0" * 600)
+    @example(NATIVE + b'{"\x80ype":"message"}')
     def one(data: bytes) -> None:
         missing = prove(data)
         tally["inputs fuzzed"] += 1

@@ -38,6 +38,7 @@ import msgspec
 from msgspec import Struct
 
 from ...disk import Disk, FileStat
+from ...undecodable import UNDECODABLE
 from ..base import BlobKind, Cursor
 from ..blobs import VIEW, check_kind
 
@@ -242,7 +243,7 @@ def read_record(disk: Disk, path: str, suffix: str) -> tuple[RecordLine, bytes] 
     line, _, data = whole.partition(b"\n")
     try:
         record = _decode_record(line)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None
     return (record, data) if record.data_crc == crc32(data) else None
 

@@ -47,6 +47,7 @@ import msgspec
 from msgspec import Struct
 
 from ...disk import Disk
+from ...undecodable import UNDECODABLE
 from .beside import write_all
 from .locks import FOLDER
 
@@ -255,7 +256,7 @@ def read_header(disk: Disk, fd: int) -> tuple[JournalHeader | None, bytes]:
         return None, data if torn and not torn.startswith(b"{") else b""
     try:
         header = msgspec.json.decode(line, type=JournalHeader)
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return None, data
     return (header if (header.format, header.version) == (_FORMAT, _VERSION) else None), line + newline
 

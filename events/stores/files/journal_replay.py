@@ -28,6 +28,7 @@ from msgspec import Struct
 from ...disk import Disk
 from ...errors import Conflict, LogError, SessionLocked, TreeringError
 from ...telemetry import logger
+from ...undecodable import UNDECODABLE
 from . import beside, journal
 from .journal import JOURNALS, Entry
 from .locks import Held, Locks
@@ -482,5 +483,5 @@ def _key(line: bytes) -> object:
     """Return what tells a line from others: its entry's id, or the line where it has none."""
     try:
         return _decode_id(line).id or line.strip()
-    except msgspec.MsgspecError:
+    except UNDECODABLE:
         return line.strip()

@@ -15,6 +15,7 @@ import msgspec
 
 from ...block import Block
 from ...disk import Disk
+from ...undecodable import UNDECODABLE
 
 CHUNK = 1024 * 1024
 """How much of a file is read at a time."""
@@ -129,7 +130,7 @@ def is_whole(disk: Disk, fd: int, start: int, stop: int) -> bool:
         return False
     try:
         _decode_object(disk.pread(fd, stop - start, start))
-    except (msgspec.MsgspecError, RecursionError):
+    except UNDECODABLE:
         return False
     return True
 
