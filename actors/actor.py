@@ -39,6 +39,8 @@ from .open_log import OpenLog
 from .runtime import Runtime
 
 _TRIES_MAX = 64
+_SNAPSHOT_SHARE = 100
+"""Of how many lines one has to be new before a snapshot is rewritten: the longer the log, the more that costs."""
 
 
 class _Begun(NamedTuple):
@@ -574,9 +576,10 @@ class SessionActor:
     async def passivate(self) -> None:
         """Keep the index's snapshot where the log has grown enough, and let the log go."""
         index = self.log.index
-        grown = index.head - self.log.snapshot_at
+        kept = self.log.snapshot_at
+        enough = max(self._runtime.limits.snapshot_after_lines, kept // _SNAPSHOT_SHARE)
         try:
-            if grown >= self._runtime.limits.snapshot_after_lines and self._header_block is None and not self._stale:
+            if index.head - kept >= enough and self._header_block is None and not self._stale:
                 await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
         finally:
             if self._sender is not None and self._receiver is not None:

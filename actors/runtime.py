@@ -111,7 +111,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         feed_events_max: Events that a feed keeps for slow subscribers before they read from the log.
         feed_bytes_max: Bytes of lines that a feed keeps.
         cache_bytes_max: Bytes of lines whose entries are kept decoded, over all sessions.
-        snapshot_after_lines: Lines that a log must have grown by before passivation rewrites its snapshot.
+        snapshot_after_lines: Lines that a log must have grown by before passivation rewrites its snapshot; of a long log, a
+            hundredth of its lines.
         inline_for_s: Seconds that commands may run to completion on their callers' tasks before the loop gets its turn.
     """
 
@@ -122,7 +123,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     feed_events_max: int = 1024
     feed_bytes_max: int = 8 * 1024 * 1024
     cache_bytes_max: int = 64 * 1024 * 1024
-    snapshot_after_lines: int = 1000
+    snapshot_after_lines: int = 100
     inline_for_s: float = 0.001
 
     def __post_init__(self) -> None:
