@@ -271,10 +271,11 @@ async def test_a_flush_that_fails_is_in_doubt_and_is_not_retried_blindly(
     assert isinstance(outcome.error.__cause__, OSError)
     assert isinstance(await attempt(writer, line(nth + 1)), InDoubt)
     rewritten: list[bytes] = []
-    disk.first["truncate"] = lambda: rewritten.append((root / "a.jsonl").read_bytes())
+    disk.first["write"] = lambda: rewritten.append((root / "a.jsonl").read_bytes())
     head = await store.resolve(writer.lease)
     assert head.seq == nth + 1
-    assert len(rewritten) == 1, "a later flush may succeed without the bytes: they are written anew"
+    whole = HEADER + b"".join(lines(1, nth + 1))
+    assert rewritten == [whole], "a later flush may succeed without the bytes: they are written anew, where they stand"
     writer.head, writer._exists = head, True
     await writer.append(line(nth + 2))
     assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, nth + 2))
@@ -293,6 +294,25 @@ async def test_a_flush_that_goes_on_failing_stays_in_doubt_until_the_disk_is_wel
         with pytest.raises(AppendInDoubt):
             await store.resolve(writer.lease)
         assert isinstance(await attempt(writer, line(2)), InDoubt)
+    writer.head = await store.resolve(writer.lease)
+    assert writer.head.seq == 2
+    await writer.append(line(3))
+    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 3))
+    await store.aclose()
+
+
+async def test_writing_again_what_is_in_doubt_takes_nothing_away_where_that_fails_too(
+    root: Path, disk: FailingDisk
+) -> None:
+    store = FileStore(root, disk=disk, durability="file")
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.fail["datasync"] = (0, 1)
+    assert isinstance(await attempt(writer, line(2)), InDoubt)
+    disk.fail["write"] = (0, 1)
+    with pytest.raises(AppendInDoubt):
+        await store.resolve(writer.lease)
+    assert (root / "a.jsonl").read_bytes() == HEADER + b"".join(lines(1, 2))
     writer.head = await store.resolve(writer.lease)
     assert writer.head.seq == 2
     await writer.append(line(3))

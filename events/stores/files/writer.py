@@ -17,6 +17,7 @@ from ...errors import AppendFailed, AppendInDoubt, InvalidInput, LogError
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
 from .beside import write_all
 from .log import NOWHERE, Log
+from .table import CHUNK
 
 
 def append_at(disk: Disk, log: Log, fd: int, request: Append, *, sync: bool) -> Outcome:
@@ -362,8 +363,8 @@ def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, made: bool) 
 def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     """Look at the file again and return where it ends now.
 
-    Bytes that a failed flush left in doubt are not believed, since the next flush may succeed without them: in a log that
-    is ours alone they are written again and flushed.
+    Bytes that a failed flush left in doubt are not believed, since the next flush may succeed without them: a log that is ours
+    alone is written once more, where it stands, and flushed. Nothing is cut off, so nothing can be lost on the way.
 
     Raises:
         AppendInDoubt: It fails again.
@@ -384,7 +385,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     if log.header is not None:
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
             if log.unsynced >= 0 and log.dialect is not None and not log.dialect.shared:
-                _write_again(disk, log, fd, sync=sync)
+                _write_again(disk, log, sync=sync)
             log.refresh(fd, disk.fstat(fd))
             log.settle(fd)
     log.unsynced = -1
@@ -392,14 +393,16 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     return log.head
 
 
-def _write_again(disk: Disk, log: Log, fd: int, *, sync: bool) -> None:
-    start, size = log.unsynced, disk.fstat(fd).size
-    data = disk.pread(fd, size - start, start)
+def _write_again(disk: Disk, log: Log, *, sync: bool) -> None:
+    """Write the same bytes in their place, so that a flush has to bring them to the disk, and flush them."""
     try:
-        disk.truncate(fd, start)
-        write_all(disk, fd, data)
+        with log.opened(os.O_RDWR) as fd:
+            size = disk.fstat(fd).size
+            for at in range(0, size, CHUNK):
+                write_all(disk, fd, disk.pread(fd, min(CHUNK, size - at), at))
+            if sync:
+                disk.datasync(fd)
         if sync:
-            disk.datasync(fd)
             flush_names(disk, log)
     except OSError as error:
         log.doubt = AppendInDoubt(f"{log.path} could not be flushed again ({error.strerror or error}): see to the disk")
