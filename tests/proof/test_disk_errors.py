@@ -15,6 +15,7 @@ import pytest
 from treering import AppendFailed, AppendInDoubt, LogReplaced, Message, Session, SessionHost, text
 from treering.actors.runtime import Durability
 from treering.events.disk import OsDisk
+from treering.events.stores.files import FileStore
 from treering.testing.disks import FaultyDisk
 from treering.testing.simulation import durabilities
 from treering.testing.simulation.checks import check_session, tokens_of
@@ -146,6 +147,19 @@ async def test_a_flush_that_fails_puts_the_append_in_doubt_until_it_is_tried_aga
             assert not disk.counts["truncate"], "nothing is cut off that may have been acknowledged"
     assert doubts == 1
     await holds(session, "first", *tokens)
+
+
+async def test_a_checkpoint_that_fails_is_nobodys_append_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    store = FileStore(tmp_path, durability="group", disk=disk, journal_max_bytes=1)
+    async with SessionHost(store=store) as host:
+        first, other = await host.create("main"), await host.create("other")
+        await first.append_message("user", "first")
+        failed = disk.fail("datasync", errno.EIO, path="*/main.jsonl")
+        await other.append_message("user", "it is this one's append that finds the journal full")
+        assert failed.hits == 1
+        await first.append_message("user", "second")
+        await holds(first, "first", "second")
 
 
 @pytest.mark.parametrize("call", ["open", "stat", "fstat"])

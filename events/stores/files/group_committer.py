@@ -332,7 +332,9 @@ class GroupCommitter:
             self._logs.unsynced[path] = (0, min(former, offset))
             return
         log.unsynced = offset if log.unsynced < 0 else min(log.unsynced, offset)
-        log.doubt = log.doubt or AppendInDoubt(f"{path} could not be flushed ({error}): see to the disk")
+        if log.doubt is None:
+            log.doubt = AppendInDoubt(f"{path} could not be flushed ({error}): see to the disk")
+            log.distrusted = True
         if not log.busy:
             self._handles.drop(log)
 

@@ -55,6 +55,7 @@ class Log:
         busy: A worker thread is at it.
         idle: Set when it is no longer.
         doubt: Why nobody knows what the file holds, until somebody looks.
+        distrusted: The doubt is of no append that somebody waits for; whoever appends next looks, and goes on.
         named_folders: The folders whose names are sure to survive a power cut, as the store knows.
         unnamed: The folders to flush before it is sure that the log's name does, too.
         unjournaled: The offset from which on a failed journal leaves it open whether the bytes are on the disk.
@@ -72,6 +73,7 @@ class Log:
         "counter",
         "device",
         "dialect",
+        "distrusted",
         "doubt",
         "epoch",
         "fd",
@@ -111,6 +113,7 @@ class Log:
         self.idle: anyio.Event | None = None
         self.gate: anyio.Lock | None = None
         self.doubt: AppendInDoubt | None = None
+        self.distrusted = False
         self.named_folders: set[str] = set()
         self.unnamed: tuple[str, ...] = ()
         self.unjournaled = -1

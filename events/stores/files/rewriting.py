@@ -45,6 +45,7 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
         disk.unlink(log.path + LEAF_SUFFIX)
     log.changed()
     log.doubt = None
+    log.distrusted = False
     log.unsynced = -1
     return log.head
 

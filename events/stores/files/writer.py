@@ -88,7 +88,7 @@ def append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: boo
 
 def _append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
     if log.doubt is not None:
-        return InDoubt(log.doubt)
+        return Fenced(log.head, log.epoch) if log.distrusted else InDoubt(log.doubt)
     if request.expected_head != log.head:
         return Fenced(log.head, log.epoch)
     if not request.lines and log.header is not None:
@@ -390,6 +390,7 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
             log.settle(fd)
     log.unsynced = -1
     log.doubt = None
+    log.distrusted = False
     return log.head
 
 
