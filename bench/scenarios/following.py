@@ -19,6 +19,7 @@ def _scenario(subscribers: int, burst: int, *goals: Goal) -> Scenario:
         ),
         goals,
         rounds_max=3,
+        full_only=not goals,
     )
 
 
