@@ -13,6 +13,8 @@ from treering import Limits, SessionHost, text
 from treering.events.disk import OsDisk
 from treering.testing.disks import FaultyDisk
 
+from .conftest import TickingClock
+
 SESSIONS = 5
 BODY = "x" * 100_000
 
@@ -30,7 +32,9 @@ def said(role: str, content: str) -> dict[str, Any]:
 
 
 @pytest.mark.feature("G-101")
-async def test_a_row_tells_id_path_name_times_and_count_of_each_file(root: Path, file_of: Callable[..., Path]) -> None:
+async def test_a_row_tells_id_path_name_times_and_count_of_each_file(
+    root: Path, clock: TickingClock, file_of: Callable[..., Path]
+) -> None:
     named = file_of(
         {"type": "session", "id": "named", "version": 1, "timestamp": at(0).isoformat()},
         line("message", "a", None, 1, said("user", "Hello")),
@@ -73,7 +77,8 @@ async def test_a_row_tells_id_path_name_times_and_count_of_each_file(root: Path,
         ("plain", str(plain), None, at(4), at(5), 1),
         ("empty", str(empty), None, at(1), at(1), 0),
     ]
-    async with SessionHost(root) as host:
+    clock.now = at(30)
+    async with SessionHost(root, clock=clock) as host:
         for _ in range(2):  # from the files, and then from memory
             rows = await host.list_sessions()
             assert [
