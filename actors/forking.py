@@ -139,7 +139,7 @@ async def _read(source: Session, log: OpenLog, seqs: Sequence[int], leaf: str | 
     for start in range(0, len(seqs), _LINES_AT_ONCE):
         part = seqs[start : start + _LINES_AT_ONCE]
         for seq, line in zip(part, await log.lines_at(part), strict=True):
-            lines.append(dialect.migrated(line, seq) if dialect.old else line + b"\n")
+            lines.append(dialect.migrated(line, seq))
     torn = tuple(position for position, seq in enumerate(seqs) if kinds[seq] == Kind.ABORTED)
     now = current(dialect)
     header = replace(log.index.header, version=now.version)

@@ -11,7 +11,7 @@ from .jobs import Appends
 from .timing import Sample, timed
 
 AppendOne: TypeAlias = Callable[[], Awaitable[object]]
-"""Appends one message to one session."""
+"""Appends to one session: a message, or a batch of them."""
 
 
 def on_loop(run: Callable[[], Coroutine[Any, Any, Sample]]) -> Sample:
@@ -31,22 +31,30 @@ async def appended(job: Appends, sessions: Sequence[AppendOne]) -> Sample:
         sessions: What appends one message, for each session.
     """
     sample = Sample(0)
-    clock, spent = time.perf_counter, sample.latencies_s
-
-    async def drive(append: AppendOne) -> None:
-        for _ in range(job.calls * job.batch):
-            if (began := clock()) > until:
-                return
-            await append()
-            spent.append(clock() - began)
-
     with timed(sample):
-        until = clock() + job.seconds_max
+        until = time.perf_counter() + job.seconds_max
         async with asyncio.TaskGroup() as group:
             for append in sessions:
-                group.create_task(drive(append))
-    sample.operations = len(spent)
+                group.create_task(repeated(append, job.calls * job.batch, until, sample.latencies_s))
+    sample.operations = len(sample.latencies_s)
     return sample
+
+
+async def repeated(append: AppendOne, calls: int, until: float, spent: list[float]) -> None:
+    """Append to one session, one call after the other, and note how long each took.
+
+    Args:
+        append: Makes a call.
+        calls: How many there are.
+        until: When to make no further one.
+        spent: Gets the durations, in seconds.
+    """
+    clock = time.perf_counter
+    for _ in range(calls):
+        if (began := clock()) > until:
+            return
+        await append()
+        spent.append(clock() - began)
 
 
 def appended_in_turn(job: Appends, sessions: Sequence[Callable[[], object]]) -> Sample:

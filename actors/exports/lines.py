@@ -43,11 +43,9 @@ async def session_file(core: HostCore, handle: Handle, selection: Selection, dia
 
 def _as_it_is(log: OpenLog, one: Numbered, session_id: str) -> bytes:
     """Return a line as the present version of its dialect writes it; a torn one stays torn in another session."""
-    dialect, line = log.dialect, one.line + b"\n"
-    if dialect.old:
-        line = dialect.migrated(one.line, one.seq)
+    line = log.dialect.migrated(one.line, one.seq)
     if session_id != log.index.header.id and log.index.kinds[one.seq] == Kind.ABORTED:
-        line = still_torn(current(dialect), line[:-1], session_id) + b"\n"
+        line = still_torn(current(log.dialect), line[:-1], session_id) + b"\n"
     return line
 
 
@@ -58,7 +56,7 @@ async def _header_block(core: HostCore, handle: Handle, selection: Selection, he
         block = await core.runtime.offload(_block, store.disk, store.path_of(handle.ref))
         if not block.endswith(b"\n"):
             block += b"\n"
-        return log.dialect.migrated_header(block) if log.dialect.old else block
+        return log.dialect.migrated_header(block)
     return current(log.dialect).encode_header(header)
 
 

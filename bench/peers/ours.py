@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import statistics
+import sys
 import time
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 
+from ..driving import AppendOne, repeated
 from ..jobs import TEXT_1_KB, Appends, Branches, Contexts, FanOuts, Opens, Reads, Stalls
 from ..many_sessions import ManySessions, begun
 from ..peer import Peer
@@ -35,12 +39,12 @@ class Treering(ManySessions):
             sample = Sample(0)
             async with SessionHost(space.fresh()) as host:
                 sessions = await begun(host, job.sessions)
-                one = _append_batches if job.batch > 1 else _append_messages
                 with timed(sample):
                     until = time.perf_counter() + job.seconds_max
                     async with anyio.create_task_group() as group:
                         for session in sessions:
-                            group.start_soon(one, session, job, until, sample.latencies_s)
+                            append = _append(session, job.batch)
+                            group.start_soon(repeated, append, job.calls, until, sample.latencies_s)
             sample.operations = len(sample.latencies_s) * job.batch
             return sample
 
@@ -54,12 +58,11 @@ class Treering(ManySessions):
             late: list[float] = []
             async with SessionHost(space.fresh()) as host:
                 sessions = await begun(host, job.sessions)
-                endless = Appends(job.sessions, 1_000_000_000)
                 with anyio.move_on_after(job.seconds):
                     async with anyio.create_task_group() as group:
                         group.start_soon(_tick, late)
                         for session in sessions:
-                            group.start_soon(_append_messages, session, endless, float("inf"), [])
+                            group.start_soon(repeated, _append(session), sys.maxsize, inf, [])
             return Sample(len(late), value=statistics.quantiles(late, n=100)[98] * 1000)
 
         return self._run(run)
@@ -192,26 +195,16 @@ class Treering(ManySessions):
         return self._run(run)
 
 
-async def _append_messages(session: Session, job: Appends, until: float, spent: list[float]) -> None:
-    clock = time.perf_counter
-    for _ in range(job.calls):
-        began = clock()
-        await session.append_message("user", TEXT_1_KB)
-        spent.append((now := clock()) - began)
-        if now > until:
-            break
+def _append(session: Session, batch: int = 1) -> AppendOne:
+    if batch > 1:
+        return partial(_append_batch, session, batch)
+    return partial(session.append_message, "user", TEXT_1_KB)
 
 
-async def _append_batches(session: Session, job: Appends, until: float, spent: list[float]) -> None:
+async def _append_batch(session: Session, count: int) -> None:
     from treering import Message, text
 
-    clock = time.perf_counter
-    for _ in range(job.calls):
-        began = clock()
-        await session.append_many([Message("user", (text(TEXT_1_KB),)) for _ in range(job.batch)])
-        spent.append((now := clock()) - began)
-        if now > until:
-            break
+    await session.append_many([Message("user", (text(TEXT_1_KB),)) for _ in range(count)])
 
 
 async def _tick(late: list[float]) -> None:

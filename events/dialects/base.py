@@ -71,9 +71,9 @@ class Dialect(Protocol):
         ...
 
     def migrated(self, line: bytes, seq: int) -> bytes:
-        """Return a line of an `old` log as the current version writes it, newline included; damaged lines as they are."""
+        """Return a line as the current version writes it, newline included; a damaged one, or one of no `old` log, as it is."""
         ...
 
     def migrated_header(self, block: bytes) -> bytes:
-        """Return the header block of an `old` log as the current version writes it, newline included."""
+        """Return the header block as the current version writes it, newline included; that of no `old` log as it is."""
         ...

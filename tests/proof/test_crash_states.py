@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from random import Random
 from typing import TypeAlias
@@ -52,6 +52,9 @@ class Moment(Struct, frozen=True):
     held: dict[str, Held]
 
 
+NOTHING = Moment(0, dict.fromkeys(NAMES, Held()))
+
+
 def new_disk() -> RecordingDisk:
     """Make a disk on which the folder is there that the root will lie in."""
     memory = MemoryDisk()
@@ -79,13 +82,12 @@ def host_on(disk: Disk, durability: Durability) -> SessionHost:
 
 async def carry_out(program: Program, disk: RecordingDisk, durability: Durability) -> list[Moment]:
     """Carry out a program and tell what was acknowledged when; batches come with their ids at once."""
-    moments = [Moment(0, dict.fromkeys(NAMES, Held()))]
+    moments = [NOTHING]
     async with host_on(disk, durability) as host:
         sessions: dict[str, Session] = {"a": await host.create("a"), "b": await host.create("b")}
         for number, step in enumerate(program):
             await take(step, number, sessions)
-            held = {name: await hold(session) for name, session in sessions.items()}
-            moments.append(Moment(len(disk.operations), dict.fromkeys(NAMES, Held()) | held))
+            moments.append(await noted(disk, sessions))
     return moments
 
 
@@ -106,6 +108,12 @@ async def take(step: str, number: int, sessions: dict[str, Session]) -> None:
             sessions["fork"] = await first.fork("fork")
         case _:
             pass
+
+
+async def noted(disk: RecordingDisk, sessions: Mapping[str, Session]) -> Moment:
+    """Note what the sessions hold now, all of which was acknowledged."""
+    held = {name: await hold(session) for name, session in sessions.items()}
+    return Moment(len(disk.operations), dict.fromkeys(NAMES, Held()) | held)
 
 
 async def hold(session: Session) -> Held:
@@ -173,13 +181,13 @@ async def repeat(program: Program, disk: RecordingDisk, durability: Durability) 
     """Give the commands of a process that ended before it flushed anything once more, and tell what was acknowledged when."""
     async with host_on(disk, "os") as earlier:
         await give(program, await earlier.create("a"))
-    moments = [Moment(0, dict.fromkeys(NAMES, Held()))]
+    moments = [NOTHING]
     async with host_on(disk, durability) as host:
         session = await host.load("a")
         await give(program, session)
-        moments.append(Moment(len(disk.operations), dict.fromkeys(NAMES, Held()) | {"a": await hold(session)}))
+        moments.append(await noted(disk, {"a": session}))
         await session.append_message("user", LONG)
-        moments.append(Moment(len(disk.operations), dict.fromkeys(NAMES, Held()) | {"a": await hold(session)}))
+        moments.append(await noted(disk, {"a": session}))
     return moments
 
 

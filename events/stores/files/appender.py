@@ -320,7 +320,7 @@ class _Job:
         if isinstance(outcome, Committed | Failed):
             self.landed = landing(log, self.append, before, outcome)
             if self.landed is None:
-                self._outcome = writer.flush(self._disk, log, before) or outcome
+                self._outcome = writer.flush(self._disk, log) or outcome
 
     def settle(self) -> None:
         """Where nobody knows what became of it, say so, and have the log looked at."""

@@ -18,7 +18,7 @@ from ...disk import Disk
 from ...errors import Conflict, ExtraMissing, LogDamaged
 from ...telemetry import logger
 from . import beside
-from .beside import open_temporary, write_all
+from .beside import flush_file, open_temporary, write_all
 from .codecs import best_suffix, codec_of
 from .packed import PIECE, PackedFile, packed_forms
 
@@ -115,11 +115,7 @@ def remove_leftovers(disk: Disk, path: str) -> bool:
 
 def _flush(disk: Disk, path: str) -> None:
     """Make a log survive a power cut, its name included."""
-    fd = disk.open(path, os.O_RDONLY)
-    try:
-        disk.datasync(fd)
-    finally:
-        disk.close(fd)
+    flush_file(disk, path)
     disk.sync_directory(os.path.dirname(path))
 
 

@@ -347,6 +347,19 @@ def open_temporary(disk: Disk, path: str) -> tuple[int, str]:
     raise AssertionError("unreachable")
 
 
+def flush_file(disk: Disk, path: str) -> None:
+    """Make a file's bytes survive a power cut, and not its name.
+
+    Raises:
+        OSError: It cannot be flushed.
+    """
+    fd = disk.open(path, os.O_RDONLY)
+    try:
+        disk.datasync(fd)
+    finally:
+        disk.close(fd)
+
+
 def write_all(disk: Disk, fd: int, data: bytes) -> None:
     """Write all of it, however often the disk takes a part only."""
     while data:

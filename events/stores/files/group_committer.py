@@ -24,6 +24,7 @@ from ...offload import Offload, carried_out
 from ...telemetry import logger
 from ..base import Committed, Cursor, InDoubt, Outcome
 from . import journal
+from .beside import flush_file
 from .handles import Handles
 from .head import read_head
 from .journal import JOURNALS, Record, Segment
@@ -87,7 +88,7 @@ class _Journal:
     def __init__(self, segment: Segment, held: Held) -> None:
         self.segment = segment
         self.held = held
-        self.dirty: dict[str, tuple[str, int]] = {}  # refs and first offsets, by path
+        self.dirty: dict[str, str] = {}  # refs, by path
         self.folders: set[str] = set()
         self.failed: set[str] = set()
 
@@ -225,7 +226,7 @@ class GroupCommitter:
             f"{log.path}: the journal could not be written ({reason}); see to the disk, then retry with the same command id"
         )
         log.doubt.__cause__ = error
-        log.unjournaled = each.offset if log.unjournaled < 0 else min(each.offset, log.unjournaled)
+        log.unjournaled = True
         each.outcome = InDoubt(log.doubt)
         self._handles.drop(log)
         log.take_back(each.before, each.offset)
@@ -251,7 +252,7 @@ class GroupCommitter:
             if name is None:
                 name = encoded[path] = journal.encoded_name(path.removeprefix(self._under))
             if path not in dirty:
-                dirty[path] = log.ref, each.offset
+                dirty[path] = log.ref
                 block = block or self._block_of(log)
             if log.unnamed:
                 current.folders.update(log.unnamed)
@@ -312,7 +313,7 @@ class GroupCommitter:
         for job in jobs:
             if job.error is not None:
                 done.failed.add(job.path)
-                self._distrust(job.path, *done.dirty[job.path], job.error)
+                self._distrust(job.path, done.dirty[job.path], job.error)
         self._journal = None
         self._encoded.clear()
         self.checkpoints += 1
@@ -323,15 +324,14 @@ class GroupCommitter:
         if interruption is not None:
             raise interruption
 
-    def _distrust(self, path: str, ref: str, offset: int, error: BaseException) -> None:
+    def _distrust(self, path: str, ref: str, error: BaseException) -> None:
         """Have a session's bytes written again, since its next flush may succeed without them."""
         log = self._logs.owned.get(ref)
         logger().warning("checkpoint_failed", ref=ref, error=str(error))
         if log is None or log.path != path:
-            _, former = self._logs.unsynced.get(path, (0, offset))
-            self._logs.unsynced[path] = (0, min(former, offset))
+            self._logs.unsynced[path] = 0
             return
-        log.unsynced = offset if log.unsynced < 0 else min(log.unsynced, offset)
+        log.unsynced = True
         if log.doubt is None:
             log.doubt = AppendInDoubt(f"{path} could not be flushed ({error}): see to the disk")
             log.distrusted = True
@@ -401,11 +401,7 @@ class _Flush:
 
     def __call__(self) -> None:
         try:
-            fd = self._disk.open(self.path, os.O_RDONLY)
-            try:
-                self._disk.datasync(fd)
-            finally:
-                self._disk.close(fd)
+            flush_file(self._disk, self.path)
         except FileNotFoundError:
             pass  # it was removed, and what was in it with it
         except BaseException as error:  # noqa: BLE001  # it belongs to the session, not to the thread

@@ -33,6 +33,7 @@ from . import beside, journal
 from .journal import JOURNALS, Entry
 from .locks import Held, Locks
 from .log import Log
+from .names import folders_between
 from .table import CHUNK
 
 _STEP_S = 0.001
@@ -211,7 +212,7 @@ class JournalReplay:
         for path, pieces in sessions.items():
             if self._session(path, [piece for _, piece in pieces], wanted):
                 # Who made a folder may have been killed before its name was flushed, though it is here now.
-                folders.update(_folders_down_to(path, folder.removesuffix(JOURNALS)))
+                folders.update(folders_between(os.path.dirname(folder.removesuffix(JOURNALS)), path))
             else:
                 for each, _ in pieces:
                     each.left.add(path)
@@ -257,15 +258,6 @@ class JournalReplay:
         finally:
             self._locks.give_back(held)
         return True
-
-
-def _folders_down_to(path: str, root: str) -> Iterator[str]:
-    """Yield the folders in which the names stand that lead from a root to a file."""
-    folder = os.path.dirname(path)
-    while folder.startswith(root) and folder != root:
-        yield folder
-        folder = os.path.dirname(folder)
-    yield folder
 
 
 def _folders_above(path: str) -> Iterator[str]:

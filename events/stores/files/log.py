@@ -58,8 +58,8 @@ class Log:
         distrusted: The doubt is of no append that somebody waits for; whoever appends next looks, and goes on.
         named_folders: The folders whose names are sure to survive a power cut, as the store knows.
         unnamed: The folders to flush before it is sure that the log's name does, too.
-        unjournaled: The offset from which on a failed journal leaves it open whether the bytes are on the disk.
-        unsynced: The offset from which on a failed flush leaves it open whether the bytes are on the disk.
+        unjournaled: A failed journal leaves it open whether the last bytes are on the disk.
+        unsynced: A failed flush leaves it open whether the last bytes are on the disk.
         slow: It lies where the disk may keep the event loop waiting.
         packed: The disk on which it is read while it is packed; None while it is not.
         torn: The torn tail that was put right when it was acquired.
@@ -116,8 +116,8 @@ class Log:
         self.distrusted = False
         self.named_folders: set[str] = set()
         self.unnamed: tuple[str, ...] = ()
-        self.unjournaled = -1
-        self.unsynced = -1
+        self.unjournaled = False
+        self.unsynced = False
         self.slow = False
         self.packed: PackedDisk | None = None
         self.torn: TornTail | None = None

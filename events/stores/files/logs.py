@@ -42,8 +42,8 @@ class Logs:
 
     Attributes:
         owned: The logs that are owned, by ref.
-        unsynced: The logs that were let go while it was in doubt whether their bytes from an offset on are on the disk:
-            their inodes and these offsets, by path.
+        unsynced: The logs that were let go while it was in doubt whether their bytes are on the disk: their inodes by path,
+            0 for one that could be another by now.
         left: The logs that were let go with all of their bytes flushed, or in the journal: their inodes and sizes, by path;
             kept where appends survive the power.
         closed: Why nothing is served any more.
@@ -57,7 +57,7 @@ class Logs:
         self._readers_max = readers_max
         self._read: OrderedDict[Ref, Log] = OrderedDict()
         self.owned: dict[Ref, Log] = {}
-        self.unsynced: dict[str, tuple[int, int]] = {}
+        self.unsynced: dict[str, int] = {}
         self.left: dict[str, tuple[int, int]] = {}
         self.closed: str | None = None
 

@@ -11,6 +11,14 @@ from .locks import FOLDER
 from .packed import log_path
 
 
+def folders_between(root: str, path: str) -> list[str]:
+    """Return the folders on the way from a root to a file below it, the innermost first and the root last."""
+    folders = [os.path.dirname(path)]
+    while folders[-1] != root:
+        folders.append(os.path.dirname(folders[-1]))
+    return folders
+
+
 class Names:
     """Turns refs into paths and back.
 
@@ -49,14 +57,11 @@ class Names:
         Whoever made the file may have ended before that was done. For its own folder nobody can tell; a folder's name, once
         it is on the disk, is safe.
         """
-        folder = os.path.dirname(path)
-        to_flush = [folder]
-        if path.startswith(self._under):
-            below = [folder]
-            while below[-1] != self.root:
-                below.append(os.path.dirname(below[-1]))
-            to_flush += [os.path.dirname(each) for each in below if each not in self.named]
-        return tuple(to_flush)
+        own = os.path.dirname(path)
+        if not path.startswith(self._under):
+            return (own,)
+        unnamed = [each for each in folders_between(self.root, path) if each not in self.named]
+        return (own, *map(os.path.dirname, unnamed))
 
     def ref_of(self, path: str) -> Ref:
         """Return the one ref of a file, whatever links lead to it: relative if it is under the root, else absolute.

@@ -46,7 +46,7 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     log.changed()
     log.doubt = None
     log.distrusted = False
-    log.unsynced = -1
+    log.unsynced = False
     return log.head
 
 

@@ -250,22 +250,19 @@ class FileStore:
             if log.header is None:
                 log.slow = self._is_slow_folder(os.path.dirname(real))
             else:
-                self._write_again(log)
-                self._flush_inherited(log)
+                self._make_sure(log)
 
-    def _flush_inherited(self, log: Log) -> None:
-        """Flush what a process that ended may have left unflushed: a command of its that is repeated writes nothing."""
-        if self._sync and self._logs.left.get(log.path) != (log.inode, log.size):
-            with log.opened(os.O_RDONLY) as fd, log.named():
-                self._disk.datasync(fd)
-            writer.flush_names(self._disk, log)
+    def _make_sure(self, log: Log) -> None:
+        """Have what stands in a log survive what an append to it would: reading it proves nothing.
 
-    def _write_again(self, log: Log) -> None:
-        """Write again what was let go while a failed flush left it in doubt: reading it proves nothing."""
-        inode, offset = self._logs.unsynced.get(log.path, (-1, 0))
-        if inode in (0, log.inode) and offset < log.size:  # 0 is a log that could not even be made
-            log.unsynced = offset
+        What was let go while a failed flush left it in doubt is written again. What another process wrote is flushed, since it
+        may have ended before it did so, and a command of its that is repeated here writes nothing.
+        """
+        if self._logs.unsynced.get(log.path) in (0, log.inode):
+            log.unsynced = True
             self._look_again(log)
+        elif self._sync and self._logs.left.get(log.path) != (log.inode, log.size):
+            writer.make_durable(self._disk, log)
         self._logs.unsynced.pop(log.path, None)
 
     def _is_slow_folder(self, folder: str) -> bool:
@@ -293,10 +290,8 @@ class FileStore:
                 self._let_go(log)
 
     def _let_go(self, log: Log) -> None:
-        if log.unjournaled >= 0:
-            log.unsynced = log.unjournaled if log.unsynced < 0 else min(log.unjournaled, log.unsynced)
-        if log.unsynced >= 0:
-            self._logs.unsynced[log.path] = (log.inode, log.unsynced)
+        if log.unjournaled or log.unsynced:
+            self._logs.unsynced[log.path] = log.inode
         elif self._sync and log.header is not None and log.doubt is None:
             self._logs.left[log.path] = (log.inode, log.size)
         self._logs.disown(log)
@@ -335,7 +330,7 @@ class FileStore:
         return await self._logs.exclusively(log, lambda: self._look_again(log))
 
     def _look_again(self, log: Log) -> Cursor:
-        if log.unjournaled >= 0:
+        if log.unjournaled:
             writer.flush_unjournaled(self._disk, log)
         head = writer.resolve(self._disk, log, sync=self._sync)
         if self._group is not None:
@@ -355,9 +350,8 @@ class FileStore:
     def _stand_alone(self, log: Log) -> None:
         """Flush a log whose appends a journal may hold, and have no journal bring anything of it back."""
         if self._group is not None and log.header is not None and log.doubt is None:
-            with suppress(FileNotFoundError), log.opened(os.O_RDONLY) as fd:
-                self._disk.datasync(fd)
-                writer.flush_names(self._disk, log)
+            with suppress(FileNotFoundError):
+                writer.make_durable(self._disk, log)
         self._replay.void(log.path)
 
     # -- reading
@@ -578,7 +572,7 @@ class FileStore:
         self._unpack(log)
         self._stand_alone(log)
         head = put(self._disk, log, header, lines)
-        log.unjournaled = -1
+        log.unjournaled = False
         return head
 
     async def exists(self, ref: Ref) -> bool:

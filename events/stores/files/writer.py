@@ -15,7 +15,7 @@ from ...dialects.detect import Detected, detect
 from ...disk import Disk
 from ...errors import AppendFailed, AppendInDoubt, InvalidInput, LogError
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
-from .beside import write_all
+from .beside import flush_file, write_all
 from .log import NOWHERE, Log
 from .table import CHUNK
 
@@ -57,7 +57,7 @@ def append_at(disk: Disk, log: Log, fd: int, request: Append, *, sync: bool) -> 
         try:
             disk.datasync(fd)
         except OSError as error:
-            return _unsynced(log, before, error)
+            return _unsynced(log, error)
     table = log.table
     append_end = table.ends.append
     end = before
@@ -79,10 +79,9 @@ def append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: boo
         sync: Flush before it counts.
         keep: Leave the descriptor of a file that was created in `log.fd`.
     """
-    before = 0 if log.header is None else log.size
     outcome = _append_apart(disk, log, request, sync=sync, keep=keep)
     if sync and isinstance(outcome, InDoubt):  # whatever the doubt is about, these bytes were not flushed
-        log.unsynced = before if log.unsynced < 0 else min(before, log.unsynced)
+        log.unsynced = True
     return outcome
 
 
@@ -153,25 +152,28 @@ def _doubt(log: Log, error: OSError | None, what: str) -> InDoubt:
     return InDoubt(doubt)
 
 
-def _unsynced(log: Log, before: int, error: OSError) -> InDoubt:
-    log.unsynced = before if log.unsynced < 0 else min(before, log.unsynced)
+def _unsynced(log: Log, error: OSError) -> InDoubt:
+    log.unsynced = True
     return _doubt(log, error, f"the disk could not flush what was appended ({error.strerror or error})")
 
 
-def flush(disk: Disk, log: Log, before: Cursor) -> InDoubt | None:
-    """Flush a file to which something was appended, or say why that is in doubt.
+def make_durable(disk: Disk, log: Log) -> None:
+    """Make all of a log survive a power cut, its name included.
 
-    Args:
-        disk: The disk.
-        log: The log.
-        before: The head before it.
+    Raises:
+        OSError: It cannot be flushed.
     """
+    with log.named():
+        flush_file(disk, log.path)
+    flush_names(disk, log)
+
+
+def flush(disk: Disk, log: Log) -> InDoubt | None:
+    """Flush a file to which something was appended, or say why that is in doubt."""
     try:
-        with log.opened(os.O_RDONLY) as fd:
-            disk.datasync(fd)
-        flush_names(disk, log)
+        make_durable(disk, log)
     except OSError as error:
-        return _unsynced(log, log.table.ends[before.seq] if before.generation else 0, error)
+        return _unsynced(log, error)
     return None
 
 
@@ -181,13 +183,12 @@ def flush_unjournaled(disk: Disk, log: Log) -> None:
     Raises:
         AppendInDoubt: The disk refuses.
     """
-    offset, log.unjournaled = log.unjournaled, -1
+    log.unjournaled = False
     try:
-        with suppress(FileNotFoundError), log.opened(os.O_RDONLY) as fd:
-            disk.datasync(fd)
-            flush_names(disk, log)
+        with suppress(FileNotFoundError):
+            make_durable(disk, log)
     except OSError as error:
-        log.unsynced = offset if log.unsynced < 0 else min(offset, log.unsynced)
+        log.unsynced = True
         log.doubt = AppendInDoubt(f"{log.path} could not be flushed ({error.strerror or error}): see to the disk")
         raise log.doubt from error
 
@@ -197,12 +198,12 @@ def flush_unjournaled(disk: Disk, log: Log) -> None:
 
 def _landed_elsewhere(disk: Disk, log: Log, fd: int, data: bytes, end: int, *, sync: bool) -> Outcome:
     """Another program appended in the moment before the write: find out what the file holds now."""
-    before, at = log.size, end - len(data)
+    at = end - len(data)
     if sync:
         try:
             disk.datasync(fd)
         except OSError as error:
-            return _unsynced(log, before, error)
+            return _unsynced(log, error)
     try:
         if at <= 0 or disk.pread(fd, len(data) + 1, at - 1) != b"\n" + data:
             return _doubt(log, None, "another program's unfinished line came before what was appended")
@@ -246,7 +247,7 @@ def _undo(disk: Disk, log: Log, fd: int, request: Append, landed: int, error: OS
         try:
             disk.datasync(fd)
         except OSError as second:
-            return _unsynced(log, before, second)
+            return _unsynced(log, second)
     if whole == len(request.lines):
         return Committed(log.head)
     return Failed(Cursor(log.head.generation, request.expected_head.seq + whole), failure(log, error))
@@ -284,7 +285,7 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
                 disk.datasync(fd)
                 flush_names(disk, log)
             except OSError as error:
-                return _unsynced(log, 0, error)
+                return _unsynced(log, error)
         try:
             log.created(fd, detected.header, request.dialect or detected.dialect, request.header, request.lines)
         except OSError as error:
@@ -384,11 +385,11 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
             log.own()
     if log.header is not None:
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
-            if log.unsynced >= 0 and log.dialect is not None and not log.dialect.shared:
+            if log.unsynced and log.dialect is not None and not log.dialect.shared:
                 _write_again(disk, log, sync=sync)
             log.refresh(fd, disk.fstat(fd))
             log.settle(fd)
-    log.unsynced = -1
+    log.unsynced = False
     log.doubt = None
     log.distrusted = False
     return log.head
