@@ -85,7 +85,7 @@ def journal(root: Path, name: str, offset: int, block: bytes, *lines: bytes, num
     """Leave a journal of a host that is no more."""
     folder = root / JOURNALS
     folder.mkdir(parents=True, exist_ok=True)
-    segment = Segment(OsDisk(), str(folder / f"9-{number}.journal"))
+    segment = Segment(OsDisk(), str(folder / f"9-{number}.journal"), str(number))
     segment.begin([])
     segment.write([Record(name.encode(), offset, block, lines, 1, 1, "g")])
     segment.close()

@@ -73,11 +73,12 @@ class Unlisted(WrappedDisk):
         return super().open(path, flags)
 
 
-def host_on(disk: Disk, durability: Durability) -> SessionHost:
+def host_on(disk: Disk, durability: Durability, seed: bytes = b"") -> SessionHost:
     offload = AtOnce()
-    random = Random(0)
-    store = FileStore(ROOT, durability=durability, disk=Unlisted(disk), offload=offload)
-    return SessionHost(store=store, offload=offload, clock=VirtualClock(random), new_id=SeededIds(random))
+    random = Random(seed)
+    new_id = SeededIds(random)
+    store = FileStore(ROOT, durability=durability, disk=Unlisted(disk), offload=offload, new_id=new_id)
+    return SessionHost(store=store, offload=offload, clock=VirtualClock(random), new_id=new_id)
 
 
 async def carry_out(program: Program, disk: RecordingDisk, durability: Durability) -> list[Moment]:
@@ -123,7 +124,7 @@ async def hold(session: Session) -> Held:
 async def recover(memory: MemoryDisk, durability: Durability) -> dict[str, Held]:
     """Open every session of a disk, and check each against its file."""
     found: dict[str, Held] = {}
-    async with host_on(memory, durability) as host:
+    async with host_on(memory, durability, digest(memory.image)) as host:
         for name in NAMES:
             path = f"{ROOT}/{name}.jsonl"
             before = memory.files().get(path, b"")

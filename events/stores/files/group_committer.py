@@ -13,7 +13,7 @@ file was written again, and the session is in doubt.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint
@@ -105,6 +105,7 @@ class GroupCommitter:
         offload: Where rounds are carried out.
         syncer: Flushes the sessions' files when a journal is full.
         max_bytes: How long a journal becomes, but for one round.
+        new_id: Gives what tells the journals apart.
 
     Attributes:
         paths: The journals of this host.
@@ -122,6 +123,7 @@ class GroupCommitter:
         offload: Offload,
         syncer: Syncer,
         max_bytes: int,
+        new_id: Callable[[], str],
     ) -> None:
         self._disk = disk
         self._names = names
@@ -131,6 +133,7 @@ class GroupCommitter:
         self._offload = offload
         self._syncer = syncer
         self._max_bytes = max_bytes
+        self._new_id = new_id
         self._under = names.root.rstrip("/") + "/"
         self._folder = self._under + JOURNALS
         self._gathering: Round | None = None
@@ -283,7 +286,7 @@ class GroupCommitter:
             held = self._locks.take(path)
             if isinstance(held, SessionLocked):
                 continue
-            segment = Segment(self._disk, path)
+            segment = Segment(self._disk, path, self._new_id())
             try:
                 segment.begin(flush)
             except FileExistsError:

@@ -6,7 +6,7 @@ sessions that wait, to the journal, which is flushed. Only a power cut makes any
 A journal lies in `.treering/journal` under the root, is named by the process and a number, and is locked like a session
 for as long as its host lives. It is made whole before it is used: its header is flushed, and so are the folders above it.
 
-    {"format":"treering-journal","version":1,"nonce":"9f86d081884c7d65"}
+    {"format":"treering-journal","version":1,"nonce":"6a0e2f6c-1d3b-4f7e-9c58-7b2f0d4e91aa"}
     7c1e6f0a 0 61 420 1 1 3 2f1a.9c0b7e55.0 work/a.jsonl
     {"type":"session","version":1,...}
     {"type":"message","id":"5f0c...",...}
@@ -158,6 +158,11 @@ def encode_records(records: Sequence[Record], seed: int) -> bytes:
 class Segment:
     """One journal that is written to.
 
+    Args:
+        disk: The disk.
+        path: Where it lies.
+        nonce: What tells it from every other journal that had this path; its checksums depend on it.
+
     Attributes:
         path: Where it lies.
         size: How many bytes it has.
@@ -165,8 +170,9 @@ class Segment:
         broken: A write or a flush failed; nothing is written to it any more.
     """
 
-    def __init__(self, disk: Disk, path: str) -> None:
+    def __init__(self, disk: Disk, path: str, nonce: str) -> None:
         self._disk = disk
+        self._nonce = nonce
         self._fd = -1
         self.path = path
         self.size = 0
@@ -184,7 +190,7 @@ class Segment:
             OSError: It cannot be made.
         """
         disk = self._disk
-        line = msgspec.json.encode(JournalHeader(_FORMAT, _VERSION, os.urandom(8).hex())) + b"\n"
+        line = msgspec.json.encode(JournalHeader(_FORMAT, _VERSION, self._nonce)) + b"\n"
         fd = disk.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         try:
             with suppress(FileNotFoundError):

@@ -28,6 +28,7 @@ import weakref
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Literal, TypeAlias
+from uuid import uuid4
 
 import anyio
 
@@ -78,6 +79,10 @@ Writes: TypeAlias = Literal["auto", "inline", "thread"]
 JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 """How long the journal of durability "group" becomes, unless the program says otherwise."""
 
+
+def _fresh_id() -> str:
+    return str(uuid4())
+
 _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 
 
@@ -101,6 +106,7 @@ class FileStore:
         watch_poll_s: After how long a watch looks without having been told.
         locks: Who owns what; by default the operating system knows.
         timer: A clock that never goes back, in seconds.
+        new_id: Gives what tells the journals of "group" apart, whatever they are called.
     """
 
     def __init__(
@@ -120,6 +126,7 @@ class FileStore:
         watch_poll_s: float = 2.0,
         locks: Locks | None = None,
         timer: Callable[[], float] = time.perf_counter,
+        new_id: Callable[[], str] = _fresh_id,
     ) -> None:
         if durability not in ("os", "file", "group"):
             raise InvalidInput(f"durability {durability!r} is not there: use 'os', 'file' or 'group'")
@@ -148,6 +155,7 @@ class FileStore:
                 self._offload,
                 syncer,
                 journal_max_bytes,
+                new_id,
             )
         self._replay = JournalReplay(self._disk, self._locks, self._group.paths if self._group else frozenset())
         self._appender = Appender(self._disk, self._logs, self._handles, syncer, pace, timer, self._group)

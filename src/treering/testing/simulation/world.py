@@ -142,6 +142,7 @@ class World:
             syncs_max=random.randint(1, 3),
             readers_max=random.randint(1, 3),
             timer=lambda: anyio.current_time() + disk.lag_s,
+            new_id=self.new_id,
         )
         limits = Limits(
             mailbox_max=random.choice((1, 2, 16)),
@@ -236,7 +237,7 @@ class World:
         ledger = self.ledgers[name]
         limits = Limits(inline_for_s=1e9)
         offload = AtOnce(self.random)
-        store = FileStore(ROOT, durability=self.durability, disk=self.disk, offload=offload)
+        store = FileStore(ROOT, durability=self.durability, disk=self.disk, offload=offload, new_id=self.new_id)
         host = SessionHost(store=store, clock=self.clock, new_id=self.new_id, offload=offload, limits=limits)
         async with host:
             try:
