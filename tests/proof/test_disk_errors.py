@@ -162,6 +162,21 @@ async def test_a_checkpoint_that_fails_is_nobodys_append_and_the_next_one_goes_o
         await holds(first, "first", "second")
 
 
+@pytest.mark.parametrize("durability", ["os", "group"])  # under "file" no descriptor is kept
+async def test_a_close_that_fails_is_nobodys_append_and_the_next_one_goes_on(
+    tmp_path: Path, durability: Durability
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(store=FileStore(tmp_path, durability=durability, disk=disk, handles_max=1)) as host:
+        first, other = await host.create("main"), await host.create("other")
+        await first.append_message("user", "first")
+        failed = disk.fail("close", errno.EIO, path="*/main.jsonl")
+        await other.append_message("user", "it is this one's append that needs the descriptor")
+        assert failed.hits == 1
+        await first.append_message("user", "second")
+        await holds(first, "first", "second")
+
+
 @pytest.mark.parametrize("call", ["open", "stat", "fstat"])
 async def test_a_log_that_cannot_be_opened_is_told(session: Session, disk: FaultyDisk, call: str) -> None:
     assert await session.passivate()

@@ -335,9 +335,7 @@ class GroupCommitter:
             self._logs.unsynced[path] = 0
             return
         log.unsynced = True
-        if log.doubt is None:
-            log.doubt = AppendInDoubt(f"{path} could not be flushed ({error}): see to the disk")
-            log.distrusted = True
+        log.distrust(AppendInDoubt(f"{path} could not be flushed ({error}): see to the disk"))
         if not log.busy:
             self._handles.drop(log)
 

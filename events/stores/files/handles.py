@@ -96,4 +96,4 @@ class Handles:
             if log.lease is not None:  # some network file systems say only here that what was written is lost
                 doubt = AppendInDoubt(f"{log.path}: closing it failed ({error.strerror or error}); read it again")
                 doubt.__cause__ = error
-                log.doubt = doubt
+                log.distrust(doubt)

@@ -139,6 +139,12 @@ class Log:
         """The history that the table belongs to; empty for a log that is not there."""
         return self.head.generation
 
+    def distrust(self, doubt: AppendInDoubt) -> None:
+        """Have whoever appends next look first, and then go on: what failed was no append's."""
+        if self.doubt is None:
+            self.doubt = doubt
+            self.distrusted = True
+
     # -- looking at it
 
     def examine(self, *, changed: bool = False) -> None:

@@ -83,6 +83,7 @@ JOURNAL_MAX_BYTES = 64 * 1024 * 1024
 def _fresh_id() -> str:
     return str(uuid4())
 
+
 _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 
 
