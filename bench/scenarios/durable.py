@@ -59,9 +59,7 @@ def _run(job: Callable[[], Awaitable[Sample]]) -> Sample:
 
 def _through_store(durability: Durability, scale: Scale, space: Workspace) -> Sample:
     async def run() -> Sample:
-        store = FileStore(
-            space.fresh(), durability=durability, disk=SlowFlush(), syncs_max=THREADS, handles_max=scale.many
-        )
+        store = FileStore(space.fresh(), durability=durability, disk=SlowFlush(), syncs_max=THREADS)
         leases = await store.acquire([f"{number}.jsonl" for number in range(scale.many)], "bench")
         held = [each for each in leases if isinstance(each, Lease)]
         header = _NATIVE.encode_header(Header(id="bench", version=NATIVE_VERSION, timestamp=TIME))
@@ -112,8 +110,8 @@ def _by_threads(scale: Scale, space: Workspace) -> Sample:
 def _through_sessions(durability: Durability, sessions: int, calls: int, space: Workspace, *, slow: bool) -> Sample:
     async def run() -> Sample:
         sample = Sample(sessions * calls)
-        disk, handles_max = (SlowFlush(), sessions) if slow else (OsDisk(), 64)
-        store = FileStore(space.fresh(), durability=durability, disk=disk, syncs_max=THREADS, handles_max=handles_max)
+        disk = SlowFlush() if slow else OsDisk()
+        store = FileStore(space.fresh(), durability=durability, disk=disk, syncs_max=THREADS)
         async with SessionHost(store=store) as host:
             handles = [await host.create() for _ in range(sessions)]
             async with anyio.create_task_group() as group:

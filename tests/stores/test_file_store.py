@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import stat
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -248,6 +249,21 @@ async def test_handles_are_bounded_and_evicting_loses_nothing(root: Path) -> Non
     await store.release([writer.lease for writer in writers])
     await store.aclose()
     assert store.handles_open == 0
+
+
+@pytest.mark.parametrize(("limit", "kept"), [(64, 8), (4, 1), (1_000_000, 20), (resource.RLIM_INFINITY, 20)])
+async def test_as_many_handles_are_kept_as_the_process_can_spare(
+    root: Path, monkeypatch: pytest.MonkeyPatch, limit: int, kept: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, resource.RLIM_INFINITY))
+    store = FileStore(root)
+    writers = [await own(store, f"{number}.jsonl") for number in range(20)]
+    for turn in range(1, 3):
+        for writer in writers:
+            await writer.append(line(turn))
+    assert store.handles_open == kept
+    await store.release([writer.lease for writer in writers])
+    await store.aclose()
 
 
 @pytest.mark.parametrize("options", [{"writes": "thread"}, {"writes": "inline"}, {"durability": "file"}], ids=str)

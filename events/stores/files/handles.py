@@ -1,16 +1,27 @@
 """The descriptors of log files: a bounded pool, so that ten thousand sessions fit where two hundred files may be open.
 
-Opening a file again costs some microseconds, so letting one go loses nothing. The pool is used by the event loop's thread
+Opening a file again costs a fifth of an append, so letting one go loses little. The pool is used by the event loop's thread
 alone; worker threads open files for themselves, for as long as they need them.
 """
 
 from __future__ import annotations
 
 import os
+import resource
 
 from ...disk import Disk
 from ...errors import AppendInDoubt
 from .log import Log
+
+HANDLES_MAX = 1024
+"""How many log files are kept open at most, where the program does not say."""
+_SHARE = 8
+
+
+def handles_max() -> int:
+    """Return how many log files to keep open: an eighth of what the process may open, up to `HANDLES_MAX`."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return HANDLES_MAX if soft == resource.RLIM_INFINITY else max(1, min(HANDLES_MAX, soft // _SHARE))
 
 
 class Handles:
@@ -68,13 +79,14 @@ class Handles:
             other.used = False
             self._hand = (self._hand + 1) % self._limit
         ring[self._hand] = log
+        log.place = self._hand
         self._hand = (self._hand + 1) % self._limit
         self._count += 1
 
     def drop(self, log: Log) -> None:
         """Close the log's descriptor, if it is open."""
         if log.fd >= 0:
-            self._ring[self._ring.index(log)] = None
+            self._ring[log.place] = None
             self._close(log)
 
     def close(self) -> None:

@@ -48,6 +48,7 @@ class Log:
         head: Where it ends, as far as it is committed.
         device, inode, size: The file as it was left.
         fd: The descriptor that the pool opened for it, or -1.
+        place: Where the pool holds it.
         used: The descriptor was used lately.
         left_ns: When the file was modified last, as of the moment when its descriptor was closed.
         lease, held: The right to append, while it is owned here.
@@ -88,6 +89,7 @@ class Log:
         "named_folders",
         "packed",
         "path",
+        "place",
         "ref",
         "size",
         "slow",
@@ -104,6 +106,7 @@ class Log:
         self.ref = ref
         self.path = path
         self.fd = -1
+        self.place = 0
         self.used = False
         self.left_ns = 0
         self.lease: Lease | None = None

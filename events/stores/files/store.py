@@ -55,6 +55,7 @@ from .appender import Appender, Pace
 from .codecs import SUFFIXES
 from .group_committer import GroupCommitter
 from .handles import Handles
+from .handles import handles_max as default_handles_max
 from .journal_replay import JournalReplay
 from .locks import FOLDER, Locks
 from .log import Log
@@ -97,7 +98,7 @@ class FileStore:
         offload: Where blocking work goes.
         writes: Where appends are written. "auto" uses threads on network file systems, and for a while after a write
             that was slow.
-        handles_max: How many log files are kept open.
+        handles_max: How many log files are kept open; by default an eighth of what the process may open, up to 1,024.
         syncs_max: How many threads flush files at a time.
         readers_max: How many logs are remembered that are read, but not owned.
         journal_max_bytes: How long the journal of "group" becomes before the logs are flushed and another one is begun;
@@ -118,7 +119,7 @@ class FileStore:
         disk: Disk | None = None,
         offload: Offload | None = None,
         writes: Writes = "auto",
-        handles_max: int = 64,
+        handles_max: int | None = None,
         syncs_max: int = 32,
         readers_max: int = 64,
         journal_max_bytes: int = JOURNAL_MAX_BYTES,
@@ -133,13 +134,14 @@ class FileStore:
             raise InvalidInput(f"durability {durability!r} is not there: use 'os', 'file' or 'group'")
         if writes not in ("auto", "inline", "thread"):
             raise InvalidInput(f"writes {writes!r} is not there: use 'auto', 'inline' or 'thread'")
-        if min(handles_max, syncs_max, readers_max, journal_max_bytes) < 1:
+        handles = default_handles_max() if handles_max is None else handles_max
+        if min(handles, syncs_max, readers_max, journal_max_bytes) < 1:
             raise InvalidInput("handles_max, syncs_max, readers_max and journal_max_bytes have to be 1 or more")
         self._disk: Disk = OsDisk() if disk is None else disk
         self._offload: Offload = ThreadOffload() if offload is None else offload
         self._names = Names(self._disk, os.fspath(root))
         self._locks = locks_of(self._disk, self._names.root) if locks is None else locks
-        self._handles = Handles(self._disk, handles_max)
+        self._handles = Handles(self._disk, handles)
         self._logs = Logs(self._disk, self._names, self._offload, self._handles, readers_max)
         self._sync = durability != "os"
         pace = Pace(durability == "file", writes != "thread", writes == "auto", slow_write_s, slow_for_s)
