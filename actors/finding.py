@@ -15,6 +15,7 @@ from ..projections.summary import ARCHIVED, CORRUPTED, SessionSummary
 from .access import opening
 from .commands import Unarchive
 from .core import HostCore
+from .counts import check_count
 from .follower import Follower
 from .listing import SessionsSubscription
 from .naming import SUFFIX, checked_id, checked_path
@@ -127,12 +128,13 @@ class Finding:
             offset: Leave out so many of the first.
 
         Raises:
-            InvalidInput: `limit` or `offset` is negative, the project is no path, or the status no word.
+            InvalidInput: `limit` or `offset` is no count, the project is no path, or the status no word.
         """
         if status is not None and not isinstance(status, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{status!r} is no status: give a word, such as 'active', 'archived' or 'any'")
-        if offset < 0 or (limit is not None and limit < 0):
-            raise InvalidInput(f"limit {limit} and offset {offset}: neither may be negative")
+        if limit is not None:
+            check_count("limit", limit)
+        check_count("offset", offset)
         return await self._sessions.rows(project=project, status=status, limit=limit, offset=offset)
 
     def subscribe_sessions(self) -> SessionsSubscription:

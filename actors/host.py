@@ -393,7 +393,7 @@ class SessionHost(Finding):
                 None uses it where it is, False reads the logs. All of them find the same.
 
         Raises:
-            InvalidInput: The query says nothing to look for, a number is negative, or a time has no zone.
+            InvalidInput: The query says nothing to look for, `limit` or `offset` is no count, or a time has no zone.
         """
         self.core.check()
         return self._searching_of().search(

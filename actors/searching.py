@@ -28,6 +28,7 @@ from ..projections.search.query import Query
 from ..projections.search.snippets import snippet
 from ..projections.search.texts import Filters, Said
 from ..projections.summary import CORRUPTED, SessionSummary
+from .counts import check_count
 from .hits import Hit, Search
 from .naming import checked_path
 from .runtime import Runtime
@@ -71,10 +72,10 @@ class Searching:
         """Begin a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: There is nothing to look for, the project is no path, a number is negative, or a time has no zone.
+            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, or a time has no zone.
         """
-        if limit < 0 or offset < 0:
-            raise InvalidInput("limit and offset have to be 0 or more")
+        check_count("limit", limit)
+        check_count("offset", offset)
         if any(time is not None and time.tzinfo is None for time in (after, before)):
             raise InvalidInput("after and before need a time zone, so that they can be compared: give datetimes in UTC")
         wanted = Wanted(

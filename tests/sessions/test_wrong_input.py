@@ -166,6 +166,9 @@ FINDS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is no path"),
     (lambda host: host.list_sessions(project=5), InvalidInput, "5 is no path"),
     (lambda host: host.list_sessions(status=5), InvalidInput, "5 is no status"),
+    (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number from 0 on"),
+    (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
+    (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
     (lambda host: host.current_session(5), InvalidInput, "5 is no path"),
 ]
 
@@ -185,6 +188,10 @@ async def test_no_path_is_no_project(session: Session, host: SessionHost) -> Non
         await session.rebind(wrong)
     with pytest.raises(InvalidInput, match="5 is no path"):
         host.search("hello", project=wrong)
+    for count in ("5", -1, None, 1.5):
+        wrong = count
+        with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number from 0 on"):
+            host.search("hello", limit=wrong)
 
 
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])

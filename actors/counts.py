@@ -1,0 +1,19 @@
+"""How many of something a caller asks for."""
+
+from __future__ import annotations
+
+from ..events.errors import InvalidInput
+
+
+def check_count(name: str, value: object) -> None:
+    """Refuse what is no count.
+
+    Args:
+        name: What the caller calls it.
+        value: What the caller gave.
+
+    Raises:
+        InvalidInput: It is no whole number, or negative.
+    """
+    if not isinstance(value, int) or value < 0:
+        raise InvalidInput(f"{name} is {value!r}: give a whole number from 0 on")
