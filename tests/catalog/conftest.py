@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from treering import Session, SessionHost
-
-BEGINNING = datetime(2026, 1, 1, 10, tzinfo=UTC)
-
-
-class TickingClock:
-    """A second passes with each look at it."""
-
-    def __init__(self) -> None:
-        self.now = BEGINNING
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(seconds=1)
-        return self.now
+from treering.testing.clocks import ManualClock
 
 
 @pytest.fixture
@@ -36,8 +24,8 @@ def index_path(root: Path) -> Path:
 
 
 @pytest.fixture
-def clock() -> TickingClock:
-    return TickingClock()
+def clock() -> ManualClock:
+    return ManualClock(step=timedelta(seconds=1))
 
 
 @pytest.fixture

@@ -95,14 +95,10 @@ CHILD = """
 import sys, anyio
 from datetime import UTC, datetime, timedelta
 from treering import SessionHost, Settings
-
-class Clock:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    def __call__(self):
-        return self.now
+from treering.testing.clocks import ManualClock
 
 async def main():
-    clock = Clock()
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
     settings = Settings(debounce_ms=3_600_000)
     async with SessionHost(sys.argv[1], signals=True, clock=clock, settings=settings) as host:
         session = await host.create("s")

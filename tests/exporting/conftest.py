@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -21,20 +21,10 @@ from treering import (
     tool_result,
     tool_use,
 )
+from treering.testing.clocks import ManualClock
 
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """A picture of one pixel."""
-
-
-class TickingClock:
-    """A second passes with each look at it."""
-
-    def __init__(self) -> None:
-        self.now = datetime(2026, 1, 1, 10, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(seconds=1)
-        return self.now
 
 
 @pytest.fixture
@@ -44,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def host(root: Path) -> AsyncIterator[SessionHost]:
-    async with SessionHost(root, clock=TickingClock()) as host:
+    async with SessionHost(root, clock=ManualClock(step=timedelta(seconds=1))) as host:
         yield host
 
 

@@ -10,23 +10,14 @@ import pytest
 
 from treering import SessionHost
 from treering.actors.catalog.settings import Settings
+from treering.testing.clocks import ManualClock
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
 
-class Clock:
-    """A clock that is set."""
-
-    def __init__(self) -> None:
-        self.now = NOW
-
-    def __call__(self) -> datetime:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> ManualClock:
+    return ManualClock(NOW)
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -34,7 +25,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in root.glob("s*.jsonl*")}
 
 
-async def used(host: SessionHost, clock: Clock, name: str, days_ago: float, *, cwd: str | None = "/work") -> None:
+async def used(host: SessionHost, clock: ManualClock, name: str, days_ago: float, *, cwd: str | None = "/work") -> None:
     """Make a session to which something was appended so many days ago, and let it go."""
     clock.now = NOW - timedelta(days=days_ago)
     session = await host.create(name, cwd=cwd)
@@ -49,7 +40,7 @@ async def listed(host: SessionHost, status: str | None = None) -> list[str]:
 
 @pytest.mark.feature("N-127", "U-20")
 async def test_the_51st_session_of_a_project_archives_the_oldest_and_nothing_is_deleted(
-    root: Path, clock: Clock
+    root: Path, clock: ManualClock
 ) -> None:
     async with SessionHost(root, clock=clock) as host:
         for number in range(50):
@@ -69,7 +60,7 @@ async def test_the_51st_session_of_a_project_archives_the_oldest_and_nothing_is_
 
 
 @pytest.mark.feature("N-128", "U-20")
-async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(root: Path, clock: Clock) -> None:
+async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host:
         await used(host, clock, "touched", 31)
         await used(host, clock, "used", 29)
@@ -92,7 +83,9 @@ async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(
 
 
 @pytest.mark.feature("N-138")
-async def test_a_dry_run_lists_what_would_be_archived_and_why_and_changes_no_byte(root: Path, clock: Clock) -> None:
+async def test_a_dry_run_lists_what_would_be_archived_and_why_and_changes_no_byte(
+    root: Path, clock: ManualClock
+) -> None:
     settings = Settings(max_sessions_per_project=2, auto_archive_after_days=10)
     async with SessionHost(root, clock=clock, settings=settings) as host:
         for number, days in enumerate((1, 2, 3, 12)):
@@ -108,7 +101,7 @@ async def test_a_dry_run_lists_what_would_be_archived_and_why_and_changes_no_byt
         assert await listed(host) == ["s0", "s1"]
 
 
-async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root: Path, clock: Clock) -> None:
+async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host, SessionHost(root, clock=clock) as other:
         for name in ("here", "there", "nobody"):
             await used(host, clock, name, 40)
@@ -126,7 +119,7 @@ async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root:
         await there.append_message("user", "still there")
 
 
-async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: Clock) -> None:
+async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host:
         await used(host, clock, "old", 40)
     async with SessionHost(root, clock=clock) as host:

@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from treering import KeyedSessions, Message, SessionHost, plain_text
 from treering.events.disk import OsDisk
+from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
-
-BEGINNING = datetime(2026, 1, 1, 10, tzinfo=UTC)
-
-
-class TickingClock:
-    """A second passes with each look at it."""
-
-    def __init__(self) -> None:
-        self.now = BEGINNING
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(seconds=1)
-        return self.now
 
 
 @pytest.fixture
@@ -39,7 +27,7 @@ def disk() -> FaultyDisk:
 
 @pytest.fixture
 async def host(root: Path, disk: FaultyDisk) -> AsyncIterator[SessionHost]:
-    async with SessionHost(root, disk=disk, clock=TickingClock(), writes="inline") as host:
+    async with SessionHost(root, disk=disk, clock=ManualClock(step=timedelta(seconds=1)), writes="inline") as host:
         yield host
 
 

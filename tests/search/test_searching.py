@@ -34,27 +34,17 @@ from treering import (
 from treering.actors import search_file, search_index
 from treering.events.disk import OsDisk
 from treering.projections.search.texts import Said
+from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
 
 START = datetime(2026, 1, 1, 10, tzinfo=UTC)
 BOTH = pytest.mark.parametrize("index", [False, True], ids=["scan", "index"])
 
 
-class TickingClock:
-    """A minute passes with each look at it."""
-
-    def __init__(self) -> None:
-        self.now = START
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(minutes=1)
-        return self.now
-
-
 @pytest.fixture
 def new_host(root: Path) -> Callable[..., SessionHost]:
     def make(**options: Any) -> SessionHost:
-        return SessionHost(root, clock=TickingClock(), **options)
+        return SessionHost(root, clock=ManualClock(START, timedelta(minutes=1)), **options)
 
     return make
 

@@ -4,26 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from treering import CorruptTree, Session, SessionHost
-
-BEGINNING = datetime(2026, 1, 1, 10, tzinfo=UTC)
-
-
-class TickingClock:
-    """A second passes with each look at it, unless it is set."""
-
-    def __init__(self) -> None:
-        self.now = BEGINNING
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(seconds=1)
-        return self.now
+from treering.testing.clocks import ManualClock
 
 
 @pytest.fixture
@@ -32,12 +20,12 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def clock() -> TickingClock:
-    return TickingClock()
+def clock() -> ManualClock:
+    return ManualClock(step=timedelta(seconds=1))
 
 
 @pytest.fixture
-async def host(root: Path, clock: TickingClock) -> AsyncIterator[SessionHost]:
+async def host(root: Path, clock: ManualClock) -> AsyncIterator[SessionHost]:
     async with SessionHost(root, clock=clock) as host:
         yield host
 

@@ -11,9 +11,8 @@ import pytest
 
 from treering import Limits, SessionHost, text
 from treering.events.disk import OsDisk
+from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
-
-from .conftest import TickingClock
 
 SESSIONS = 5
 BODY = "x" * 100_000
@@ -33,7 +32,7 @@ def said(role: str, content: str) -> dict[str, Any]:
 
 @pytest.mark.feature("G-101")
 async def test_a_row_tells_id_path_name_times_and_count_of_each_file(
-    root: Path, clock: TickingClock, file_of: Callable[..., Path]
+    root: Path, clock: ManualClock, file_of: Callable[..., Path]
 ) -> None:
     named = file_of(
         {"type": "session", "id": "named", "version": 1, "timestamp": at(0).isoformat()},
