@@ -27,7 +27,7 @@ from msgspec import Struct
 
 from .content import ToolResultPart, ToolUsePart
 from .dialects.base import Dialect
-from .dialects.detect import Detected, detect, header_size
+from .dialects.detect import Detected
 from .disk import Disk, OsDisk
 from .entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEntry
 from .errors import ExtraMissing, LogDamaged, LogError, UnsupportedVersion, Where
@@ -36,17 +36,17 @@ from .ids import RECENT_MAX, Ids
 from .index import CYCLE, LogIndex
 from .kinds import Kind
 from .known_damage import KnownDamage
+from .stores.files.head import read_head
 from .stores.files.locks import FOLDER
 from .stores.files.packed import log_path
 from .stores.files.packed_disk import PackedDisk
+from .stores.files.table import chunks
 from .surroundings import Surroundings, examine_folder, is_beside, log_of
 from .undecodable import UNDECODABLE
 
 SUFFIX = ".jsonl"
 """What the names of session files end in; others are examined only when they are named."""
 
-_CHUNK = 1024 * 1024
-_FIRST_READ = 4096
 _BOM = b"\xef\xbb\xbf"
 _HARMLESS = ("unknown type", "which does not answer")  # why lines are opaque that are as their writers meant them
 _NO_ID = "the line has no id"
@@ -226,7 +226,7 @@ def places(path: str, seqs: Collection[int], *, disk: Disk | None = None) -> dic
     fd = disk.open(path, os.O_RDONLY)
     try:
         size = disk.fstat(fd).size
-        detected, block = _head(disk, fd, path, size)
+        detected, block = read_head(disk, fd, path, size)
         seq = 0
         for number, (start, line) in enumerate(_lines(disk, fd, detected.size, size), block.count(b"\n") + 1):
             if line.isspace():
@@ -246,7 +246,7 @@ def _examined(disk: Disk, fd: int, path: str) -> tuple[list[Finding], LogIndex |
     if not size:
         return [Finding(path, None, None, "empty", "note", "the file is empty, which is a new session")], None
     try:
-        detected, block = _head(disk, fd, path, size)
+        detected, block = read_head(disk, fd, path, size)
     except LogError as error:
         return [_headless(path, error)], None
     patient = _Patient(path, detected, block)
@@ -261,24 +261,11 @@ def _headless(path: str, error: LogError) -> Finding:
     return Finding(path, where.line or 1, where.byte or 0, code, "error", error.message)
 
 
-def _head(disk: Disk, fd: int, path: str, size: int) -> tuple[Detected, bytes]:
-    length = _FIRST_READ
-    while True:
-        data = disk.pread(fd, min(length, size), 0)
-        at_end = len(data) < length
-        needed = header_size(data, at_end=at_end)
-        if needed is not None or at_end:
-            detected = detect(data[:needed], path)
-            return detected, data[: detected.size]
-        length *= 4
-
-
 def _lines(disk: Disk, fd: int, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
     """Yield lines with the offsets at which they begin; the last may lack its newline."""
     parts: list[bytes] = []
     start = offset
-    while offset < size and (chunk := disk.pread(fd, min(_CHUNK, size - offset), offset)):
-        offset += len(chunk)
+    for chunk in chunks(disk, fd, offset, size):
         *whole, rest = chunk.split(b"\n")
         for line in whole:
             parts.append(line)

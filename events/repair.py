@@ -35,13 +35,13 @@ from .doctor import Subject, examine_subject, subjects
 from .errors import LogError, SessionLocked, TreeringError, Where
 from .findings import Finding, counted
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
-from .stores.files.beside import INDEX_SUFFIX, open_temporary, read_snapshot, write_all
+from .stores.files.beside import INDEX_SUFFIX, read_snapshot, write_beside
 from .stores.files.journal import JOURNALS, journals_in, void_of
 from .stores.files.journal_replay import JournalReplay
 from .stores.files.locks import Held, Locks
 from .stores.files.log import Log
 from .stores.files.private_locks import locks_of
-from .stores.files.table import CHUNK
+from .stores.files.table import chunks
 from .surroundings import ASIDE
 
 Action: TypeAlias = Literal[
@@ -292,20 +292,7 @@ class Surgeon:
         target = self._free_aside(root, path)
         source = disk.open(path, os.O_RDONLY)
         try:
-            size = disk.fstat(source).size
-            fd, temporary = open_temporary(disk, target)
-            try:
-                try:
-                    for offset in range(0, size, CHUNK):
-                        write_all(disk, fd, disk.pread(source, min(CHUNK, size - offset), offset))
-                    disk.datasync(fd)
-                finally:
-                    disk.close(fd)
-                disk.rename(temporary, target)
-            except BaseException:
-                with suppress(OSError):
-                    disk.unlink(temporary)
-                raise
+            write_beside(disk, target, chunks(disk, source, 0, disk.fstat(source).size), sync=True)
         finally:
             disk.close(source)
         folder = os.path.dirname(target)

@@ -10,15 +10,7 @@ from treering import BranchSummaryEntry, LeafMoved, Session, message, tool_resul
 from treering.events.errors import SummaryRefused
 from treering.projections.building.summaries import SummaryRequest
 
-
-class Scripted:
-    def __init__(self, answer: str = "Tried it; it failed.") -> None:
-        self.answer = answer
-        self.asked: list[SummaryRequest] = []
-
-    async def __call__(self, request: SummaryRequest) -> str:
-        self.asked.append(request)
-        return self.answer
+from .scripted import Scripted
 
 
 async def grown(session: Session) -> list[str]:
@@ -41,7 +33,7 @@ async def test_the_summarizer_gets_what_lies_after_the_common_ancestor(session: 
     ids = await grown(session)
     branch = await session.append_message("user", "another root of thought", below=ids[1])
     await session.branch(ids[-1])
-    summarizer = Scripted()
+    summarizer = Scripted("Tried it; it failed.")
     report = await session.summarize_branch(branch, summarizer)
     (request,) = summarizer.asked
     everything = await session.all_messages()

@@ -23,28 +23,13 @@ from treering import (
 from treering.events.errors import CompactionLoop, ContextOverflow, SummaryRefused
 from treering.projections.building.budget import ContextBudget, calculate_budget
 from treering.projections.building.pairing import pairing_fault
-from treering.projections.building.summaries import SummarizerOptions, Summary, SummaryRequest
+from treering.projections.building.summaries import SummarizerOptions, SummaryRequest
 from treering.projections.tokens import ByteEstimator, count_messages
+
+from .scripted import Scripted
 
 Bytes = Callable[[Session], bytes]
 Budget = Callable[[int], ContextBudget]
-
-
-class Scripted:
-    """Answers as it is told to, and remembers what it was asked."""
-
-    def __init__(self, answer: Summary | Exception = "They worked.", window: int = 10**9) -> None:
-        self.answer = answer
-        self.window = window
-        self.asked: list[SummaryRequest] = []
-
-    async def __call__(self, request: SummaryRequest) -> Summary:
-        self.asked.append(request)
-        if count_messages(request.messages) > self.window:
-            raise ContextOverflow("too long for this model")
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
 
 
 async def talk(session: Session, turns: int, words: int = 60) -> list[str]:
@@ -73,7 +58,7 @@ async def test_a_summary_takes_the_place_of_the_older_part(session: Session, con
     entry = await session.entry(report.entry_id)
     assert isinstance(entry, CompactionEntry)
     assert (entry.compaction.summary, entry.compaction.first_kept_entry_id) == (
-        "They worked.",
+        "They talked.",
         report.first_kept_entry_id,
     )
     assert entry.compaction.tokens_before == report.tokens_before
@@ -174,7 +159,7 @@ async def test_a_leaf_that_moved_meanwhile_is_noticed(session: Session) -> None:
 
     async def summarizer(request: SummaryRequest) -> str:
         await session.append_message("user", "meanwhile")
-        return "They worked."
+        return "They talked."
 
     with pytest.raises(LeafMoved):
         await session.compact(summarizer, keep_tokens=300)
@@ -184,7 +169,7 @@ async def test_a_leaf_that_moved_meanwhile_is_noticed(session: Session) -> None:
 @pytest.mark.feature("D-52")
 async def test_a_compaction_persists(session: Session, host: SessionHost) -> None:
     await talk(session, 10)
-    await session.compact(Scripted([message("assistant", "They worked.", usage=Usage(5, 7))]), keep_tokens=300)
+    await session.compact(Scripted([message("assistant", "They talked.", usage=Usage(5, 7))]), keep_tokens=300)
     context = await session.context()
     await session.passivate()
     again = await host.load("main")
@@ -288,7 +273,7 @@ async def test_compactions_in_vain_end_in_one_error(session: Session, content: B
     count = 0
     while not errors:
         try:
-            await session.compact(Scripted("They worked. " * (20 - count)), budget=budget(500))
+            await session.compact(Scripted("They talked. " * (20 - count)), budget=budget(500))
             count += 1
         except CompactionLoop as error:
             errors.append(error)

@@ -17,18 +17,10 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.summaries import SummaryRequest
 from treering.projections.tokens import ByteEstimator, count_messages
 
+from .scripted import Scripted
+
 Bytes = Callable[[Session], bytes]
 Budget = Callable[[int], ContextBudget]
-
-
-class Scripted:
-    def __init__(self, answer: str = "They talked.") -> None:
-        self.answer = answer
-        self.asked: list[SummaryRequest] = []
-
-    async def __call__(self, request: SummaryRequest) -> str:
-        self.asked.append(request)
-        return self.answer
 
 
 async def talk(session: Session, count: int, words: int = 100) -> list[str]:

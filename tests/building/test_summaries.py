@@ -13,7 +13,6 @@ from treering.projections.building.summaries import (
     SUMMARY_PROMPT,
     SummarizerOptions,
     Summary,
-    SummaryRequest,
     format_messages_for_summary,
     generate_summary,
     tagged,
@@ -21,25 +20,10 @@ from treering.projections.building.summaries import (
 from treering.projections.building.transcript import bounded, transcript
 from treering.projections.tokens import ByteEstimator, count_messages
 
+from .scripted import Scripted
+
 TOKENS = ByteEstimator()
 TALK = [message("user", "Read main.go"), message("assistant", "I will.")]
-
-
-class Scripted:
-    """Answers as it is told to, and remembers what it was asked."""
-
-    def __init__(self, answer: Summary | Exception = "They talked.", window: int = 10**9) -> None:
-        self.answer = answer
-        self.window = window
-        self.asked: list[SummaryRequest] = []
-
-    async def __call__(self, request: SummaryRequest) -> Summary:
-        self.asked.append(request)
-        if count_messages(request.messages) > self.window:
-            raise ContextOverflow("too long for this model")
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
 
 
 @pytest.mark.feature("N-106")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...disk import Disk
 from .beside import write_beside
-from .table import CHUNK
+from .table import chunks
 
 SUFFIX = ".bak"
 """How the name of a log's first backup ends."""
@@ -30,8 +30,7 @@ def back_up(disk: Disk, path: str, fd: int, size: int) -> str:
     backup, number = path + SUFFIX, 2
     while _is_there(disk, backup):
         backup, number = f"{path}{SUFFIX}-{number}", number + 1
-    parts = (disk.pread(fd, min(CHUNK, size - offset), offset) for offset in range(0, size, CHUNK))
-    write_beside(disk, backup, parts, sync=True)
+    write_beside(disk, backup, chunks(disk, fd, 0, size), sync=True)
     return backup
 
 

@@ -20,7 +20,7 @@ import os
 import time
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import msgspec
 from msgspec import Struct
@@ -34,7 +34,7 @@ from .journal import JOURNALS, Entry
 from .locks import Held, Locks
 from .log import Log
 from .names import folders_between
-from .table import CHUNK
+from .table import CHUNK, chunks
 
 _STEP_S = 0.001
 _PATIENCE_S = 60.0
@@ -363,9 +363,8 @@ class _Restoring:
         target, temporary = beside.open_temporary(disk, self._path)
         try:
             try:
-                _copy(disk, fd, target, 0, offset)
-                beside.write_all(disk, target, data)
-                _copy(disk, fd, target, offset + len(data), size)
+                for chunk in chain(chunks(disk, fd, 0, offset), [data], chunks(disk, fd, offset + len(data), size)):
+                    beside.write_all(disk, target, chunk)
                 disk.datasync(target)
             finally:
                 disk.close(target)
@@ -455,12 +454,7 @@ def _zeros_or_equal(found: bytes, expected: bytes) -> bool:
 
 def _is_zero(disk: Disk, fd: int, start: int, stop: int) -> bool:
     """Tell whether nothing but zeros stands between two offsets."""
-    return all(not disk.pread(fd, min(CHUNK, stop - at), at).strip(b"\0") for at in range(start, stop, CHUNK))
-
-
-def _copy(disk: Disk, source: int, target: int, start: int, stop: int) -> None:
-    for at in range(start, stop, CHUNK):
-        beside.write_all(disk, target, disk.pread(source, min(CHUNK, stop - at), at))
+    return not any(chunk.strip(b"\0") for chunk in chunks(disk, fd, start, stop))
 
 
 def _lines_of(log: Log, fd: int) -> Iterator[bytes]:

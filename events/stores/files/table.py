@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from zlib import crc32
 
 import msgspec
@@ -143,10 +143,13 @@ def is_blank(disk: Disk, fd: int, start: int, stop: int) -> bool:
 def checksum(disk: Disk, fd: int, start: int, stop: int) -> int:
     """Return the crc32 of the bytes between two offsets."""
     crc = 0
-    while start < stop:
-        chunk = disk.pread(fd, min(CHUNK, stop - start), start)
-        if not chunk:
-            break
+    for chunk in chunks(disk, fd, start, stop):
         crc = crc32(chunk, crc)
-        start += len(chunk)
     return crc
+
+
+def chunks(disk: Disk, fd: int, start: int, stop: int) -> Iterator[bytes]:
+    """Yield the bytes between two offsets, a chunk at a time; where the file ends before, so do they."""
+    while start < stop and (chunk := disk.pread(fd, min(CHUNK, stop - start), start)):
+        yield chunk
+        start += len(chunk)

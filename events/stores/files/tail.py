@@ -7,12 +7,9 @@ log moves to `<name>.torn-<offset>-<crc32>` beside it, and only when that file i
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
-
 from ...disk import Disk
-from .beside import open_temporary, write_all
-from .table import CHUNK, checksum, is_blank, is_whole
+from .beside import write_beside
+from .table import checksum, chunks, is_blank, is_whole
 
 
 def needs_newline(disk: Disk, fd: int, start: int, size: int, *, shared: bool) -> bool:
@@ -23,20 +20,7 @@ def needs_newline(disk: Disk, fd: int, start: int, size: int, *, shared: bool) -
 def move_away(disk: Disk, path: str, fd: int, start: int, size: int) -> str | None:
     """Move the tail of a log into a file of its own and cut the log; None where it has grown meanwhile, else the file."""
     torn = f"{path}.torn-{start}-{checksum(disk, fd, start, size):08x}"
-    target, temporary = open_temporary(disk, torn)
-    try:
-        try:
-            for offset in range(start, size, CHUNK):
-                write_all(disk, target, disk.pread(fd, min(CHUNK, size - offset), offset))
-            disk.datasync(target)
-        finally:
-            disk.close(target)
-        disk.rename(temporary, torn)
-    except BaseException:
-        with suppress(OSError):
-            disk.unlink(temporary)
-        raise
-    disk.sync_directory(os.path.dirname(path))
+    write_beside(disk, torn, chunks(disk, fd, start, size), sync=True)
     if disk.fstat(fd).size != size:
         return None
     disk.truncate(fd, start)

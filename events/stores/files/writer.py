@@ -17,7 +17,7 @@ from ...errors import AppendFailed, AppendInDoubt, InvalidInput, LogError
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Outcome
 from .beside import flush_file, write_all
 from .log import NOWHERE, Log
-from .table import CHUNK
+from .table import chunks
 
 
 def append_at(disk: Disk, log: Log, fd: int, request: Append, *, sync: bool) -> Outcome:
@@ -400,8 +400,8 @@ def _write_again(disk: Disk, log: Log, *, sync: bool) -> None:
     try:
         with log.opened(os.O_RDWR) as fd:
             size = disk.fstat(fd).size
-            for at in range(0, size, CHUNK):
-                write_all(disk, fd, disk.pread(fd, min(CHUNK, size - at), at))
+            for chunk in chunks(disk, fd, 0, size):
+                write_all(disk, fd, chunk)
             if sync:
                 disk.datasync(fd)
         if sync:
