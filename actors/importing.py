@@ -28,6 +28,7 @@ from ..events.kinds import Kind
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
 from ..events.stores.files import FileStore
 from .catalog.keeping import unarchive
+from .half_said import Piece
 from .import_report import ImportReport, ImportReports
 from .incoming import NOTHING, Converted, Copied, Incoming, There, goes_on
 from .leaf_record import encode_leaf
@@ -243,7 +244,12 @@ async def _there(core: HostCore, log: OpenLog, incoming: Incoming) -> There:
         found.update(await log.lines_at(nameless[start : start + _LINES_AT_ONCE]))
     answers = [seq for seq in range(index.head, 0, -1) if index.kinds[seq] == Kind.ASSISTANT][:_ANSWERS_MAX]
     entries = (await log.entries_at(answers)).values()
-    parts = {entry.id: len(entry.message.content) for entry in entries if isinstance(entry, MessageEntry)}
+    pieces = {entry.id: Piece.of(entry) for entry in entries if isinstance(entry, MessageEntry)}
     restate = incoming.restate if isinstance(incoming, Converted) else None
     matched = None if restate is None else await matching(core, log, restate)
-    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parts, matched)
+
+    def parent(entry_id: str) -> str | None:
+        above = index.parents[index.find(entry_id)]
+        return index.ids[above] if above else None
+
+    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, pieces, matched)

@@ -33,6 +33,7 @@ from ..events.findings import Finding, Severity, counted
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import derived_id
 from ..events.foreign.kept import KeptSession
+from .half_said import Piece, growth
 from .keys import id_of_key
 from .matching import DESCRIBED, Matching
 from .naming import checked_id
@@ -45,20 +46,22 @@ class There(Struct, frozen=True):
         head: The ordinal of its last line.
         has: Tells whether it has an entry of this id.
         nameless: Its lines that carry no id.
-        parts: How many parts its latest answers have, by their ids: an answer may have been taken in half said.
+        parent: Tells what an entry that it has follows.
+        pieces: Its latest answers, by their ids: an answer may have been taken in half said.
         matching: Finds entries of the source that the log has under other ids; None where ids tell.
     """
 
     head: int
     has: Callable[[str], bool]
     nameless: frozenset[bytes]
-    parts: Mapping[str, int]
+    parent: Callable[[str], str | None]
+    pieces: Mapping[str, Piece]
     matching: Matching | None = None
 
 
 _encode = msgspec.json.Encoder().encode
 
-NOTHING = There(0, lambda _: False, frozenset(), {})
+NOTHING = There(0, lambda _: False, frozenset(), lambda _: None, {})
 """What is there before a session is."""
 
 
@@ -169,6 +172,7 @@ class Converted:
         self._taken: dict[str, int] = {}
         self._now: dict[str, str | None] = {}  # below which entry that goes what follows another one
         self._names: dict[str, str] = {}  # of entries that the log has under other ids
+        self._grown: dict[str, str] = {}  # the rest of an answer that stands between an entry and what is new below it
         self._described: dict[str, str | None] = {}
         self._tail: str | None = None
         self._seq = 0
@@ -176,7 +180,7 @@ class Converted:
     def lines(self, there: There) -> Iterator[bytes]:
         """Make the lines that are not there; see `Incoming.lines`."""
         self._seq = there.head
-        rests: list[MessageEntry] = []
+        rests: list[KnownEntry] = []
         for given in self._source.entries:
             entry = self._placed(given, there)
             self.entries += 1
@@ -191,7 +195,7 @@ class Converted:
                 self.matched += goes_on(entry)
                 if not entry.aside:
                     self._tail = entry.id
-                if entry.id in there.parts and isinstance(entry, MessageEntry):
+                if entry.id in there.pieces and isinstance(entry, MessageEntry):
                     rests += self._rest(entry, there)
                 continue
             if rests:
@@ -202,7 +206,7 @@ class Converted:
         yield from self._continued(rests)
         stands = self._source.leaf_id
         if stands is not None:
-            stands = self._now.get(stands, stands)
+            stands = self._below(stands)
         self.leaf = stands if stands in self._taken else self._tail
 
     def _placed(self, entry: KnownEntry, there: There) -> KnownEntry:
@@ -260,10 +264,15 @@ class Converted:
         self._described.clear()
 
     def _moved(self, entry: KnownEntry) -> KnownEntry:
-        parent = entry.parent_id
-        if parent is None or parent not in self._now:
-            return entry
-        return replace(entry, parent_id=self._now[parent])
+        parent = None if entry.parent_id is None else self._below(entry.parent_id)
+        return entry if parent == entry.parent_id else replace(entry, parent_id=parent)
+
+    def _below(self, entry_id: str) -> str | None:
+        """Return below which entry that goes what follows another one."""
+        now = self._now.get(entry_id, entry_id)
+        while now is not None and now in self._grown:
+            now = self._grown[now]
+        return now
 
     def _referring(self, entry: KnownEntry) -> KnownEntry:
         """Have a compaction keep from an entry on by the id that it has in the log."""
@@ -296,29 +305,34 @@ class Converted:
                     return line + b"\n"
         return self.dialect.write(entry)[0]
 
-    def _rest(self, entry: MessageEntry, there: There) -> Iterator[MessageEntry]:
+    def _rest(self, entry: MessageEntry, there: There) -> Iterator[KnownEntry]:
         """Yield what an answer says beyond what was taken in of it, as an entry to follow; nothing where that is all."""
-        latest, said = entry.id, there.parts[entry.id]
-        while said < len(entry.message.content):
-            latest = derived_id(self.header.id, entry.id, f"from {said}")
-            if latest not in there.parts:
-                message = replace(entry.message, content=entry.message.content[said:])
-                yield replace(entry, id=latest, message=message)
-                return
-            self.matched += 1
-            said += max(there.parts[latest], 1)
-        if latest != entry.id:
-            self._now[entry.id] = latest
+        found = growth(entry, there.pieces, self.header.id)
+        for known in found.known:
+            self._follows(known, there)
+        if found.rest is not None and there.has(found.rest.id):
+            self._follows(found.rest.id, there)
+        elif found.rest is not None:
+            yield found.rest
 
-    def _continued(self, rests: list[MessageEntry]) -> Iterator[bytes]:
+    def _follows(self, rest: str, there: There) -> None:
+        """Have what is new go below the rest of an answer that is there already."""
+        self.matched += 1
+        above = there.parent(rest)
+        if above is not None:
+            self._grown[above] = rest
+            if self._tail == above:
+                self._tail = rest
+
+    def _continued(self, rests: list[KnownEntry]) -> Iterator[bytes]:
         """Put the rests of answers below all that was there, and what is new below them."""
         for rest in rests:
             before, self._taken[rest.id] = self._tail, 1
             self.entries += 1  # unless it cannot be written
-            self.messages += 1
+            self.messages += type(rest) is MessageEntry
             yield from self._written(replace(rest, parent_id=before))
             if before is not None:
-                self._now[before] = rest.id
+                self._grown[before] = rest.id
 
     def _find(self, code: str, severity: Severity, message: str, entry_id: str) -> None:
         self.findings.append(Finding(self._path, None, None, code, severity, message, entry_id))

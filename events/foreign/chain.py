@@ -52,7 +52,13 @@ class Chain:
         return entry_id in self._taken
 
     def add(
-        self, payload: Payload, *, id: str = "", time: datetime | None = None, batch: Batch | None = None
+        self,
+        payload: Payload,
+        *,
+        id: str = "",
+        time: datetime | None = None,
+        batch: Batch | None = None,
+        beginning: object = None,
     ) -> KnownEntry:
         """Make the next entry, which becomes the leaf.
 
@@ -61,10 +67,11 @@ class Chain:
             id: The original's id; "" where it has none.
             time: When it was said; the last known time where the original does not say.
             batch: Its place in a batch.
+            beginning: What its id follows from, where the original has none and may still grow; else all that it says.
         """
         kind = entry_class(payload)
         if not id or id in self._taken:
-            id = self._derived(kind.type, payload, time, id)
+            id = self._derived(kind.type, payload if beginning is None else beginning, time, id)
         self._taken.add(id)
         self.time = time or self.time
         said: dict[str, Any] = {kind.type: payload}
@@ -72,7 +79,7 @@ class Chain:
         self.leaf = id
         return entry
 
-    def _derived(self, kind: str, payload: Payload, time: datetime | None, original: str) -> str:
+    def _derived(self, kind: str, payload: object, time: datetime | None, original: str) -> str:
         said = blake2b(msgspec.json.encode((kind, payload, time, original)), digest_size=16).digest()
         self._said[said] += 1
         return derived_id(self._format, self.session, said.hex(), str(self._said[said]))

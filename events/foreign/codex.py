@@ -28,12 +28,14 @@ from ..findings import Finding
 from .base import ForeignSession
 from .chain import derived_id
 from .codex_reading import Rollout
-from .json_lines import Line, Notes, objects_of
+from .json_lines import Line, Notes, decoded, objects_of
 from .values import Object, as_object, as_text, as_time
 
 NAME = "codex"
 
 _START = b'{"timestamp"'
+_PREFIX = "rollout-"
+_FIRST = frozenset({"id", "timestamp", "instructions", "git"})
 _ID_IN_NAME = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -48,7 +50,7 @@ class CodexFormat:
         """Tell whether this is a rollout; of one that could not be unpacked, its name has to do."""
         if head.startswith(_ZSTD):
             return path.name.endswith(".jsonl.zst")
-        return _is_rollout(head.partition(b"\n")[0])
+        return _is_rollout(head.partition(b"\n")[0], path)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a rollout; see `Format.read`.
@@ -60,10 +62,17 @@ class CodexFormat:
         return iter((_read(path),))
 
 
-def _is_rollout(line: bytes) -> bool:
+def _is_rollout(line: bytes, path: Path) -> bool:
     if b'"payload"' in line:
         return b'"session_meta"' in line or b'"response_item"' in line or b'"event_msg"' in line
-    return b'"id"' in line and b'"timestamp"' in line and b'"instructions"' in line
+    if b'"id"' not in line or b'"timestamp"' not in line:
+        return False
+    return b'"instructions"' in line or (path.name.startswith(_PREFIX) and _is_first(decoded(line) or {}))
+
+
+def _is_first(value: Object) -> bool:
+    """Tell whether this is the first line of a rollout without envelopes; who had no instructions got none there."""
+    return {"id", "timestamp"} <= value.keys() <= _FIRST
 
 
 def _lines(path: Path, notes: Notes) -> Iterator[Line]:
@@ -94,7 +103,7 @@ def _read(path: Path) -> ForeignSession:
     payload = as_object(first.value.get("payload"))
     given: Object = payload if first.value.get("type") == "session_meta" else {}
     if not payload:
-        if "instructions" not in first.value:
+        if "instructions" not in first.value and not _is_first(first.value):
             what = "this is no rollout of Codex: its first line has no payload"
             raise ForeignFormatError(what, where=Where(str(path), first.number, first.byte))
         given = first.value
@@ -106,9 +115,20 @@ def _read(path: Path) -> ForeignSession:
         version=NATIVE_VERSION,
         timestamp=created or datetime.fromtimestamp(int(path.stat().st_mtime), UTC),
         cwd=as_text(given.get("cwd")) or None,
-        parent_session=as_text(given.get("forked_from_id")) or as_text(given.get("parent_thread_id")) or None,
+        parent_session=_parent(given) or None,
     )
     findings: list[Finding] = []
     notes = Notes(path, findings)
+    base = as_text(as_object(given.get("history_base")).get("thread_id"))
+    if base:
+        what = f"the conversation begins in the rollout of {base}, which is a session of its own"
+        notes.add("history_elsewhere", "warning", what)
     rollout = Rollout(header, as_text(given.get("model_provider")) or "openai", notes)
     return ForeignSession(header=header, entries=rollout.entries(_lines(path, notes)), findings=findings)
+
+
+def _parent(given: Object) -> str:
+    """Return the session that this one was forked from, or whose sub-agent it is."""
+    spawned = as_object(as_object(as_object(given.get("source")).get("subagent")).get("thread_spawn"))
+    named = (given.get("forked_from_id"), given.get("parent_thread_id"), spawned.get("parent_thread_id"))
+    return next((parent for each in named if (parent := as_text(each))), "")

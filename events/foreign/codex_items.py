@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ..content import (
     JSON,
     ImagePart,
@@ -41,8 +43,13 @@ _OUTPUTS = {
 }
 
 
-def read_content(value: JSON) -> list[TextPart | ImagePart]:
-    """Read the content of a message or an output: a text, a part, or parts; empty images are left out."""
+def read_content(value: JSON, left_out: Counter[str]) -> list[TextPart | ImagePart]:
+    """Read the content of a message or an output: a text, a part, or parts.
+
+    Args:
+        value: The content.
+        left_out: Where parts are counted, by their kinds, that are neither a text nor an image with an address.
+    """
     if isinstance(value, str):
         return [text(value)]
     parts: list[TextPart | ImagePart] = []
@@ -52,6 +59,8 @@ def read_content(value: JSON) -> list[TextPart | ImagePart]:
             parts.append(text(said))
         elif address is not None and (url := as_text(address) or as_text(as_object(address).get("url"))):
             parts.append(image_at(url))
+        else:
+            left_out[as_text(part.get("type")) or "unknown"] += 1
     return parts
 
 
@@ -80,8 +89,8 @@ def call_id(item: Object) -> str:
     return as_text(item.get("call_id")) or as_text(item.get("id"))
 
 
-def read_output(item: Object) -> ToolResultPart | None:
-    """Read what a tool answered; None where it is no output."""
+def read_output(item: Object, left_out: Counter[str]) -> ToolResultPart | None:
+    """Read what a tool answered; None where it is no output. What is left out is counted; see `read_content`."""
     member = _OUTPUTS.get(as_text(item.get("type")))
     if member is None:
         return None
@@ -92,7 +101,7 @@ def read_output(item: Object) -> ToolResultPart | None:
         output = told.get("content_items") or told.get("content")
     if member == "tools" or (told and "text" not in told and output is told):
         return tool_result(call_id(item), as_json_text(output), is_error=failed)
-    shown = read_content(output)
+    shown = read_content(output, left_out)
     body = shown[0].text.content if len(shown) == 1 and isinstance(shown[0], TextPart) else shown
     return tool_result(call_id(item), body or "", is_error=failed)
 

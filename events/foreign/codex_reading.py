@@ -6,6 +6,7 @@ of its calls, and the records of their runs. A step is told when the next one be
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
@@ -27,14 +28,26 @@ from ..entries import (
     Usage,
     UsageRecord,
 )
+from ..findings import counted
 from .chain import Chain, Names
 from .codex_items import ROLES, call_id, read_call, read_content, read_output, read_reasoning, read_usage
 from .json_lines import Line, Notes
 from .values import Object, as_count, as_number, as_object, as_objects, as_text, as_time
 
 _RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
-_NOT_A_TURN = ("<environment_context>", "<user_instructions>", "<turn_aborted>", "<user_shell_command>", "# AGENTS.md ")
-
+_NOT_A_TURN = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<additional_context>",
+    "<skill>",
+    "<recommended_plugins>",
+    "<subagent_notification>",
+    "<agent_message_board_notification>",
+    "<turn_aborted>",
+    "<user_shell_command>",
+    "# agents.md ",
+)
+"""How messages begin that stand in the user's place, and that the user did not write; in lower case."""
 
 _RETOLD_BYTES = 4 * 20_000
 """How much of the prompts Codex tells again behind a summary: 20,000 tokens, which it takes for four bytes each."""
@@ -84,7 +97,9 @@ class Rollout:
         self._step = _Step()
         self._turns: list[_Turn] = []
         self._total: int | None = None
+        self._ahead: bool | None = None
         self._size = 0
+        self._left_out = Counter[str]()
         self._begun = False
 
     def entries(self, lines: Iterable[Line]) -> Iterator[KnownEntry]:
@@ -103,6 +118,9 @@ class Rollout:
             else:
                 yield from self._line("response_item" if kind else "session_meta", line.value, time)
         yield from self._told()
+        for kind, count in sorted(self._left_out.items()):
+            what = f"{counted(count, 'part')} of kind {kind} left out: there is no such part of a message here"
+            self._notes.add("part_left_out", "warning", what)
         self._notes.close()
 
     def _line(self, kind: str, payload: Object, time: datetime | None) -> Iterator[KnownEntry]:
@@ -117,6 +135,10 @@ class Rollout:
                 yield from self._compacted(payload, time)
             case "session_meta" if not self._begun:
                 self._begun = True
+            case "inter_agent_communication":
+                yield from self._add(_from_agent(kind, payload, self._left_out), payload, time)
+            case "token_usage_record":
+                yield from self._used(as_object(payload.get("usage")), time)
             case _:
                 self._notes.skip(kind)
 
@@ -133,7 +155,9 @@ class Rollout:
                 provider=self._provider if self._model else None,
                 usage=step.usage,
             )
-            yield self._chain.add(self._names.named(message), id=step.id, time=step.time)
+            # What it says may go on, and its usage may come: its id follows from how it begins.
+            named = self._names.named(message)
+            yield self._chain.add(named, id=step.id, time=step.time, beginning=step.parts[0])
         for payload, entry_id, time in step.after:
             yield self._chain.add(self._named(payload), id=entry_id, time=time)
         for run, time in step.runs.values():
@@ -168,7 +192,7 @@ class Rollout:
 
     def _item(self, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         kind = as_text(item.get("type"))
-        call, result = read_call(item), read_output(item)
+        call, result = read_call(item), read_output(item, self._left_out)
         if call is not None:
             yield from self._say(call, item, time)
         elif result is not None:
@@ -184,10 +208,7 @@ class Rollout:
         elif kind == "reasoning":
             yield from self._say(read_reasoning(item), item, time)
         elif kind == "agent_message":
-            content = read_content(item.get("content"))
-            yield from self._add(
-                CustomMessage("codex.agent_message", (*content,), raw_details=raw_json(item)), item, time
-            )
+            yield from self._add(_from_agent(kind, item, self._left_out), item, time)
         elif kind == "ghost_snapshot":
             self._notes.skip(f"response_item {kind}")
         else:
@@ -195,7 +216,7 @@ class Rollout:
 
     def _message(self, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         role = ROLES.get(as_text(item.get("role")))
-        content = read_content(item.get("content"))
+        content = read_content(item.get("content"), self._left_out)
         if role is None:
             yield from self._add(Custom("codex.message", raw_json(item)), item, time)
         elif role == "assistant":
@@ -203,7 +224,8 @@ class Rollout:
                 yield from self._say(part, item, time)
         else:
             yield from self._told()
-            if role == "user" and not (asked := plain_text(content)).startswith(_NOT_A_TURN):
+            asked = plain_text(content)
+            if role == "user" and not asked.lstrip().lower().startswith(_NOT_A_TURN):
                 self._turns.append(_Turn(self._chain.leaf, asked))
             yield self._chain.add(Message(role, (*content,)), id=as_text(item.get("id")), time=time)
 
@@ -219,8 +241,8 @@ class Rollout:
             yield from self._told()
             self._go_back(as_count(event.get("num_turns")))
             yield self._chain.add(Custom("codex.thread_rolled_back", raw_json(event)), time=time)
-        elif kind in _RUNS and call_id(event) in self._step.calls:
-            self._run(event, time)
+        elif (ran := _run_of(kind, event)) is not None and call_id(ran) in self._step.calls:
+            self._run(ran, time)
         else:
             self._notes.skip(f"event_msg {kind}")
 
@@ -230,7 +252,9 @@ class Rollout:
             self._notes.skip("event_msg token_count, told before")
             return
         self._total, self._size = total, usage.total_tokens
-        if self._step.parts and self._step.usage is None:
+        if self._ahead is None:  # one version tells the usage before what was said, which may not be in the file yet
+            self._ahead = not self._step.parts
+        if self._step.parts and self._step.usage is None and not self._ahead:
             self._step.usage = usage
         else:
             model = self._model or None
@@ -247,7 +271,12 @@ class Rollout:
         """Keep the record of a tool's run until its result comes, or put it behind the result that is there."""
         call = self._step.calls[call_id(event)]
         took, exit_code = as_object(event.get("duration")), as_number(event.get("exit_code"))
-        failed = exit_code not in (None, 0) or event.get("success") is False or "Err" in as_object(event.get("result"))
+        failed = (
+            exit_code not in (None, 0)
+            or event.get("success") is False
+            or event.get("status") == "failed"
+            or "Err" in as_object(event.get("result"))
+        )
         run = ToolExecution(
             call.id,
             call.name,
@@ -284,7 +313,7 @@ class Rollout:
             return
         turns = len(self._turns)
         for item in as_objects(given["replacement_history"]):
-            if not summary or read_content(item.get("content")) != [text(summary)]:  # which is told already
+            if not summary or read_content(item.get("content"), Counter()) != [text(summary)]:  # which is told already
                 yield from self._item(item, time)
         yield from self._told()
         del self._turns[turns:]  # what was put in the place of the history is no turn of the user's
@@ -300,3 +329,16 @@ class Rollout:
             if left <= 0:
                 break
         return told[::-1]
+
+
+def _run_of(kind: str, event: Object) -> Object | None:
+    """Return what tells of a tool's run; None where an event is of something else."""
+    if kind in _RUNS:
+        return event
+    item = as_object(event.get("item")) if kind == "item_completed" else {}
+    return item if item.get("type") == "CommandExecution" else None
+
+
+def _from_agent(kind: str, said: Object, left_out: Counter[str]) -> CustomMessage:
+    """Make the message that another agent sent, whom its details name."""
+    return CustomMessage(f"codex.{kind}", (*read_content(said.get("content"), left_out),), raw_details=raw_json(said))

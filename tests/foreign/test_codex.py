@@ -12,6 +12,7 @@ from treering.events.content import ImagePart, TextPart, ThinkingPart, ToolResul
 from treering.events.entries import (
     CompactionEntry,
     CustomEntry,
+    CustomMessageEntry,
     MessageEntry,
     ModelChangeEntry,
     SessionInfoEntry,
@@ -266,3 +267,140 @@ def test_a_compaction_of_older_versions_is_followed_by_the_latest_prompts(tmp_pa
     assert texts == ["é" * ((80_000 - len("the latestgo on")) // 2), "the latest", "go on", "Done."]
     between = session.path()[session.path().index(first) + 1 : session.path().index(second)]
     assert len([entry for entry in between if isinstance(entry, MessageEntry)]) == 3
+
+
+@pytest.mark.parametrize(
+    "injected",
+    [
+        "<skill>\n<name>deploy</name>\n</skill>",
+        " <SUBAGENT_NOTIFICATION>done",
+        "<additional_context>x",
+        "# AGENTS.md for /w",
+    ],
+)
+def test_what_codex_says_in_the_users_place_is_no_turn(injected: str, tmp_path: Path, take: Take) -> None:
+    path = rollout(
+        tmp_path / "rollout.jsonl",
+        said("user", "one"),
+        said("assistant", "first"),
+        said("user", "two"),
+        said("user", injected),
+        said("assistant", "second"),
+        {"timestamp": TIME, "type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}},
+        said("user", "three"),
+    )
+    (session,) = take(path)
+    by_id = {entry.id: entry for entry in session.entries}
+    rolled_back = by_id[session.entries[-1].parent_id or ""]
+    assert isinstance(rolled_back, CustomEntry)
+    before = by_id[rolled_back.parent_id or ""]
+    assert isinstance(before, MessageEntry)
+    assert plain_text(before.message.content) == "first"
+
+
+def test_parts_that_have_no_place_here_are_told(tmp_path: Path, take: Take) -> None:
+    sound = {"type": "input_audio", "audio_url": "data:audio/wav;base64,AAAA"}
+    path = rollout(
+        tmp_path / "rollout.jsonl",
+        item(type="message", role="user", content=[{"type": "input_text", "text": "listen"}, sound]),
+        item(type="message", role="user", content=[{"type": "input_image", "file_id": "file_1"}, sound]),
+        item(type="function_call", name="f", arguments="{}", call_id="c1"),
+        item(
+            type="function_call_output", call_id="c1", output=[{"type": "encrypted_content", "encrypted_content": "x"}]
+        ),
+    )
+    (session,) = take(path)
+    told = {each.message.split(" left out")[0] for each in session.findings if each.code == "part_left_out"}
+    assert told == {"2 parts of kind input_audio", "1 part of kind input_image", "1 part of kind encrypted_content"}
+
+
+def test_what_another_agent_says_is_taken_in(tmp_path: Path, take: Take) -> None:
+    told = {"author": "/root", "recipient": "/root/tester", "content": "Run it again.", "trigger_turn": True}
+    lines = ({"timestamp": TIME, "type": "inter_agent_communication", "payload": told}, said("assistant", "It passes."))
+    (session,) = take(rollout(tmp_path / "rollout.jsonl", *lines))
+    first = session.entries[0]
+    assert isinstance(first, CustomMessageEntry)
+    assert plain_text(first.custom_message.content) == "Run it again."
+    assert first.custom_message.details == told
+
+
+@pytest.mark.parametrize(
+    ("more", "parent"),
+    [
+        ({"source": {"subagent": {"thread_spawn": {"parent_thread_id": "p", "depth": 1}}}}, "p"),
+        ({"source": {"subagent": "review"}}, None),
+        ({"source": "cli", "parent_thread_id": "p"}, "p"),
+        ({"forked_from_id": "f", "parent_thread_id": "p"}, "f"),
+    ],
+)
+def test_a_rollout_names_its_parent(more: dict[str, object], parent: str | None, tmp_path: Path, take: Take) -> None:
+    meta = {"timestamp": TIME, "type": "session_meta", "payload": {"id": "s1", "timestamp": TIME, **more}}
+    path = tmp_path / "rollout.jsonl"
+    path.write_text(json.dumps(meta) + "\n" + json.dumps(said("user", "Hello")) + "\n")
+    (session,) = take(path)
+    assert session.header.parent_session == parent
+
+
+def test_a_fork_says_where_its_conversation_begins(tmp_path: Path, take: Take) -> None:
+    given = {"id": "s2", "timestamp": TIME, "forked_from_id": "s1", "history_base": {"thread_id": "s1"}}
+    path = tmp_path / "rollout.jsonl"
+    path.write_text("".join(json.dumps(each) + "\n" for each in (
+        {"timestamp": TIME, "type": "session_meta", "payload": given}, said("user", "Go on.")
+    )))  # fmt: skip
+    (session,) = take(path)
+    assert session.codes() == ["history_elsewhere"]
+
+
+def test_a_rollout_of_the_first_version_needs_no_instructions(tmp_path: Path, take: Take) -> None:
+    lines = [{"id": "s1", "timestamp": TIME}, {"type": "message", "role": "user", "content": [{"text": "Hello"}]}]
+    path = tmp_path / "rollout-2025-05-01-s1.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (session,) = take(path)
+    assert (session.header.id, session.roles) == ("s1", ["user"])
+    other = path.rename(tmp_path / "points.jsonl")  # such a line says too little by itself
+    with pytest.raises(ForeignFormatError):
+        take(other)
+
+
+def test_usage_that_is_told_ahead_is_of_no_answer_before_it(tmp_path: Path, take: Take) -> None:
+    def used(total: int) -> dict[str, object]:
+        counted = {"input_tokens": total - 1, "output_tokens": 1, "total_tokens": total}
+        info = {"last_token_usage": counted, "total_token_usage": counted}
+        return {"timestamp": TIME, "type": "event_msg", "payload": {"type": "token_count", "info": info}}
+
+    path = rollout(
+        tmp_path / "rollout.jsonl",
+        said("user", "Look."),
+        used(10),
+        item(type="function_call", name="f", arguments="{}", call_id="c1"),
+        item(type="function_call_output", call_id="c1", output="o"),
+        used(10),
+        used(25),
+        said("assistant", "Found."),
+    )
+    (session,) = take(path)
+    assert [entry.type for entry in session.entries] == ["message", "usage", "message", "message", "usage", "message"]
+    assert [each.usage for each in session.messages] == [None] * 4
+
+
+def test_paginated_rollouts_tell_runs_and_usage_their_own_way(tmp_path: Path, take: Take) -> None:
+    ran = {
+        "type": "CommandExecution",
+        "id": "c1",
+        "status": "failed",
+        "exit_code": 1,
+        "duration": {"secs": 3, "nanos": 0},
+    }
+    counted = {"input_tokens": 900, "cached_input_tokens": 0, "output_tokens": 40, "total_tokens": 940}
+    path = rollout(
+        tmp_path / "rollout.jsonl",
+        item(type="function_call", name="exec", arguments="{}", call_id="c1"),
+        item(type="function_call_output", call_id="c1", output="1 failing"),
+        {"timestamp": TIME, "type": "event_msg", "payload": {"type": "item_completed", "item": ran}},
+        said("assistant", "One fails."),
+        {"timestamp": TIME, "type": "token_usage_record", "payload": {"usage": counted}},
+    )
+    (session,) = take(path)
+    (run,) = (entry.tool_execution for entry in session.entries if isinstance(entry, ToolExecutionEntry))
+    assert (run.tool_call_id, run.exit_code, run.duration_ms, run.success) == ("c1", 1, 3000, False)
+    assert [each.usage for each in session.messages] == [None, None, Usage(900, 40, 0, 0, 940)]

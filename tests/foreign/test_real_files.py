@@ -26,6 +26,7 @@ COUNTS = {
             "custom_message": 2,
             "session_info": 1,
             "usage": 1,
+            "tool_execution": 1,
         },
         {"user": 19, "assistant": 6, "tool": 6, "system": 4},
     ),
