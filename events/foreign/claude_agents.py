@@ -58,23 +58,29 @@ class AgentFiles:
 
         Args:
             scan: The transcript.
-            sessions: The sessions in it.
+            sessions: The sessions that its lines name.
         """
         yield from sorted((scan.path.with_suffix("") / "subagents").rglob(f"{PREFIX}*.jsonl"))
         for path in self._paths:
-            if path != scan.path and (
-                self._serve_one or path.stem.removeprefix(PREFIX) in scan.agents or self._session_of(path) in sessions
-            ):
+            if path != scan.path and self._is_of(path, scan, sessions):
                 yield path
+
+    def _is_of(self, path: Path, scan: Scan, sessions: set[str]) -> bool:
+        """Tell whether a sub-agent's transcript belongs to a transcript: its own word outranks the others'."""
+        named = self._session_of(path)
+        started = path.stem.removeprefix(PREFIX) in scan.agents
+        if not named or named == path.stem:
+            return started or len(self._transcripts) == 1
+        return named in sessions or (started and named not in self._transcripts)
 
     @cached_property
     def _paths(self) -> list[Path]:
         return sorted(path for path in self.folder.glob(f"{PREFIX}*.jsonl") if path.is_file())
 
     @cached_property
-    def _serve_one(self) -> bool:
-        """Whether there is only one transcript whose sub-agents these can be."""
-        return sum(1 for path in self.folder.glob("*.jsonl") if not path.name.startswith(PREFIX)) == 1
+    def _transcripts(self) -> set[str]:
+        """The transcripts whose sub-agents these can be, by the names of their files, which are those of their sessions."""
+        return {path.stem for path in self.folder.glob("*.jsonl") if not path.name.startswith(PREFIX)}
 
     def _session_of(self, path: Path) -> str | None:
         """Return the session that a transcript's first line names; None where it names none, or cannot be read."""

@@ -72,7 +72,9 @@ class _Transcript:
         self._callers = Callers(self._scan, self._own)
         self._agents: list[tuple[Scan, list[Conversation]]] = []
         self._others: list[Path] = []
-        for each in beside.of(self._scan, {talk.session for talk in self._own}) if self._own else ():
+        self._named = {node.session for node in self._scan.nodes if not node.sidechain}
+        self._named.update(talk.session for talk in self._own)
+        for each in beside.of(self._scan, self._named) if self._own else ():
             self._others += (each, each.with_suffix(".meta.json"))
             try:
                 self._agents.append(_looked_through(each))
@@ -97,11 +99,18 @@ class _Transcript:
         return replace(_session(scan, talk, header, findings), beside=tuple(self._others))
 
     def _agent_header(self, scan: Scan, talk: Conversation) -> Header:
-        """Say whose a sub-agent is. Its lines name the session that started it, or itself."""
+        """Say whose a sub-agent is. Its lines name the session that started it, or itself.
+
+        Where they name one that this transcript knows nothing of, that is the parent all the same, unless the file stands in
+        this transcript's own folder: which transcript is there beside it, or is read first, does not matter.
+        """
         meta = meta_of(scan.path)
-        caller = self._callers.of(talk, meta)
         itself = talk.session == PREFIX + talk.agent
-        parent = caller[0].session if caller is not None else self._own[0].session if self._own else None
+        told = not itself and talk.first.session != ""
+        inside = self._scan.path.with_suffix("") in scan.path.parents
+        known = bool(self._own) and (inside or not told or talk.first.session in self._named)
+        caller = self._callers.of(talk, meta) if known else None
+        parent = caller[0].session if caller is not None else self._own[0].session if known else None
         return Header(
             id=talk.session if itself else f"{talk.session}.{PREFIX}{talk.agent}",
             version=NATIVE_VERSION,

@@ -41,6 +41,7 @@ class _Metadata(Struct, omit_defaults=True):
 
 
 _NOTHING = _Metadata()
+_SYNTHETIC = "<synthetic>"  # the model of answers that Claude Code gives itself, such as errors of the API
 _encode = msgspec.json.Encoder().encode
 
 
@@ -111,6 +112,7 @@ class Entries:
     def _answer(self, step: Step, lines: list[Line]) -> Message:
         parts: list[Content] = []
         model: str | None = None
+        synthetic = False
         usage: Tokens | None = None
         stopped: str | None = None
         failed = False
@@ -118,7 +120,10 @@ class Entries:
             said = line.message
             if said is not None:
                 parts += self._reading.parts(said.content, node.uuid)
-                model = model or said.model
+                if said.model == _SYNTHETIC:
+                    synthetic = True
+                else:
+                    model = model or said.model
                 usage = said.usage or usage  # the last line tells all of it
                 stopped = said.stop_reason or stopped
             failed = failed or line.is_error is True
@@ -126,7 +131,7 @@ class Entries:
             "assistant",
             tuple(parts if len(lines) == 1 else _once(parts)),
             model=model,
-            provider="anthropic",
+            provider=None if synthetic and model is None else "anthropic",
             usage=usage_of(usage) if usage is not None else None,
             stop_reason="error" if failed else stop_reason_of(stopped),
             error=plain_text(parts) if failed else None,
@@ -150,11 +155,10 @@ class Entries:
 
     def _compaction(self, step: Step, lines: list[Line]) -> Compaction:
         facts = step.boundary.facts if step.boundary is not None else None
-        kept = self._talk.step_of(facts.kept.head) if facts is not None and facts.kept and facts.kept.head else None
         summary = "\n".join(text_of(line.message.content) for line in lines if line.message is not None)
         return Compaction(
             summary,
-            kept.id if kept is not None else None,
+            step.kept.id if step.kept is not None else None,
             max(facts.tokens_before or 0, 0) if facts is not None else 0,
             raw_details=raw_json({"trigger": facts.trigger}) if facts is not None and facts.trigger else None,
         )

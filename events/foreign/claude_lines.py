@@ -41,9 +41,16 @@ class MessageOutline(Struct, gc=False):
 
 
 class Segment(Struct, gc=False):
-    """The messages that a compaction kept: the first of them."""
+    """The messages that a compaction kept: the first and the last of them."""
 
     head: str | None = field(name="headUuid", default=None)
+    tail: str | None = field(name="tailUuid", default=None)
+
+
+class Preserved(Struct, gc=False):
+    """The messages that a compaction kept: all of them, in order."""
+
+    uuids: list[str] | None = None
 
 
 class CompactionFacts(Struct, gc=False):
@@ -51,7 +58,16 @@ class CompactionFacts(Struct, gc=False):
 
     trigger: str | None = None
     tokens_before: int | None = field(name="preTokens", default=None)
-    kept: Segment | None = field(name="preservedSegment", default=None)
+    segment: Segment | None = field(name="preservedSegment", default=None)
+    preserved: Preserved | None = field(name="preservedMessages", default=None)
+
+    @property
+    def kept(self) -> list[str]:
+        """The messages that it kept, in order, as far as it names them: the list outranks the older segment."""
+        if self.preserved is not None and self.preserved.uuids:
+            return self.preserved.uuids
+        ends = (self.segment.head, self.segment.tail) if self.segment is not None else ()
+        return [uuid for uuid in ends if uuid]
 
 
 class AttachmentOutline(Struct, gc=False):

@@ -9,6 +9,8 @@ fork of the file is hardly ever one of the conversation. Here
   follows the last;
 - what hangs from a mere link hangs from what that hangs from;
 - a boundary and its summary become one compaction, which follows what it stands for;
+- what follows a compaction in the file, and hangs from the last message that it kept, follows the compaction;
+- a message that a compaction kept, and that is written again below its summary, is said once;
 - a line whose parent is not in the file follows the message before it;
 - a conversation is the session of its root, whatever the lines further on call themselves; the lines of a sub-agent are
   one of their own.
@@ -37,9 +39,10 @@ class Step:
         before: The step that results follow.
         unnamed: The calls that those results answer which name none, in order.
         boundary: The line that tells of a compaction.
+        kept: The first step that a compaction kept.
     """
 
-    __slots__ = ("above", "answer", "before", "boundary", "id", "kind", "nodes", "unnamed")
+    __slots__ = ("above", "answer", "before", "boundary", "id", "kept", "kind", "nodes", "unnamed")
 
     def __init__(self, kind: StepKind, node: Node, above: Step | None) -> None:
         self.kind = kind
@@ -50,6 +53,7 @@ class Step:
         self.before: Step | None = None
         self.unnamed: list[str] = []
         self.boundary: Node | None = None
+        self.kept: Step | None = None
 
     @property
     def end(self) -> Step | None:
@@ -115,9 +119,10 @@ class Conversation:
         answers: Its answers, by the ids of their messages.
         callers: Its answers, by the calls that they hold.
         unsaid: A compaction whose summary did not come yet.
+        compacted: The compactions that kept messages, by the last step that each kept.
     """
 
-    __slots__ = ("_by_line", "agent", "answers", "callers", "first", "session", "steps", "unsaid")
+    __slots__ = ("agent", "answers", "callers", "compacted", "first", "session", "steps", "unsaid")
 
     def __init__(self, session: str, agent: str, first: Node) -> None:
         self.session = session
@@ -127,13 +132,7 @@ class Conversation:
         self.answers: dict[str, Answer] = {}
         self.callers: dict[str, Answer] = {}
         self.unsaid: Step | None = None
-        self._by_line: dict[str, Step] | None = None
-
-    def step_of(self, uuid: str) -> Step | None:
-        """Return the step that a line is in, once all lines have their place."""
-        if self._by_line is None:
-            self._by_line = {node.uuid: step for step in reversed(self.steps) for node in step.nodes}
-        return self._by_line.get(uuid)
+        self.compacted: dict[Step, Step] = {}
 
     def in_order(self) -> Iterator[Step]:
         """Yield its steps, each after the one that it follows: results right after the answer that asked for them.
@@ -161,8 +160,12 @@ class Tree:
         self.cyclic: list[Node] = []
         self._scan = scan
         self._found: dict[tuple[str, str], Conversation] = {}
+        self._earlier: dict[int, Node] = {}  # the line that had the id of a line before it
         self._parents = self._resolved()
         self._at: dict[int, tuple[Conversation, Step | None]] = {}
+        self._kept: dict[str, tuple[Conversation, Step] | None] = {  # where that is what any compaction kept
+            uuid: None for node in scan.nodes if node.facts is not None for uuid in node.facts.kept
+        }
         for node in self._parents_first():
             self._place(node)
         self.conversations = [talk for talk in self._found.values() if any(True for _ in talk.in_order())]
@@ -179,6 +182,8 @@ class Tree:
             if parent is None and node.parent is not None:
                 later.append(node)
             parents.append(parent)
+            if node.uuid in seen:
+                self._earlier[node.index] = seen[node.uuid]
             seen[node.uuid] = node
         for node in later:
             parent = seen.get(node.parent or "")
@@ -202,12 +207,21 @@ class Tree:
                 yield node
 
     def _upwards(self, node: Node, done: bytearray) -> list[Node]:
-        """Return the lines above one that were not met yet, the highest first, and the line; cycles are cut."""
+        """Return the lines above one that were not met yet, the highest first, and the line; cycles are cut.
+
+        Where the last message before a compaction is only written below its summary, the boundary stands for a line
+        below itself. That is no damage: it is cut there, and the compaction follows what was said before it.
+        """
         waiting = [node]
         under = {node.index}
         while (above := self._parents[waiting[-1].index]) is not None and not done[above.index]:
             if above.index in under:
-                self.cyclic.append(waiting[-1])
+                circle = range(waiting.index(above), len(waiting))
+                cut = next((at for at in circle if waiting[at].kind == "boundary"), None)
+                if cut is None:
+                    self.cyclic.append(waiting[-1])
+                else:
+                    del waiting[cut + 1 :]  # they hang from the boundary, and come in their own turn
                 self._parents[waiting[-1].index] = None
                 break
             waiting.append(above)
@@ -220,8 +234,23 @@ class Tree:
     def _place(self, node: Node) -> None:
         parent = self._parents[node.index]
         talk, above = self._conversation(node, parent)
-        step = self._step(node, talk, above) if node.kind != "link" else above
+        above = _behind_what_kept(node, talk, above)
+        again = self._was_kept(node, talk, above)
+        step = above if again or node.kind == "link" else self._step(node, talk, above)
         self._at[node.index] = talk, step
+        if node.uuid in self._kept and step is not None and not again:
+            self._kept[node.uuid] = talk, step
+
+    def _was_kept(self, node: Node, talk: Conversation, above: Step | None) -> bool:
+        """Tell whether a line says again what the compaction kept that it hangs from."""
+        earlier = self._earlier.get(node.index)
+        if earlier is None or above is None or above.boundary is None or above.kept is None:
+            return False
+        where = self._at.get(earlier.index)
+        if where is None or where[0] is not talk or earlier.kind != node.kind or earlier.message != node.message:
+            return False
+        first = (above.kept.boundary or above.kept.nodes[0]).index
+        return first <= earlier.index < above.boundary.index
 
     def _conversation(self, node: Node, parent: Node | None) -> tuple[Conversation, Step | None]:
         """Return the conversation of a line, and what it hangs from there."""
@@ -254,10 +283,19 @@ class Tree:
             step = self._new("compaction", node, talk, above)
             step.nodes, step.boundary = [], node
             talk.unsaid = step
+            self._keep(node, talk, step)
             return step
         if node.kind == "summary":
             return self._summary(node, talk, above)
         return self._new("queued" if node.kind == "queued" else "user", node, talk, above)
+
+    def _keep(self, boundary: Node, talk: Conversation, compaction: Step) -> None:
+        """Find what a compaction kept among what was said before it; the rest stands below its summary."""
+        places = (self._kept[uuid] for uuid in boundary.facts.kept) if boundary.facts is not None else ()
+        kept = [place[1] for place in places if place is not None and place[0] is talk and place[1].nodes]
+        if kept:
+            compaction.kept = kept[0]
+            talk.compacted[kept[-1].answer or kept[-1]] = compaction
 
     @staticmethod
     def _new(kind: StepKind, node: Node, talk: Conversation, above: Step | None) -> Step:
@@ -307,3 +345,16 @@ class Tree:
         step.nodes.append(node)
         talk.unsaid = None
         return step
+
+
+def _behind_what_kept(node: Node, talk: Conversation, above: Step | None) -> Step | None:
+    """Return what a line hangs from: the compaction, where that is the last message which an earlier compaction kept.
+
+    After a compaction, Claude Code goes on below its summary or below the last message that was kept.
+    """
+    last = above.answer or above if above is not None else None
+    compaction = talk.compacted.get(last) if last is not None else None
+    if compaction is None or compaction.boundary is None or node.index < compaction.boundary.index:
+        return above
+    more = node.kind == "assistant" and node.message and talk.answers.get(node.message) is last
+    return above if more else compaction

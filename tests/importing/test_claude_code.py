@@ -143,6 +143,7 @@ async def test_titles_images_errors_and_words_said_meanwhile(host: SessionHost) 
     assert (hidden.redacted, hidden.signature) == (True, "b3BhcXVl")
     failed = await message_of(session, "a9")
     assert (failed.stop_reason, failed.error) == ("error", "API Error: 529 overloaded")
+    assert (failed.model, failed.provider) == (None, None)  # no model said it
 
 
 async def test_times_and_ids_are_those_of_the_lines(host: SessionHost) -> None:
@@ -198,6 +199,23 @@ def line(kind: str, uuid: str, parent: str | None, content: object, **message: o
 
 CALL = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]
 RESULT = [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]
+
+
+async def test_what_no_model_said_names_none(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "stopped.jsonl"
+    stopped = [{"type": "text", "text": "No response requested."}]
+    path.write_bytes(
+        line("user", "u1", None, "one")
+        + line("assistant", "a1", "u1", [{"type": "text", "text": "1"}], id="m1", model="claude-sonnet-4-5")
+        + line("assistant", "a2", "a1", stopped, id="m2", model="<synthetic>")
+    )
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    said = await message_of(session, "a2")
+    assert (said.model, said.provider, plain_text(said.content)) == (None, None, "No response requested.")
+    model = (await session.context()).model
+    assert model is not None
+    assert (model.provider, model.model_id) == ("anthropic", "claude-sonnet-4-5")
 
 
 async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -> None:
@@ -302,6 +320,75 @@ async def test_a_real_sub_agent_hangs_from_the_entry_that_called_it(host: Sessio
     assert [part.tool_use.name for part in caller.content if isinstance(part, ToolUsePart)] == ["Task"]
     alone = await host.import_sessions(folder / "agent-a0ad4f44468bdf20d.jsonl")
     assert [(report.id, report.added) for report in alone] == [(agent.id, 0)]
+
+
+def of_session(session: str, data: bytes, **more: object) -> bytes:
+    fields = {**json.loads(data), "sessionId": session, **more}
+    return json.dumps({key: value for key, value in fields.items() if value is not None}).encode() + b"\n"
+
+
+def asks_an_agent(session: str) -> bytes:
+    """Return a transcript whose last call started the sub-agent x1."""
+    call = [{"type": "tool_use", "id": "t1", "name": "Task", "input": {"prompt": "Look at the hedge."}}]
+    return (
+        of_session(session, line("user", f"{session}-u1", None, "one"))
+        + of_session(session, line("assistant", f"{session}-a1", f"{session}-u1", call, id=f"{session}-m1"))
+        + of_session(session, line("user", f"{session}-r1", f"{session}-a1", RESULT), toolUseResult={"agentId": "x1"})
+    )
+
+
+def agent_of(session: str | None) -> bytes:
+    said = line("user", "x-u1", None, "Look at the hedge.")
+    return of_session("", said, sessionId=session, agentId="x1", isSidechain=True)
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_sub_agent_is_of_the_session_that_its_lines_name(
+    host: SessionHost, tmp_path: Path, together: bool
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "other.jsonl").write_bytes(of_session("other", line("user", "o-u1", None, "one")))
+    (folder / "agent-x1.jsonl").write_bytes(agent_of("gone"))  # whose transcript was deleted
+    await host.import_sessions(folder if together else folder / "agent-x1.jsonl")
+    header = (await host.load("gone.agent-x1")).header
+    assert (header.parent_session, header.parent_entry) == ("gone", None)
+
+
+@pytest.mark.parametrize("named", [None, "agent-x1"])
+async def test_a_sub_agent_that_names_no_session_is_of_the_only_one_there(
+    host: SessionHost, tmp_path: Path, named: str | None
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "other.jsonl").write_bytes(of_session("other", line("user", "o-u1", None, "one")))
+    (folder / "agent-x1.jsonl").write_bytes(agent_of(named))
+    reports = await host.import_sessions(folder)
+    assert [(await host.load(report.id)).header.parent_session for report in reports] == [None, "other"]
+
+
+@pytest.mark.parametrize("order", [("copy", "first"), ("first", "copy")])
+async def test_a_copy_of_a_transcript_does_not_take_its_sub_agents(
+    host: SessionHost, tmp_path: Path, order: tuple[str, str]
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    for name in ("copy", "first"):
+        (folder / f"{name}.jsonl").write_bytes(asks_an_agent(name))
+    (folder / "agent-x1.jsonl").write_bytes(agent_of("first"))
+    for name in order:
+        await host.import_sessions(folder / f"{name}.jsonl")
+    header = (await host.load("first.agent-x1")).header
+    assert (header.parent_session, header.parent_entry) == ("first", "first-a1")
+
+
+async def test_a_sub_agent_in_a_transcripts_own_folder_is_of_that(host: SessionHost, tmp_path: Path) -> None:
+    (tmp_path / "s" / "subagents").mkdir(parents=True)
+    (tmp_path / "s.jsonl").write_bytes(asks_an_agent("s"))
+    (tmp_path / "s" / "subagents" / "agent-x1.jsonl").write_bytes(agent_of("s#x1"))
+    _, report = await host.import_sessions(tmp_path / "s.jsonl")
+    header = (await host.load(report.id)).header
+    assert (header.parent_session, header.parent_entry) == ("s", "s-a1")
 
 
 async def test_damage_is_reported_with_its_place(host: SessionHost) -> None:
