@@ -1,29 +1,37 @@
 """opencode: sessions of messages that are made of parts, in a tree of files, a database or an exported file.
 
-A path may be that of the storage tree, of one session's file, of the database, or of a file that `opencode export` wrote. A message that summarizes what came before it becomes a compaction. Where messages were
-reverted, the conversation stands before them, and they stay on their branch.
+A path may be that of the storage tree, of one session's file, of the database, or of a file that `opencode export` wrote.
+A message that summarizes what came before it becomes a compaction, unless it failed. Where messages were reverted, the
+conversation stands before them, and they stay on their branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..entries import NATIVE_VERSION, Compaction, Header, KnownEntry, ModelChange
+from ..entries import NATIVE_VERSION, Header, KnownEntry, ModelChange
 from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from .base import ForeignSession
 from .chain import Chain
-from .json_lines import Notes, beginning, document
-from .opencode_messages import Said, created, model_of, read_answer, read_summary, read_user
-from .opencode_storage import DATABASE_HEAD, InFile, InTree, Record, Stored, in_database, is_database
+from .json_lines import Notes, beginning, decoded, document
+from .opencode_database import HEAD, in_database, is_database
+from .opencode_messages import is_finished, is_summary, model_of, read_answer, read_summary, read_user
+from .opencode_parts import Said, created
+from .opencode_storage import InFile, InTree, Record, Stored, is_in_first_tree, is_tree
 from .several import each
-from .values import as_object, as_text
+from .values import Object, as_list, as_object, as_text
 
 NAME = "opencode"
+
+_SESSION = re.compile(rb'\{\s*"id"\s*:\s*"')
+_EXPORT = re.compile(rb'\{\s*"info"\s*:\s*\{')
+_EXPORT_ID = re.compile(_EXPORT.pattern + rb'\s*"id"\s*:\s*"')
 
 
 class OpencodeFormat:
@@ -35,10 +43,11 @@ class OpencodeFormat:
     def recognizes(self, path: Path, head: bytes) -> bool:
         """Tell whether this is a session of opencode, its storage tree, or its database."""
         if path.is_dir():
-            return (path / "session").is_dir() and (path / "message").is_dir()
-        if head.startswith(DATABASE_HEAD):
+            return is_tree(path)
+        if head.startswith(HEAD):
             return is_database(path)
-        return _is_session(head) or _is_export(head)
+        start = beginning(head)
+        return _is_session(start, is_in_first_tree(path)) or _is_export(start)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a session, or all sessions of a storage; see `Format.read`."""
@@ -46,8 +55,8 @@ class OpencodeFormat:
             files = sorted(path.glob("session/*/*.json"))
             return each(files, lambda file: _read(InTree(file)), "there is no session of opencode here")
         with path.open("rb") as file:
-            head = file.read(len(DATABASE_HEAD))
-        if head == DATABASE_HEAD:
+            head = file.read(len(HEAD))
+        if head == HEAD:
             return (replace(_read(stored), beside=_around(path)) for stored in in_database(path))
         given = as_object(document(path))
         return iter((_read(InFile(path, given) if "messages" in given else InTree(path)),))
@@ -59,13 +68,25 @@ def _around(database: Path) -> tuple[Path, ...]:
     return (*own, database.with_name("storage"))
 
 
-def _is_session(head: bytes) -> bool:
-    start = beginning(head)
-    return start.startswith(b"{") and all(name in head for name in (b'"id"', b'"projectID"', b'"directory"', b'"time"'))
+def _is_session(start: bytes, is_first: bool) -> bool:
+    names = ("id", "time") if is_first else ("id", "projectID", "directory", "time")
+    if not (start.startswith(b"{") and all(b'"%b"' % name.encode() in start for name in names)):
+        return False
+    given = decoded(start)
+    if given is None:  # damaged, or longer than what is shown of it: opencode writes the id first
+        return _SESSION.match(start) is not None
+    return bool(as_text(given.get("id"))) and all(name in given for name in names)
 
 
-def _is_export(head: bytes) -> bool:
-    return beginning(head).startswith(b"{") and b'"info"' in head[:1024] and b'"directory"' in head
+def _is_export(start: bytes) -> bool:
+    if _EXPORT.match(start) is None:
+        return False
+    given = decoded(start)
+    if given is None:
+        return _EXPORT_ID.match(start) is not None
+    messages = given.get("messages")
+    holds = all(isinstance(message, dict) and "info" in message for message in as_list(messages))
+    return isinstance(messages, list) and holds and bool(as_text(as_object(given.get("info")).get("id")))
 
 
 def _read(stored: Stored) -> ForeignSession:
@@ -82,7 +103,7 @@ def _read(stored: Stored) -> ForeignSession:
         id=session,
         version=NATIVE_VERSION,
         timestamp=next(filter(None, times), modified),
-        cwd=as_text(info.get("directory")) or None,
+        cwd=_folder(info, records) or None,
         parent_session=as_text(info.get("parentID")) or None,
         title=as_text(info.get("title")) or None,
     )
@@ -91,6 +112,12 @@ def _read(stored: Stored) -> ForeignSession:
     notes.close()
     reverted = as_text(as_object(info.get("revert")).get("messageID"))
     return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=reading.before.get(reverted))
+
+
+def _folder(info: Object, records: Sequence[Record]) -> str:
+    """Return the folder in which a session was at work, which the first versions say of each answer."""
+    said = (as_text(as_object(record.info.get("path")).get("cwd")) for record in records)
+    return as_text(info.get("directory")) or next(filter(None, said), "")
 
 
 class _Reading:
@@ -122,14 +149,17 @@ class _Reading:
         if all(model) and model != self._model:
             self._model = model
             yield self._chain.add(ModelChange(*model), time=time)
-        if role == "assistant" and info.get("summary") is True:
+        if is_summary(info):
             kept = self._first_kept if self._first_kept and self._first_kept in self._chain else None
             self._first_kept = None
-            yield self._chain.add(Compaction(read_summary(record), kept, 0), id=message, time=time)
-            return
+            if is_finished(record):
+                yield self._chain.add(read_summary(record, kept, self._notes), id=message, time=time)
+                return
+            if not info.get("error"):
+                message = ""  # which is kept for the compaction that it becomes when it ends
         said = read_user(record, self._notes) if role == "user" else read_answer(record, self._notes)
         for position, each_said in enumerate(said):
             yield self._add(each_said, message if position == 0 else "")
 
     def _add(self, said: Said, message: str) -> KnownEntry:
-        return self._chain.add(said.payload, id=message, time=said.time)
+        return self._chain.add(said.payload, id=message, time=said.time, beginning=said.beginning or None)

@@ -11,29 +11,25 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from ..content import Content, ImagePart, TextPart, ToolUse, ToolUsePart, raw_json, text, thinking, tool_result
-from ..entries import Custom, Message, Payload, ToolExecution, Usage
-from ..providers.reading import image_at
+from ..content import Content, raw_json
+from ..entries import Compaction, Custom, Message, Usage
 from .json_lines import Notes
+from .opencode_parts import Said, call_of, created, file_of, result_of, text_of, thought_of, usage_of
 from .opencode_storage import Record
-from .values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time
+from .values import Object, as_object, as_text
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
-_ENDED = frozenset({"completed", "error"})
-
-
-class Said(Struct, frozen=True):
-    """Something that a message says, and when."""
-
-    payload: Payload
-    time: datetime | None
+_SPOKEN = frozenset({"text", "reasoning", "file", "tool"})
 
 
 class _Step(Struct):
     time: datetime | None
+    beginning: str = ""
     parts: list[Content] = field(default_factory=list[Content])
     after: list[Said] = field(default_factory=list[Said])
     called: bool = False
+    begun: bool = False
+    ended: bool = False
     usage: Usage | None = None
 
 
@@ -44,12 +40,6 @@ def model_of(info: Object) -> tuple[str, str]:
     return provider, as_text(info.get("modelID")) or as_text(named.get("modelID"))
 
 
-def created(value: Object) -> datetime | None:
-    """Return when a message, a part or a session began."""
-    time = as_object(value.get("time"))
-    return as_time(time.get("created", time.get("start")))
-
-
 def read_user(record: Record, notes: Notes) -> Iterator[Said]:
     """Read a person's message."""
     time = created(record.info)
@@ -58,13 +48,13 @@ def read_user(record: Record, notes: Notes) -> Iterator[Said]:
     for part in record.parts:
         kind = as_text(part.get("type"))
         if kind == "text" and part.get("ignored") is not True:
-            shown.append(text(as_text(part.get("text"))))
+            shown.append(text_of(part))
         elif kind == "file":
-            shown.append(_file(part))
+            shown.append(file_of(part))
         elif kind in _BOOKKEEPING:
             notes.skip(f"part {kind}")
         else:
-            rest.append(Said(Custom(f"opencode.{kind or 'part'}", raw_json(part)), time))
+            rest.append(_custom(part, time))
     if shown or not record.parts:
         yield Said(Message("user", tuple(shown)), time)
     yield from rest
@@ -74,9 +64,6 @@ def read_answer(record: Record, notes: Notes) -> Iterator[Said]:
     """Read the model's message: an answer for each step, each followed by the results of its calls."""
     provider, model = model_of(record.info)
     steps = _steps(record, notes)
-    tokens = record.info.get("tokens")
-    if isinstance(tokens, dict) and all(step.usage is None for step in steps):
-        steps[-1].usage = _usage(tokens, record.info)
     failure = as_object(record.info.get("error"))
     said = as_text(as_object(failure.get("data")).get("message"))
     error = ": ".join(filter(None, (as_text(failure.get("name")), said))) or None
@@ -91,86 +78,85 @@ def read_answer(record: Record, notes: Notes) -> Iterator[Said]:
             stop_reason=as_text(record.info.get("finish")) or None if last else None,
             error=error if last else None,
         )
-        yield Said(answer, step.time)
+        yield Said(answer, step.time, step.beginning)
         yield from step.after
 
 
-def read_summary(record: Record) -> str:
-    """Return the text of a message that summarizes what came before it."""
+def is_summary(info: Object) -> bool:
+    """Tell whether a message is to summarize what came before it, be it finished or not."""
+    return info.get("role") == "assistant" and info.get("summary") is True
+
+
+def is_finished(record: Record) -> bool:
+    """Tell whether a summary stands for what came before it: opencode goes by it when it ended, and without an error."""
+    if record.info.get("error"):
+        return False
+    if record.info.get("finish") or as_object(record.info.get("time")).get("completed"):
+        return True
+    # Older versions do not say that it ended; where steps are told of, the last one tells it.
+    kinds = [part.get("type") for part in record.parts]
+    return bool(_summary(record)) and kinds.count("step-start") <= kinds.count("step-finish")
+
+
+def read_summary(record: Record, first_kept: str | None, notes: Notes) -> Compaction:
+    """Read a message that summarizes what came before it, and which of it is kept from `first_kept` on."""
+    used = [step.usage for step in _steps(record, notes) if step.usage is not None]
+    return Compaction(_summary(record), first_kept, 0, usage=sum(used[1:], used[0]) if used else None)
+
+
+def _summary(record: Record) -> str:
     return "\n".join(as_text(part.get("text")) for part in record.parts if part.get("type") == "text")
 
 
 def _steps(record: Record, notes: Notes) -> list[_Step]:
     steps = [_Step(created(record.info))]
+    begins = False
     for part in record.parts:
         kind = as_text(part.get("type"))
         step = steps[-1]
-        if kind in ("text", "reasoning", "file") and step.called:
-            steps.append(_Step(created(part) or step.time))
-        step = steps[-1]
-        if kind == "text" and part.get("ignored") is not True:
-            step.parts.append(text(as_text(part.get("text"))))
-        elif kind == "reasoning":
-            step.parts.append(thinking(as_text(part.get("text"))))
-        elif kind == "file":
-            step.parts.append(_file(part))
-        elif kind == "tool":
-            _call(step, part)
+        if kind in _SPOKEN and part.get("ignored") is not True:
+            # Where a version does not tell of steps, what is said behind calls was said when their results were there.
+            if begins or step.ended or (step.called and not step.begun and kind != "tool"):
+                if step.parts or step.ended:
+                    step = _next(steps, part)
+                step.begun, begins = begins, False
+            _say(step, kind, part)
         elif kind == "step-finish":
-            step.usage = _usage(as_object(part.get("tokens")), part)
+            tokens = as_object(part.get("tokens"))
+            if tokens:
+                step = _next(steps, part) if step.ended else step
+                step.usage = usage_of(tokens, part)
+            step.ended, begins = True, False
         elif kind in _BOOKKEEPING:
+            begins = begins or kind == "step-start"
             notes.skip(f"part {kind}")
         else:
-            step.after.append(Said(Custom(f"opencode.{kind or 'part'}", raw_json(part)), created(part)))
+            step.after.append(_custom(part, created(part)))
+    told = record.info.get("tokens")
+    if isinstance(told, dict) and all(step.usage is None for step in steps):
+        steps[-1].usage = usage_of(told, record.info)
     return steps
 
 
-def _call(step: _Step, part: Object) -> None:
-    """Add a call to a step, and its result and the record of its run, where there is a result."""
-    state = as_object(part.get("state"))
-    call_id, name = as_text(part.get("callID")) or as_text(part.get("id")), as_text(part.get("tool")) or "unknown"
-    arguments = as_arguments(state.get("input"))
-    step.parts.append(ToolUsePart(ToolUse(call_id, name, arguments)))
-    step.called = True
-    if as_text(state.get("status")) not in _ENDED:
-        return
-    failed = state.get("status") == "error"
-    told = as_text(state.get("error")) if failed else as_text(state.get("output"))
-    shown = [each for each in map(_file, as_objects(state.get("attachments"))) if isinstance(each, ImagePart)]
-    body: str | list[TextPart | ImagePart] = [text(told), *shown] if shown else told
-    times = as_object(state.get("time"))
-    start, end = as_number(times.get("start")), as_number(times.get("end"))
-    exit_code = as_number(as_object(state.get("metadata")).get("exit"))
-    run = ToolExecution(
-        call_id or "unknown",
-        name,
-        arguments,
-        success=not failed,
-        error=told if failed else None,
-        exit_code=None if exit_code is None else int(exit_code),
-        duration_ms=None if start is None or end is None else max(0.0, end - start),
-    )
-    ended = as_time(times.get("end"))
-    step.after.append(Said(Message("tool", (tool_result(call_id, body, is_error=failed),), tool_name=name), ended))
-    step.after.append(Said(run, ended))
+def _next(steps: list[_Step], part: Object) -> _Step:
+    """Begin another step, of which a part is the first that is known."""
+    time = created(part) or created(as_object(part.get("state"))) or steps[-1].time
+    steps.append(_Step(time, as_text(part.get("id"))))
+    return steps[-1]
 
 
-def _file(part: Object) -> TextPart | ImagePart:
-    url, media_type = as_text(part.get("url")), as_text(part.get("mime"))
-    if media_type.startswith("image/") and url:
-        return image_at(url, media_type)
-    return text(f"[file: {as_text(part.get('filename')) or url}]")
+def _say(step: _Step, kind: str, part: Object) -> None:
+    if kind == "text":
+        step.parts.append(text_of(part))
+    elif kind == "reasoning":
+        step.parts.append(thought_of(part))
+    elif kind == "file":
+        step.parts.append(file_of(part))
+    else:
+        step.parts.append(call_of(part))
+        step.called = True
+        step.after += result_of(part)
 
 
-def _usage(tokens: Object, holder: Object) -> Usage:
-    cache = as_object(tokens.get("cache"))
-    read, written = as_count(cache.get("read")), as_count(cache.get("write"))
-    given, answered = as_count(tokens.get("input")), as_count(tokens.get("output")) + as_count(tokens.get("reasoning"))
-    return Usage(
-        input_tokens=given,
-        output_tokens=answered,
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-        total_tokens=given + answered + read + written,
-        cost=as_number(holder.get("cost")) or 0.0,
-    )
+def _custom(part: Object, time: datetime | None) -> Said:
+    return Said(Custom(f"opencode.{as_text(part.get('type')) or 'part'}", raw_json(part)), time)

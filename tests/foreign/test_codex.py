@@ -316,8 +316,8 @@ def test_parts_that_have_no_place_here_are_told(tmp_path: Path, take: Take) -> N
 
 def test_what_another_agent_says_is_taken_in(tmp_path: Path, take: Take) -> None:
     told = {"author": "/root", "recipient": "/root/tester", "content": "Run it again.", "trigger_turn": True}
-    lines = ({"timestamp": TIME, "type": "inter_agent_communication", "payload": told}, said("assistant", "It passes."))
-    (session,) = take(rollout(tmp_path / "rollout.jsonl", *lines))
+    line: dict[str, object] = {"timestamp": TIME, "type": "inter_agent_communication", "payload": told}
+    (session,) = take(rollout(tmp_path / "rollout.jsonl", line, said("assistant", "It passes.")))
     first = session.entries[0]
     assert isinstance(first, CustomMessageEntry)
     assert plain_text(first.custom_message.content) == "Run it again."

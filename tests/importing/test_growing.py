@@ -25,8 +25,8 @@ def answer(text: str, tokens: int | None = None) -> dict[str, object]:
     return {"id": "m1", "timestamp": TIME.format(2), "type": "gemini", "content": text, "thoughts": [], "tokens": told}
 
 
-ASKED = {"id": "u1", "timestamp": TIME.format(1), "type": "user", "content": [{"text": "Where?"}]}
-THANKS = {"id": "u2", "timestamp": TIME.format(3), "type": "user", "content": [{"text": "Thanks."}]}
+ASKED: dict[str, object] = {"id": "u1", "timestamp": TIME.format(1), "type": "user", "content": [{"text": "Where?"}]}
+THANKS: dict[str, object] = {"id": "u2", "timestamp": TIME.format(3), "type": "user", "content": [{"text": "Thanks."}]}
 
 
 def codex(*payloads: tuple[str, dict[str, object]]) -> list[str]:
@@ -161,3 +161,22 @@ async def test_an_answer_is_not_changed_by_its_rest(tmp_path: Path) -> None:
         half, rest = [each for each in await session.entries() if isinstance(each, MessageEntry)][1:3]
         assert (half.id, rest.parent_id) == ("m1", "m1")
         assert [plain_text(each.message.content) for each in (half, rest)] == ["In the", " haystack."]
+
+
+async def test_a_later_step_that_was_half_said_is_said_once(tmp_path: Path) -> None:
+    """A step of opencode's has no id of its own, and its first text may still grow."""
+    source = tmp_path / "exported.json"
+    info = {"id": "ses_1", "directory": "/work", "time": {"created": 0}}
+    first = [
+        {"type": "step-start"},
+        {"type": "text", "id": "p1", "text": "Look."},
+        {"type": "step-finish", "tokens": {"input": 9}},
+    ]
+    for told in ("I w", "I will."):
+        parts = [*first, {"type": "step-start"}, {"type": "text", "id": "p2", "text": told}]
+        answer = {"info": {"id": "m1", "role": "assistant", "time": {"created": 1}}, "parts": parts}
+        source.write_text(json.dumps({"info": info, "messages": [answer]}))
+        async with SessionHost(tmp_path / "sessions") as host:
+            (report,) = await host.import_sessions(source)
+            session = await host.load(report.id)
+            assert await said(session) == [f"assistant: Look.{told}"]
