@@ -120,14 +120,27 @@ class MessageLine(Line, tag="message", kw_only=True):
 
 
 class ModelChangeLine(Line, tag="model_change", kw_only=True):
-    """Another model."""
+    """Another model, in pi's words or in oh-my-pi's, whose older files cannot be told from pi's."""
 
-    provider: NonEmpty
-    model_id: NonEmpty
+    provider: str | None = None
+    model_id: str | None = None
+    model: str | None = None
+    role: str | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says."""
-        return ModelChange(self.provider, self.model_id)
+        """Return what the line says.
+
+        Raises:
+            ValueError: It is the model of another role than the one that answers, or names none.
+        """
+        provider, model_id = self.provider, self.model_id
+        if self.model is not None and not (provider and model_id):
+            if self.role not in (None, "default"):
+                raise ValueError(f"the model of the role {self.role!r}, which does not answer")
+            provider, _, model_id = self.model.partition("/")
+        if not provider or not model_id:
+            raise ValueError("a model_change must name a provider and a model")
+        return ModelChange(provider, model_id)
 
 
 class ThinkingLevelLine(Line, tag="thinking_level_change", kw_only=True):

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 from ..content import NonEmpty
 from ..entries import (
     Header,
-    ModelChange,
     ModelChangeEntry,
     Payload,
     SessionInfo,
@@ -34,7 +33,7 @@ from ..entries import (
 )
 from ..errors import DialectCannot, Where
 from .camel import CamelDialect, HeaderMark, line_decoder, read_header, types_of
-from .camel_lines import OWN_SESSION_INFO, PI_LINES, Line, ModelChangeLine
+from .camel_lines import OWN_SESSION_INFO, PI_LINES, Line, ThinkingLevelLine
 from .camel_messages import UNKNOWN
 from .camel_values import ABSENT, as_string, attempt, iso, object_of, read_usage, well_formed, write_usage
 from .camel_writers import (
@@ -51,28 +50,10 @@ from .title_slot import TitleSlot, read_slot, write_slot
 # -- lines
 
 
-class OmpModelChangeLine(Line, tag="model_change", kw_only=True):
-    """Another model, of the role that answers or of another one."""
+class OmpThinkingLevelLine(ThinkingLevelLine, tag="thinking_level_change", kw_only=True):
+    """Another thinking level; null turns it off, and so does a line without one."""
 
-    model: str | None = None
-    role: str | None = None
-    provider: str | None = None
-    model_id: str | None = None
-
-    def payload(self) -> Payload:
-        """Return what the line says.
-
-        Raises:
-            ValueError: It is the model of another role, or names none.
-        """
-        if self.role not in (None, "default"):
-            raise ValueError(f"the model of the role {self.role!r}, which does not answer")
-        provider, model_id = self.provider, self.model_id
-        if self.model is not None:
-            provider, _, model_id = self.model.partition("/")
-        if not provider or not model_id:
-            raise ValueError("a model_change must name a provider and a model")
-        return ModelChange(provider, model_id)
+    thinking_level: str | None = None
 
 
 class TitleChangeLine(Line, tag="title_change", kw_only=True):
@@ -99,8 +80,8 @@ class ModelUsageLine(Line, tag="model_usage", kw_only=True):
 
 
 OMP_LINES: tuple[type[Line], ...] = (
-    *(line for line in PI_LINES if line is not ModelChangeLine),
-    OmpModelChangeLine,
+    *(line for line in PI_LINES if line is not ThinkingLevelLine),
+    OmpThinkingLevelLine,
     TitleChangeLine,
     ModelUsageLine,
 )

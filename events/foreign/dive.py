@@ -11,6 +11,7 @@ out. The plain list of messages that dive's own tools exchange is read, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -38,13 +39,18 @@ from .block_messages import read_message, write_message
 from .chain import Chain, Names, derived_id
 from .json_lines import Line, Notes, beginning, document, objects
 from .spoken import message_of
-from .values import Object, as_count, as_list, as_object, as_text, as_time
+from .values import Object, as_count, as_list, as_object, as_objects, as_text, as_time
 
 NAME = "dive"
 TURN = "turn"
 COMPACTION = "compaction"
 
 _START = b'{"line_type"'
+_BEGINS = re.compile(
+    rb'\[\s*\{\s*("id"\s*:\s*"[^"\\]*"\s*,\s*)?"role"\s*:\s*"(user|assistant|system)"\s*,\s*'
+    rb'"content"\s*:\s*\[\s*\{\s*"type"\s*:'
+)
+_OTHERS = re.compile(rb'"(tool_calls|tool_call_id)"\s*:|"type"\s*:\s*"image_url"')  # such lists may begin as dive's do
 _HEADER_KEYS = frozenset({"id", "title", "created_at", "updated_at", "forked_from", "metadata"})
 
 
@@ -68,8 +74,7 @@ def _is_log(head: bytes) -> bool:
 
 
 def _is_list(head: bytes) -> bool:
-    start = beginning(head)
-    return start.startswith(b"[") and b'"role"' in start[:1024] and b'"content"' in start
+    return _BEGINS.match(beginning(head)) is not None and _OTHERS.search(head) is None
 
 
 def _read(path: Path) -> ForeignSession:
@@ -119,8 +124,12 @@ def _first_time(path: Path) -> datetime | None:
 def _read_list(path: Path) -> ForeignSession:
     findings: list[Finding] = []
     messages = as_list(document(path))
-    if not any(isinstance(each, dict) and "role" in each for each in messages):
+    if not any(isinstance(as_object(each).get("content"), list) and "role" in as_object(each) for each in messages):
         raise ForeignFormatError("there is no message in this list", where=Where(str(path)))
+    if any("tool_calls" in each or "tool_call_id" in each for each in as_objects(messages)):
+        raise ForeignFormatError(
+            "these messages are not of dive: they name calls beside their content", where=Where(str(path))
+        )
     session = derived_id(NAME, sha256(path.read_bytes()).hexdigest())
     created = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
     header = Header(id=session, version=NATIVE_VERSION, timestamp=created)

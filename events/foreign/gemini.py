@@ -6,17 +6,20 @@
     {"$set":{"lastUpdated":"..."}}          changes the metadata; with `messages`, the whole history
     {"$rewindTo":"u1"}                      goes back to before this message; to the beginning where it is not there
 
-A message that was rewound or replaced stays on its branch, and what follows hangs where the history went on. A session is
-held in memory, since its last line may change its first message.
+A message that was rewound or replaced stays on its branch, and what follows hangs where the history went on; what an answer
+took counts once, however often it was written. A session is held in memory, since its last line may change its first
+message. The folder of a project names it in `.project_root`, and `chats/<session>/` holds the sessions that a session
+started. A conversation that a person saved is read as a session of its own, see `gemini_checkpoint`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from ..content import raw_json
 from ..entries import NATIVE_VERSION, Custom, Header, KnownEntry, ModelChange, SessionInfo
@@ -24,14 +27,20 @@ from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from .base import ForeignSession
 from .chain import Chain, derived_id
-from .gemini_messages import ASSISTANTS, read_answer, read_user
-from .json_lines import Line, Notes, beginning, document, objects
-from .values import Object, as_object, as_objects, as_text, as_time
+from .gemini_checkpoint import contents_of, is_checkpoint, messages_of, title_of
+from .gemini_history import History, Written
+from .gemini_messages import ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
+from .json_lines import Notes, beginning, document, objects
+from .values import as_object, as_text, as_time
 
 NAME = "gemini"
 
 _START = b'{"id"'
 _PROVIDER = "google"
+_CHATS = "chats"
+_SUBAGENT = "subagent"
+_PROJECT = ".project_root"
+_DEPTH_MAX = 3  # below the project's folder: chats/, and in it a folder of those that a session started
 
 
 class GeminiFormat:
@@ -41,8 +50,8 @@ class GeminiFormat:
     title = "Gemini CLI"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of Gemini CLI."""
-        return _is_session(head)
+        """Tell whether this is a session of Gemini CLI, or a conversation that was saved in it."""
+        return _is_session(head) or is_checkpoint(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a session; see `Format.read`."""
@@ -56,23 +65,29 @@ def _is_session(head: bytes) -> bool:
 def _read(path: Path) -> ForeignSession:
     findings: list[Finding] = []
     notes = Notes(path, findings)
-    history = _History(notes)
-    if _is_document(path):
-        history.set(as_object(document(path)))
+    history = History(NAME, notes)
+    modified = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
+    value = document(path) if _is_document(path) else None
+    contents = contents_of(value)
+    if contents is not None:
+        history.set({"messages": [*messages_of(contents, notes)]})
+        said = sha256(path.read_bytes()).hexdigest()
+        header = Header(
+            id=derived_id(NAME, said),
+            version=NATIVE_VERSION,
+            timestamp=modified,
+            cwd=_project(path),
+            title=title_of(path),
+        )
     else:
-        for line in objects(path, notes, _START):
-            history.take(line)
-    given = history.metadata
-    if not given and not history.written:
-        raise ForeignFormatError("there is no line of a session of Gemini CLI in this file", where=Where(str(path)))
-    first = next((as_time(message.given.get("timestamp")) for message in history.written), None)
-    folders = given.get("directories")
-    header = Header(
-        id=as_text(given.get("sessionId")) or derived_id(NAME, path.name),
-        version=NATIVE_VERSION,
-        timestamp=as_time(given.get("startTime")) or first or datetime.fromtimestamp(int(path.stat().st_mtime), UTC),
-        cwd=as_text(folders[0]) or None if isinstance(folders, list) and folders else None,
-    )
+        if value is not None:
+            history.set(as_object(value))
+        else:
+            for line in objects(path, notes, _START):
+                history.take(line)
+        if not history.is_of_a_session:
+            raise ForeignFormatError("there is nothing of a session of Gemini CLI in this file", where=Where(str(path)))
+        header = _header(path, history, modified)
     entries, leaf = _entries(header, history)
     notes.close()
     return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)
@@ -81,104 +96,56 @@ def _read(path: Path) -> ForeignSession:
 def _is_document(path: Path) -> bool:
     """Tell whether a file is one document: its first line is no whole object."""
     with path.open("rb") as file:
-        return path.suffix == ".json" or file.readline().strip() == b"{"
+        first = beginning(file.readline()).rstrip()
+    return path.suffix == ".json" or first == b"{" or first.startswith(b"[")
 
 
-class _Written(Struct, eq=False):
-    """A message as it was last written, and the one that it follows."""
-
-    given: Object
-    after: _Written | None
-
-
-class _History:
-    """What the lines make of the history.
-
-    Attributes:
-        metadata: What is said of the session.
-        written: All messages, on all branches, in the order in which they were first written.
-        current: Those that the history shows, by their ids.
-    """
-
-    def __init__(self, notes: Notes) -> None:
-        self.metadata: Object = {}
-        self.written: list[_Written] = []
-        self.current: dict[str, _Written] = {}
-        self._notes = notes
-
-    @property
-    def last(self) -> _Written | None:
-        """The message at which the history stands."""
-        return next(reversed(self.current.values()), None)
-
-    def take(self, line: Line) -> None:
-        """Take in a line."""
-        value = line.value
-        rewind = value.get("$rewindTo")
-        if isinstance(rewind, str):
-            self._rewind(rewind)
-        elif "$set" in value:
-            self.set(as_object(value["$set"]))
-        elif isinstance(value.get("id"), str):
-            self._add(value)
-        elif "sessionId" in value:
-            self.set(value)
-        else:
-            self._notes.skip("unknown")
-
-    def set(self, given: Object) -> None:
-        """Take in metadata, and the history where it stands among them."""
-        self.metadata.update((key, value) for key, value in given.items() if key != "messages")
-        if isinstance(given.get("messages"), list):
-            self._replace(as_objects(given["messages"]))
-
-    def _add(self, given: Object) -> None:
-        key = as_text(given.get("id")) or derived_id(NAME, str(len(self.written)))
-        known = self.current.get(key)
-        if known is not None:
-            known.given = given
-            return
-        message = _Written(given, self.last)
-        self.written.append(message)
-        self.current[key] = message
-
-    def _replace(self, messages: list[Object]) -> None:
-        """Go on from the last message that both histories share."""
-        same = 0
-        for known, given in zip(self.current.values(), messages, strict=False):
-            if known.given != given:
-                break
-            same += 1
-        self._keep(same)
-        for given in messages[same:]:
-            self._add(given)
-
-    def _rewind(self, to: str) -> None:
-        while self.current and self.current.popitem()[0] != to:
-            pass
-
-    def _keep(self, count: int) -> None:
-        while len(self.current) > count:
-            self.current.popitem()
+def _header(path: Path, history: History, modified: datetime) -> Header:
+    given = history.metadata
+    first = next((as_time(message.given.get("timestamp")) for message in history.written), None)
+    folders = given.get("directories")
+    folder = as_text(folders[0]) if isinstance(folders, list) and folders else ""
+    parent = path.absolute().parent
+    started = given.get("kind") == _SUBAGENT and parent.parent.name == _CHATS
+    return Header(
+        id=as_text(given.get("sessionId")) or derived_id(NAME, path.name),
+        version=NATIVE_VERSION,
+        timestamp=as_time(given.get("startTime")) or first or modified,
+        cwd=folder or _project(path),
+        parent_session=parent.name if started else None,
+    )
 
 
-def _entries(header: Header, history: _History) -> tuple[list[KnownEntry], str | None]:
+def _project(path: Path) -> str | None:
+    """Return the folder that a project's folder is of, in which a file stands, or below; None where nobody says it."""
+    for folder in path.absolute().parents[:_DEPTH_MAX]:
+        file = folder / _PROJECT
+        try:
+            if file.is_file():
+                return file.read_text(encoding="utf-8").strip() or None
+        except (OSError, ValueError):  # it only helps
+            continue
+    return None
+
+
+def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | None]:
     """Return the entries of all branches, and the one at which the history stands."""
     chain = Chain(NAME, header.id, header.timestamp)
     entries: list[KnownEntry] = []
     summary = as_text(history.metadata.get("summary"))
     if summary:
         entries.append(chain.add(SessionInfo(description=summary)))
-    tails: dict[_Written | None, str | None] = {None: chain.leaf}
+    tails: dict[Written | None, str | None] = {None: chain.leaf}
+    telling = _Telling(chain)
     model = ""
     for message in history.written:
         chain.leaf = tails[message.after]
         given, time = message.given, as_time(message.given.get("timestamp"))
         named = as_text(given.get("model"))
-        if named and named != model and as_text(given.get("type")) in ASSISTANTS:
+        if named and named != model and message.type in ASSISTANTS:
             model = named
             entries.append(chain.add(ModelChange(_PROVIDER, model), time=time))
-        entries += _told(chain, given, model)
+        entries += telling.told(message, model)
         tails[message] = chain.leaf
     if history.written and history.last is None:
         chain.leaf = tails[None]
@@ -188,15 +155,37 @@ def _entries(header: Header, history: _History) -> tuple[list[KnownEntry], str |
     return entries, tails[history.last]
 
 
-def _told(chain: Chain, given: Object, model: str) -> Iterator[KnownEntry]:
-    """Yield what a message says: an answer, and the results of its calls."""
-    kind, time, message_id = as_text(given.get("type")), as_time(given.get("timestamp")), as_text(given.get("id"))
-    if kind in ASSISTANTS:
-        answer, results = read_answer(given, model)
-        yield chain.add(answer, id=message_id, time=time)
-        for result, at in results:
-            yield chain.add(result, time=at)
-    elif kind == "user":
-        yield chain.add(read_user(given), id=message_id, time=time)
-    else:
-        yield chain.add(Custom(f"gemini.{kind or 'message'}", raw_json(given)), id=message_id, time=time)
+class _Telling:
+    """Tells what messages say: an answer, the results of its calls, and what it took where that is not told yet."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._calls: dict[Written | None, Sequence[Call]] = {}
+        self._counted: set[str] = set()
+
+    def told(self, message: Written, model: str) -> Iterator[KnownEntry]:
+        """Yield what a message says; nothing where an answer before it says all of it."""
+        given, time = message.given, as_time(message.given.get("timestamp"))
+        message_id = as_text(given.get("id"))
+        if message.type in ASSISTANTS:
+            yield from self._answer(message, model, time)
+        elif message.type in USERS:
+            said = read_user(given)
+            for result in read_responses(given, message.key, self._calls.get(message.answer, ())):
+                yield self._chain.add(result, id="" if said else message_id, time=time)
+            if said is not None:
+                yield self._chain.add(said, id=message_id, time=time)
+        else:
+            yield self._chain.add(
+                Custom(f"gemini.{message.type or 'message'}", raw_json(given)), id=message_id, time=time
+            )
+
+    def _answer(self, message: Written, model: str, time: datetime | None) -> Iterator[KnownEntry]:
+        answer = read_answer(message.given, message.key, model)
+        self._calls[message] = answer.calls
+        usage = None if message.key in self._counted else read_usage(message.given)
+        if usage is not None:
+            self._counted.add(message.key)
+        yield self._chain.add(replace(answer.message, usage=usage), id=as_text(message.given.get("id")), time=time)
+        for result, at in answer.results:
+            yield self._chain.add(result, time=at)

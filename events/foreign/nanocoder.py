@@ -5,18 +5,23 @@ A file holds the whole session::
     {"id":"da85...","title":"Look at main","createdAt":"...","lastAccessedAt":"...","messageCount":4,"provider":"ollama",
      "model":"qwen3:8b","workingDirectory":"/work/project","messages":[{"role":"user","content":"Read main.go"},...]}
 
+A message may have the model's `reasoning`, and `images`: `[{"data":"...","mediaType":"image/png"}]`.
+
 A folder `session-<id>` holds metadata.json, messages.jsonl, tools.jsonl and summaries/. The index files beside them say
 nothing that the sessions do not.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..content import JSON
 from ..entries import EPOCH, NATIVE_VERSION, Header, KnownEntry, ModelChange, Provider, SessionInfo
 from ..errors import ForeignFormatError, Where
-from ..findings import Finding
+from ..findings import Finding, counted
+from ..providers.reading import ANY_IMAGE
 from .base import ForeignSession
 from .chain import Chain, derived_id
 from .chat_messages import read_message
@@ -25,6 +30,8 @@ from .nanocoder_folder import MESSAGES, METADATA, NAME, PREFIX, read_folder
 from .values import Object, as_list, as_object, as_text, as_time
 
 _LOOK = 4096
+_CHAT = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "media"})
+_OWN = frozenset({"reasoning", "images"})
 
 
 class NanocoderFormat:
@@ -97,6 +104,27 @@ def _read(path: Path) -> ForeignSession:
     return ForeignSession(header=header, entries=_entries(given, header, Notes(path, findings)), findings=findings)
 
 
+def _usual(given: Object, left_out: Counter[str]) -> Object:
+    """Return a message as chat completions have it: thinking and images under their names; count what has no place."""
+    left_out.update(name for name, value in given.items() if value is not None and name not in _CHAT | _OWN)
+    usual: Object = {name: value for name, value in given.items() if name in _CHAT}
+    usual.setdefault("reasoning_content", given.get("reasoning"))
+    images = as_list(given.get("images"))
+    shown: list[JSON] = [address for each in images if (address := _address(as_object(each)))]
+    left_out["images"] += len(shown) < len(images)
+    if shown:
+        usual["media"] = [*as_list(given.get("media")), *shown]
+        if given.get("content") == "":  # an image needs no empty text before it
+            del usual["content"]
+    return usual
+
+
+def _address(image: Object) -> str:
+    """Return an image as an address that holds it; "" where there is none."""
+    data, media_type = as_text(image.get("data")), as_text(image.get("mediaType"))
+    return f"data:{media_type or ANY_IMAGE};base64,{data}" if data else ""
+
+
 def _entries(given: Object, header: Header, notes: Notes) -> Iterator[KnownEntry]:
     chain = Chain(NAME, header.id, header.timestamp)
     provider, model = as_text(given.get("provider")), as_text(given.get("model"))
@@ -105,9 +133,14 @@ def _entries(given: Object, header: Header, notes: Notes) -> Iterator[KnownEntry
     name = header.title if given.get("titleManuallySet") is True else None
     if name or provider:
         yield chain.add(SessionInfo(name=name, provider=Provider(provider, model) if provider else None))
+    left_out: Counter[str] = Counter()
     for position, each_message in enumerate(as_list(given.get("messages"))):
-        message = read_message(as_object(each_message))
+        message = read_message(_usual(as_object(each_message), left_out))
         if message is None:
             notes.add("damaged", "error", f"messages[{position}] has no role, or answers no call: it is left out")
             continue
         yield chain.add(message)
+    for name, count in sorted(left_out.items()):
+        if count:
+            what = f"{name!r} of {counted(count, 'message')} left out: a message here has no such field"
+            notes.add("part_left_out", "warning", what)

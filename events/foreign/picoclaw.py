@@ -5,9 +5,9 @@
     telegram_123456.jsonl       {"role":"user","content":"Hello!","created_at":"..."}
     telegram_123456.meta.json   {"key":"telegram:123456","summary":"...","skip":2,"count":4,"created_at":"...","updated_at":"..."}
 
-`skip` messages at the beginning no longer count; they are kept, and a compaction without a summary leaves them out of
-contexts. Where that would part a tool's result from its call, the cut moves back to before the call. The summary is what
-is said of the session beside its messages, as `Session.set_summary` says it.
+`skip` messages at the beginning no longer count, a damaged line being one of them; they are kept, and a compaction without
+a summary leaves them out of contexts. Where that would part a tool's result from its call, the cut moves back to before the
+call. The summary is what is said of the session beside its messages, as `Session.set_summary` says it.
 
 A document is written whole: `picoclaw_document` tells of what a context shows, since that is all such a document holds.
 """
@@ -39,7 +39,7 @@ from ..providers.reading import url_of
 from .base import ForeignSession
 from .chain import Chain, Names, derived_id
 from .chat_messages import read_message
-from .json_lines import Line, Notes, beginning, document, objects
+from .json_lines import Line, Notes, beginning, document, objects, objects_of
 from .spoken import Said, spoken
 from .values import Object, as_count, as_list, as_object, as_text, as_time, iso
 
@@ -82,7 +82,7 @@ def _read(path: Path) -> ForeignSession:
         if not path.is_file():
             raise ForeignFormatError("the messages that this sidecar is of are not here", where=Where(str(path)))
     findings: list[Finding] = []
-    notes = Notes(path, findings)
+    notes, counting = Notes(path, findings), _Counting()
     sidecar = path.with_name(path.stem + META_SUFFIX)
     if path.suffix == ".jsonl":
         meta = _meta(sidecar, findings)
@@ -91,13 +91,13 @@ def _read(path: Path) -> ForeignSession:
         if first is None:
             raise ForeignFormatError("there is no message in this file", where=Where(str(path)))
         created = created or as_time(first.value.get("created_at"))
-        lines: Iterable[Line] = objects(path, notes, _START)
+        lines = counting.lines(path, notes)
     else:
         meta = as_object(document(path))
         if not isinstance(meta.get("messages"), list):
             raise ForeignFormatError("this is no session of picoclaw: it has no messages", where=Where(str(path)))
         created, updated = as_time(meta.get("created")), as_time(meta.get("updated"))
-        lines = (Line(1, 0, b"", as_object(value)) for value in as_list(meta["messages"]))
+        lines = counting.values(as_list(meta["messages"]))
     key = as_text(meta.get("key")) or path.stem
     header = Header(
         id=derived_id(NAME, key),
@@ -105,7 +105,7 @@ def _read(path: Path) -> ForeignSession:
         timestamp=created or updated or datetime.fromtimestamp(int(path.stat().st_mtime), UTC),
         key=key,
     )
-    entries = _entries(header, lines, meta, updated, notes)
+    entries = _entries(header, lines, counting, meta, updated, notes)
     beside = (sidecar,) if path.suffix == ".jsonl" else ()
     return ForeignSession(header=header, entries=entries, findings=findings, restate=restated, beside=beside)
 
@@ -122,24 +122,56 @@ def _meta(path: Path, findings: list[Finding]) -> Object:
     return {}
 
 
+class _Counting:
+    """Counts what is stored while it is read, as picoclaw does: damaged lines, too.
+
+    Attributes:
+        stored: How many messages there were up to now.
+    """
+
+    def __init__(self) -> None:
+        self.stored = 0
+
+    def lines(self, path: Path, notes: Notes) -> Iterator[Line]:
+        """Yield the messages of a file of lines."""
+        with path.open("rb") as file:
+            yield from objects_of(self._counted(file), notes, _START)
+
+    def values(self, values: list[JSON]) -> Iterator[Line]:
+        """Yield the messages of a document."""
+        for value in values:
+            self.stored += 1
+            yield Line(1, 0, b"", as_object(value))
+
+    def _counted(self, file: Iterable[bytes]) -> Iterator[bytes]:
+        for line in file:
+            self.stored += bool(line.rstrip(b"\r\n"))
+            yield line
+
+
 def _entries(
-    header: Header, lines: Iterable[Line], meta: Object, updated: datetime | None, notes: Notes
+    header: Header,
+    lines: Iterator[Line],
+    counting: _Counting,
+    meta: Object,
+    updated: datetime | None,
+    notes: Notes,
 ) -> Iterator[KnownEntry]:
     chain = Chain(NAME, header.id, header.timestamp)
     skip = as_count(meta.get("skip"))
     begins = _Begins(skip)
     names = Names()
-    stored = 0
     for line in lines:
-        stored += 1
         message = read_message(line.value)
         if message is None:
-            notes.at(line, "damaged", "error", f"message {stored} has no role, or answers no call: it is left out")
+            notes.at(
+                line, "damaged", "error", f"message {counting.stored} has no role, or answers no call: it is left out"
+            )
             continue
         entry = chain.add(names.named(message), time=as_time(line.value.get("created_at")))
-        begins.see(entry, stored)
+        begins.see(entry, counting.stored)
         yield entry
-    count = meta.get("count")
+    count, stored = meta.get("count"), counting.stored
     if count is not None and as_count(count) != stored:
         notes.add("count", "warning", f"the sidecar tells of {as_count(count)} messages, and {stored} are here")
     summary = as_text(meta.get("summary"))

@@ -86,6 +86,7 @@ def test_entries_are_read_and_written_in_its_own_words(line: str, payload: Paylo
         ('{"type":"model_change",ENVELOPE,"model":"a/b","role":"default"}', ModelChange("a", "b")),
         ('{"type":"model_change",ENVELOPE,"provider":"a","modelId":"b"}', ModelChange("a", "b")),
         ('{"type":"thinking_level_change",ENVELOPE,"thinkingLevel":null,"configured":"auto"}', ThinkingLevel("off")),
+        ('{"type":"thinking_level_change",ENVELOPE,"configured":"auto"}', ThinkingLevel("off")),
         (
             '{"type":"title_change",ENVELOPE,"title":"T","previousTitle":"S","source":"auto","trigger":"x"}',
             SessionInfo("T"),
@@ -148,6 +149,19 @@ def test_a_model_that_does_not_answer_is_no_change_of_the_model(keys: str) -> No
     found = read(f'{{"type":"model_change",ENVELOPE,{keys}}}')
     assert isinstance(found, OpaqueEntry)
     assert found.id == "0000000b"
+
+
+def test_an_older_file_that_nothing_tells_from_pis_has_its_models_too() -> None:
+    header = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T10:00:01.250Z"}'
+    dialect = detect(header + b"\n", "x.jsonl").dialect
+    assert isinstance(dialect, PiDialect)
+    for keys in ('"model":"a/b/c"', '"model":"a/b/c","role":"default"', '"provider":"a","modelId":"b/c","role":"x"'):
+        found = dialect.decode(f'{{"type":"model_change",{ENVELOPE},{keys}}}'.encode(), 1)
+        assert found == entry(ModelChange("a", "b/c"))
+    for keys in ('"model":"a/b","role":"smol"', '"model":"a"'):
+        assert isinstance(dialect.decode(f'{{"type":"model_change",{ENVELOPE},{keys}}}'.encode(), 1), OpaqueEntry)
+    written = json.loads(dialect.encode(entry(ModelChange("a", "b/c"))))
+    assert (written["provider"], written["modelId"], "model" in written) == ("a", "b/c", False)
 
 
 def test_usage_is_written_for_its_own_statistics() -> None:

@@ -24,6 +24,7 @@ from treering.events.entries import (
 )
 from treering.events.errors import ForeignFormatError
 from treering.events.foreign.chain import Chain
+from treering.events.foreign.dive import DiveFormat
 from treering.events.foreign.dive_writing import dive_document
 from treering.testing import strategies
 
@@ -86,6 +87,44 @@ def test_the_plain_list_of_messages_is_read(data: Path, tmp_path: Path, take: Ta
         session.header.id,
         [entry.id for entry in session.entries],
     )
+
+
+CHAT = [
+    {"role": "system", "content": "You bake."},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": {"name": "ls", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "c", "content": "bread.md"},
+]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        CHAT,
+        [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, *CHAT],
+        [
+            {
+                "role": "user",
+                "content": [{"type": "text", "text": "Hi"}, {"type": "image_url", "image_url": {"url": "x"}}],
+            }
+        ],
+        [{"role": "user", "content": "Hi"}],
+        [{"role": "user", "parts": [{"functionCall": {"name": "write", "args": {"content": "x"}}}]}],
+        [{"name": "role", "content": [{"type": "text"}]}, {"role": "user"}],
+    ],
+)
+def test_lists_of_other_programs_are_not_taken_for_its_own(tmp_path: Path, messages: list[object]) -> None:
+    path = tmp_path / "s.json"
+    for indent in (None, 2):
+        path.write_text(json.dumps(messages, indent=indent))
+        assert not DiveFormat().recognizes(path, path.read_bytes())
+
+
+def test_a_list_that_names_calls_beside_its_content_is_refused(tmp_path: Path, take: Take) -> None:
+    path = tmp_path / "s.json"
+    for messages in (CHAT, [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, *CHAT]):
+        path.write_text(json.dumps(messages))
+        with pytest.raises(ForeignFormatError, match=r"not of dive|no message"):
+            take(path, "dive")
 
 
 @pytest.mark.feature("D-44")

@@ -5,10 +5,24 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from treering.events.content import ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text
-from treering.events.entries import CustomEntry, ModelChangeEntry, SessionInfoEntry, Usage
+import pytest
 
-from .conftest import Take
+from treering.events.content import (
+    ImagePart,
+    TextPart,
+    ThinkingPart,
+    ToolResultPart,
+    ToolUsePart,
+    plain_text,
+    text,
+    thinking,
+    tool_result,
+    tool_use,
+)
+from treering.events.entries import CustomEntry, Message, MessageEntry, ModelChangeEntry, SessionInfoEntry, Usage
+from treering.events.errors import ForeignFormatError
+
+from .conftest import Take, Taken
 
 HEAD = {"sessionId": "g-1", "projectHash": "h", "startTime": "2026-03-01T09:00:00.000Z"}
 
@@ -20,6 +34,41 @@ def log(path: Path, *lines: dict[str, object]) -> Path:
 
 def user(key: str, text: str = "") -> dict[str, object]:
     return {"id": key, "type": "user", "content": text or key}
+
+
+def call(key: str, output: str = "") -> dict[str, object]:
+    """A call of an answer's record, with its result where there is one."""
+    record: dict[str, object] = {"id": key, "name": "read_file", "args": {"path": "bread.md"}, "status": "success"}
+    return {**record, "result": [response(key, output)]} if output else record
+
+
+def response(key: str, output: str) -> dict[str, object]:
+    return {"functionResponse": {"id": key, "name": "read_file", "response": {"output": output}}}
+
+
+def asked(key: str) -> dict[str, object]:
+    return {"functionCall": {"id": key, "name": "read_file", "args": {"path": "bread.md"}}}
+
+
+def answer(key: str, content: object, total: int = 0, *calls: dict[str, object]) -> dict[str, object]:
+    tokens = {"input": total, "output": 0, "cached": 0, "total": total} if total else None
+    return {"id": key, "type": "gemini", "content": content, "tokens": tokens, "toolCalls": list(calls)}
+
+
+def responded(key: str, *responses: dict[str, object]) -> dict[str, object]:
+    return {"id": key, "type": "user", "content": list(responses)}
+
+
+def shown(session: Taken) -> list[tuple[object, ...]]:
+    """What the messages of the path hold."""
+    return [entry.message.content for entry in session.path() if isinstance(entry, MessageEntry)]
+
+
+def used(session: Taken) -> list[int]:
+    return [message.usage.total_tokens for message in session.messages if message.usage is not None]
+
+
+CALLED = tool_use("c1", "read_file", {"path": "bread.md"})
 
 
 def test_a_session_is_read_with_the_last_line_of_each_message(data: Path, take: Take) -> None:
@@ -97,3 +146,138 @@ def test_all_sessions_below_a_folder_are_read(data: Path, tmp_path: Path, take: 
     (chats / "session-2.json").write_bytes((data / "gemini.json").read_bytes())
     assert [len(session.messages) for session in take(tmp_path)] == [1, 4]
     assert [len(session.messages) for session in take(tmp_path, "gemini")] == [1, 4]
+
+
+def test_a_history_that_was_masked_tells_calls_results_and_thinking_once(tmp_path: Path, take: Take) -> None:
+    thoughts = [{"subject": "Plan", "description": "Read it."}]
+    said = {**answer("b", "Let me look.", 10, call("c1", "Flour.")), "thoughts": thoughts}
+    parts = [{"text": "Plan: read it.", "thought": True}, {"text": "Let me look."}, asked("c1")]
+    masked = {**answer("b", parts, 10, call("c1", "...")), "thoughts": thoughts}
+    history = [user("a"), masked, responded("r", response("c1", "...")), answer("c", [{"text": "Done."}], 20)]
+    path = log(
+        tmp_path / "s.jsonl", user("a"), said, answer("c", "Done.", 20), {"$set": {"messages": history}}, user("d")
+    )
+    (session,) = take(path)
+    thought, words = thinking("Plan\n\nRead it."), text("Let me look.")
+    assert shown(session) == [
+        (text("a"),),
+        (thought, words, CALLED),
+        (tool_result("c1", "..."),),
+        (text("Done."),),
+        (text("d"),),
+    ]
+    assert session.roles == ["user", "assistant", "tool", "assistant", "assistant", "tool", "assistant", "user"]
+    assert used(session) == [10, 20], "a copy took nothing again"
+
+
+def test_a_history_that_says_the_same_in_other_words_parts_nothing(tmp_path: Path, take: Take) -> None:
+    before = [user("a"), answer("b", "Let me look.", 10, call("c1", "Flour.")), answer("c", "Done.", 20)]
+    parts = [{"text": "Let me look."}, asked("c1")]
+    history = [
+        {**user("a"), "content": [{"text": "a"}]},
+        answer("b", parts, 10, call("c1", "Flour.")),
+        responded("r", response("c1", "Flour.")),
+        answer("c", [{"text": "Done."}]),
+    ]
+    (session,) = take(log(tmp_path / "s.jsonl", *before, {"$set": {"messages": history}}, user("d")))
+    assert session.roles == ["user", "assistant", "tool", "assistant", "user"]
+    assert len(shown(session)) == 5
+    twice: list[dict[str, object]] = [{"$set": {"messages": history}}] * 2
+    (again,) = take(log(tmp_path / "s.jsonl", *before, *twice, user("d")))
+    assert again.entries == session.entries
+
+
+def test_what_stands_among_the_parts_alone_is_read_from_there(tmp_path: Path, take: Take) -> None:
+    thought = {"text": "Read it.", "thought": True, "thoughtSignature": "c2ln"}
+    nameless = {"functionCall": {"name": "ls", "args": {}}, "thoughtSignature": "c2lnMg"}
+    failed: dict[str, object] = {"functionResponse": {"name": "ls", "response": {"error": "no"}}}
+    told = responded("r", response("c1", "Flour."), failed)
+    path = log(tmp_path / "s.jsonl", answer("b", [thought, asked("c1"), nameless]), told)
+    (session,) = take(path)
+    first, second, third = session.messages
+    assert first.content[:2] == (thinking("Read it.", signature="c2ln"), CALLED)
+    (made_up,) = (part.tool_use for part in first.content if isinstance(part, ToolUsePart) and part != CALLED)
+    assert (made_up.name, made_up.signature) == ("ls", "c2lnMg")
+    assert second == Message("tool", (tool_result("c1", "Flour."),), tool_name="read_file")
+    assert third == Message("tool", (tool_result(made_up.id, "no", is_error=True),), tool_name="ls")
+
+
+def test_a_result_beside_words_comes_before_them(tmp_path: Path, take: Take) -> None:
+    both = responded("r", response("c1", "Flour."), {"text": "Go on."})
+    (session,) = take(log(tmp_path / "s.jsonl", answer("b", [asked("c1")]), both))
+    assert shown(session) == [(CALLED,), (tool_result("c1", "Flour."),), (text("Go on."),)]
+    assert session.entries[-1].id == "r"
+
+
+def test_calls_of_messages_without_ids_are_told_apart(tmp_path: Path, take: Take) -> None:
+    nameless = {"type": "gemini", "content": "", "toolCalls": [{"name": "ls", "status": "success", "result": "x"}]}
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({**HEAD, "messages": [nameless, nameless]}))
+    (session,) = take(path)
+    calls = [part.tool_use.id for each in session.messages for part in each.content if isinstance(part, ToolUsePart)]
+    assert len(set(calls)) == 2
+
+
+SAVED = [
+    {"role": "user", "parts": [{"text": "Read it."}]},
+    {"role": "model", "parts": [{"functionCall": {"name": "read_file", "args": {"content": "x"}}}]},
+    {"role": "user", "parts": [{"functionResponse": {"name": "read_file", "response": {"output": "Flour."}}}]},
+    {"parts": [{"text": "It is flour."}], "role": "model"},
+]
+
+
+@pytest.mark.parametrize("saved", [SAVED, {"history": SAVED, "authType": "none"}])
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_conversation_that_was_saved_is_a_session(
+    tmp_path: Path, take: Take, saved: object, indent: int | None
+) -> None:
+    path = tmp_path / "checkpoint-my%20bread.json"
+    path.write_text(json.dumps(saved, indent=indent))
+    (session,) = take(path)
+    assert session.header.title == "my bread"
+    assert session.roles == ["user", "assistant", "tool", "assistant"]
+    (called,) = (part for part in session.messages[1].content if isinstance(part, ToolUsePart))
+    (answered,) = (part for part in session.messages[2].content if isinstance(part, ToolResultPart))
+    assert (answered.tool_result.tool_use_id, answered.tool_result.content) == (called.tool_use.id, "Flour.")
+    assert plain_text(session.messages[3].content) == "It is flour."
+    assert (session.codes(), take(path, "gemini")) == ([], [session])
+
+
+def test_what_is_no_message_of_a_saved_conversation_is_told(tmp_path: Path, take: Take) -> None:
+    path = tmp_path / "checkpoint-a.json"
+    path.write_text(json.dumps({"history": [*SAVED[:1], {"role": "user"}, 5, *SAVED[3:]]}))
+    (session,) = take(path)
+    assert (session.roles, session.codes()) == (["user", "assistant"], ["damaged", "damaged"])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"name": "bakery", "version": "1.0.0"},
+        {"history": [{"type": "user", "text": "hi"}], "clientHistory": SAVED, "toolCall": {"name": "write_file"}},
+        [{"sessionId": "s", "messageId": 0, "type": "user", "message": "hi"}],
+        {"type": "session", "id": "s", "version": 3},
+        {"messages": [{"role": "user", "content": "hi"}]},
+        [],
+        5,
+    ],
+)
+@pytest.mark.parametrize("suffix", ["json", "jsonl"])
+def test_what_is_no_session_is_refused(tmp_path: Path, take: Take, other: object, suffix: str) -> None:
+    path = tmp_path / f"s.{suffix}"
+    path.write_text(json.dumps(other) + "\n")
+    with pytest.raises(ForeignFormatError, match="nothing of a session of Gemini CLI"):
+        take(path, "gemini")
+    with pytest.raises(ForeignFormatError):
+        take(path.parent, "gemini")
+
+
+def test_a_session_that_another_started_names_it_and_the_project(tmp_path: Path, take: Take) -> None:
+    chats = tmp_path / "bakery" / "chats"
+    (chats / "g-1").mkdir(parents=True)
+    (chats.parent / ".project_root").write_text("/work/bakery\n")
+    log(chats / "session-1.jsonl", user("a"))
+    log(chats / "g-1" / "g-2.jsonl", {"sessionId": "g-2", "kind": "subagent"}, user("b"))
+    main, started = (session.header for session in take(tmp_path))
+    assert (main.id, main.parent_session, main.cwd) == ("g-1", None, "/work/bakery")
+    assert (started.id, started.parent_session, started.cwd) == ("g-2", "g-1", "/work/bakery")

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from treering.events.content import ToolResultPart, ToolUsePart, plain_text
+from treering.events.content import ToolResultPart, ToolUsePart, plain_text, text, thinking, tool_result, tool_use
+from treering.events.content import image as image_part
 from treering.events.entries import (
     CompactionEntry,
     MessageEntry,
@@ -103,6 +104,33 @@ def test_the_file_that_it_ships(data: Path, take: Take) -> None:
     assert infos[0].provider == Provider("ollama", "qwen3:8b")
     assert {entry.timestamp for entry in session.entries} == {header.timestamp}
     assert session.codes() == []
+
+
+def test_thinking_and_images_of_the_file_are_read_and_what_has_no_place_is_told(tmp_path: Path, take: Take) -> None:
+    image = {"data": "QUJD", "mediaType": "image/png", "source": "bread.png"}
+    called: dict[str, object] = {"id": "c1", "function": {"name": "look"}}
+    messages: Lines = [
+        {"role": "user", "content": "What is it?", "images": [image]},
+        {"role": "assistant", "content": "", "reasoning": "Look first.", "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "c1", "content": "bread", "structuredContent": {"is": "bread"}},
+        {"role": "assistant", "content": "Bread.", "reasoning": "It is bread.", "structuredContent": None},
+        {"role": "user", "content": "", "images": [image, {"mediaType": "image/png"}]},
+    ]
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({"id": "n-1", "createdAt": "2026-03-01T09:00:00Z", "messages": messages}))
+    (session,) = take(path, "nanocoder")
+    picture = image_part("QUJD", "image/png")
+    assert [each.content for each in session.messages] == [
+        (text("What is it?"), picture),
+        (thinking("Look first."), tool_use("c1", "look", {})),
+        (tool_result("c1", "bread"),),
+        (thinking("It is bread."), text("Bread.")),
+        (picture,),
+    ]
+    assert [each.message.split(" left out")[0] for each in session.findings] == [
+        "'images' of 1 message",
+        "'structuredContent' of 1 message",
+    ]
 
 
 def test_a_title_that_nobody_set_is_the_headers_alone(data: Path, tmp_path: Path, take: Take) -> None:
@@ -291,9 +319,9 @@ def test_all_sessions_below_a_folder_are_read(data: Path, tmp_path: Path, take: 
 
 def test_metadata_that_are_damaged_cost_themselves_alone(tmp_path: Path, take: Take) -> None:
     path = folder(tmp_path / "session-n-9", None, MESSAGES, [RUN])
-    for text in (None, "", "[]", '{"id":'):
-        if text is not None:
-            (path / "metadata.json").write_text(text)
+    for content in (None, "", "[]", '{"id":'):
+        if content is not None:
+            (path / "metadata.json").write_text(content)
         (session,) = take(path)
         assert (session.header.id, len(session.messages), session.codes()) == ("n-9", 4, ["damaged"])
         assert session.header.timestamp.second == 1, "the first message's time"

@@ -72,6 +72,16 @@ def test_what_is_skipped_stays_and_is_left_out(
     assert session.codes() == []
 
 
+def test_a_damaged_line_is_one_of_those_that_are_skipped(tmp_path: Path, take: Take) -> None:
+    said = [json.dumps({"role": "user", "content": each}) for each in ("one", "two", "three", "four", "five")]
+    (tmp_path / "s.jsonl").write_text("\n".join([said[0], said[1][:20], "", *said[2:]]) + "\n")
+    (tmp_path / "s.meta.json").write_text(json.dumps({"key": "k", "skip": 3, "count": 5}))
+    (session,) = take(tmp_path / "s.jsonl")
+    assert [plain_text(message.content) for message in session.messages] == ["one", "three", "four", "five"]
+    assert kept(session) == session.entries[2].id, "the fourth line that holds anything is the first that counts"
+    assert session.codes() == ["damaged"], "the sidecar counts the damaged line, too"
+
+
 def test_a_sidecar_that_is_damaged_or_behind_is_told(data: Path, tmp_path: Path, take: Take) -> None:
     (tmp_path / "s.jsonl").write_bytes((data / "picoclaw.jsonl").read_bytes())
     for content, codes in ((None, ["sidecar"]), ("{", ["sidecar"]), ('{"key":"s","count":9}', ["count"])):
