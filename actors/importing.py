@@ -3,7 +3,7 @@
 A session that is not here is written in one step while its source is read, so that a large one takes no memory and a
 broken one leaves nothing. One that is here gets what it lacks, at its end. Its leaf then follows the source's, unless the
 session has gone on by itself meanwhile: then it stays where it was, and what came is another branch. Who archived it, or
-brought it back, said nothing in the conversation and did not go on.
+brought it back, said nothing in the conversation and did not go on; nor did who noted what was used.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def _batch(lines: Iterator[bytes]) -> list[bytes]:
 async def _count(log: OpenLog) -> int:
     """Count the entries by which a log went on."""
     index = log.index
-    named = [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
+    named = [seq for seq in range(1, index.head + 1) if index.is_entry(seq) and index.kinds[seq] != Kind.USAGE]
     infos = await log.entries_at([seq for seq in named if index.kinds[seq] == Kind.SESSION_INFO])
     return len(named) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
 

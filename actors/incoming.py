@@ -27,6 +27,7 @@ from ..events.entries import (
     MessageEntry,
     SessionInfo,
     SessionInfoEntry,
+    UsageEntry,
 )
 from ..events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
 from ..events.findings import Finding, Severity, counted
@@ -66,7 +67,12 @@ NOTHING = There(0, lambda _: False, frozenset(), lambda _: None, {})
 
 
 def goes_on(entry: Entry) -> bool:
-    """Tell whether an entry takes a session further: one that says its status alone (archived, or active again) does not."""
+    """Tell whether an entry takes a session further.
+
+    One that says its status alone (archived, or active again) does not, and neither does the record of a usage.
+    """
+    if isinstance(entry, UsageEntry):
+        return False
     if not isinstance(entry, SessionInfoEntry):
         return True
     said = entry.session_info
@@ -174,6 +180,7 @@ class Converted:
         self._names: dict[str, str] = {}  # of entries that the log has under other ids
         self._grown: dict[str, str] = {}  # the rest of an answer that stands between an entry and what is new below it
         self._described: dict[str, str | None] = {}
+        self._in_part: set[str] = set()  # batches of which the log has some entries: the others are none for themselves
         self._tail: str | None = None
         self._seq = 0
 
@@ -188,10 +195,14 @@ class Converted:
                 self.messages += 1
             if there.matching is not None:
                 if self._is_known(entry, given.parent_id, there.matching):
+                    self._note_batch(entry)
                     continue
                 if given.parent_id in self._now:  # what it follows is known for certain only now
                     entry = replace(entry, parent_id=self._now[given.parent_id])
+            if there.has(entry.id) and self._is_replaced(entry, there):
+                entry = self._renamed(entry, entry.parent_id or "")
             if there.has(entry.id):
+                self._note_batch(entry)
                 self.matched += goes_on(entry)
                 if not entry.aside:
                     self._tail = entry.id
@@ -220,13 +231,27 @@ class Converted:
             entry = replace(entry, parent_id=None)
         self._taken[entry.id] = times + 1
         if times:
-            own = derived_id(self.header.id, entry.id, str(times))
-            what = f"the id {entry.id!r} was used before: the entry is called {own} here"
-            self._find("duplicate_id", "warning", what, own)
-            self._now[entry.id] = own
-            self._taken[own] = 1
-            entry = replace(entry, id=own)
+            renamed = self._renamed(entry, str(times))
+            what = f"the id {entry.id!r} was used before: the entry is called {renamed.id} here"
+            self._find("duplicate_id", "warning", what, renamed.id)
+            return renamed
         return entry
+
+    def _renamed(self, entry: KnownEntry, why: str) -> KnownEntry:
+        """Give an entry another id, which follows from its own."""
+        own = derived_id(self.header.id, entry.id, why)
+        self._now[entry.id] = own
+        self._taken[own] = 1
+        return replace(entry, id=own)
+
+    @staticmethod
+    def _is_replaced(entry: KnownEntry, there: There) -> bool:
+        """Tell whether a batch was written anew since the log took it in: what ends it stands elsewhere there."""
+        return entry.batch is not None and entry.batch.i > 0 and there.parent(entry.id) != entry.parent_id
+
+    def _note_batch(self, entry: KnownEntry) -> None:
+        if entry.batch is not None:
+            self._in_part.add(entry.batch.id)
 
     def _is_known(self, entry: KnownEntry, parent: str | None, matching: Matching) -> bool:
         """Tell whether the log has an entry under another id, or need not have it.
@@ -282,6 +307,8 @@ class Converted:
         return replace(entry, compaction=replace(entry.compaction, first_kept_entry_id=first_kept))
 
     def _written(self, entry: KnownEntry) -> Iterator[bytes]:
+        if entry.batch is not None and entry.batch.id in self._in_part:
+            entry = replace(entry, batch=None)
         try:
             line = self._line(replace(entry, seq=self._seq + 1))
         except InvalidEntry as error:

@@ -180,3 +180,33 @@ async def test_a_later_step_that_was_half_said_is_said_once(tmp_path: Path) -> N
             (report,) = await host.import_sessions(source)
             session = await host.load(report.id)
             assert await said(session) == [f"assistant: Look.{told}"]
+
+
+def dive(*answers: str, used: int) -> str:
+    messages = [{"role": "user", "content": [{"type": "text", "text": "Do both."}]}]
+    messages += [{"role": "assistant", "content": [{"type": "text", "text": each}]} for each in answers]
+    turn = {"id": "evt-1", "type": "turn", "timestamp": TIME.format(1), "messages": messages}
+    header = {"id": "grown", "created_at": TIME.format(0), "updated_at": TIME.format(0)}
+    events = [("header", header), ("event", {**turn, "usage": {"input_tokens": used, "output_tokens": 1}})]
+    return "".join(json.dumps({"line_type": kind, "data": data}) + "\n" for kind, data in events)
+
+
+async def test_a_turn_that_was_written_anew_is_all_there_beside_the_old_one(tmp_path: Path) -> None:
+    """Some of its entries are there already: the others must not wait for these to complete their batch."""
+    source = tmp_path / "grown.jsonl"
+    async with SessionHost(tmp_path / "sessions") as host:
+        source.write_text(dive("Done by half.", used=10))
+        await host.import_sessions(source)
+        source.write_text(dive("The first is done.", "Both are.", used=50))
+        (report,) = await host.import_sessions(source)
+        (again,) = await host.import_sessions(source)
+        assert again.added == 0
+        session = await host.load(report.id)
+        entries = await session.entries()
+        assert [each.type for each in entries] == ["message", "message", "usage", "message", "message", "usage"]
+        assert (await session.total_usage()).input_tokens == 60
+        assert await said(await host.load(report.id)) == ["user: Do both.", "assistant: Done by half."]
+        leaf = entries[-1].id
+        assert leaf is not None
+        told = (await session.context(leaf)).messages
+        assert [plain_text(each.message.content) for each in told] == ["Do both.", "The first is done.", "Both are."]
