@@ -15,5 +15,5 @@ def check_count(name: str, value: object) -> None:
     Raises:
         InvalidInput: It is no whole number, or negative.
     """
-    if not isinstance(value, int) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInput(f"{name} is {value!r}: give a whole number from 0 on")

@@ -149,6 +149,27 @@ async def test_a_flush_that_fails_puts_the_append_in_doubt_until_it_is_tried_aga
     await holds(session, "first", *tokens)
 
 
+@pytest.mark.parametrize("durability", ["file", "group"])
+@pytest.mark.parametrize("let_go", [False, True])
+async def test_what_a_flush_has_failed_on_is_flushed_before_a_retry_counts_where_others_write_too(
+    tmp_path: Path, durability: Durability, let_go: bool
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, durability=durability, dialect="pi") as host:
+        session = await host.create("main")
+        await session.append_message("user", "first")
+        failed = disk.fail("datasync", errno.EIO, path="*.journal" if durability == "group" else "*.jsonl", times=1)
+        with pytest.raises(AppendInDoubt):
+            await session.append_message("assistant", "second", command_id="a-command")
+        assert failed.hits == 1
+        if let_go:
+            assert await session.passivate()
+        disk.reset_counts()
+        await session.append_message("assistant", "second", command_id="a-command")
+        assert disk.counts["datasync"]
+        await holds(session, "first", "second")
+
+
 async def test_a_checkpoint_that_fails_is_nobodys_append_and_the_next_one_goes_on(tmp_path: Path) -> None:
     disk = FaultyDisk(OsDisk())
     store = FileStore(tmp_path, durability="group", disk=disk, journal_max_bytes=1)

@@ -1,4 +1,4 @@
-"""The descriptors of log files: a bounded pool, so that ten thousand sessions fit where two hundred files may be open.
+"""The descriptors of log files: a bounded pool, so that ten thousand sessions fit in a process that may open few files.
 
 Opening a file again costs a fifth of an append, so letting one go loses little. The pool is used by the event loop's thread
 alone; worker threads open files for themselves, for as long as they need them.

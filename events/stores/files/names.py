@@ -13,6 +13,7 @@ from .packed import log_path
 
 def folders_between(root: str, path: str) -> list[str]:
     """Return the folders on the way from a root to a file below it, the innermost first and the root last."""
+    assert path.startswith(root.rstrip("/") + "/"), f"{path} does not lie below {root}"
     folders = [os.path.dirname(path)]
     while folders[-1] != root:
         folders.append(os.path.dirname(folders[-1]))

@@ -365,7 +365,8 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     """Look at the file again and return where it ends now.
 
     Bytes that a failed flush left in doubt are not believed, since the next flush may succeed without them: a log that is ours
-    alone is written once more, where it stands, and flushed. Nothing is cut off, so nothing can be lost on the way.
+    alone is written once more, where it stands, and flushed. Nothing is cut off, so nothing can be lost on the way. One that
+    other programs write to is only flushed, since what was read may be theirs to change before it is written.
 
     Raises:
         AppendInDoubt: It fails again.
@@ -385,8 +386,8 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
             log.own()
     if log.header is not None:
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
-            if log.unsynced and log.dialect is not None and not log.dialect.shared:
-                _write_again(disk, log, sync=sync)
+            if log.unsynced:
+                _flush_again(disk, log, sync=sync)
             log.refresh(fd, disk.fstat(fd))
             log.settle(fd)
     log.unsynced = False
@@ -395,13 +396,13 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     return log.head
 
 
-def _write_again(disk: Disk, log: Log, *, sync: bool) -> None:
-    """Write the same bytes in their place, so that a flush has to bring them to the disk, and flush them."""
+def _flush_again(disk: Disk, log: Log, *, sync: bool) -> None:
+    """Flush what a flush failed on; see `resolve`. The same bytes in their place are what a flush has to bring to the disk."""
     try:
         with log.opened(os.O_RDWR) as fd:
-            size = disk.fstat(fd).size
-            for chunk in chunks(disk, fd, 0, size):
-                write_all(disk, fd, chunk)
+            if log.dialect is not None and not log.dialect.shared:
+                for chunk in chunks(disk, fd, 0, disk.fstat(fd).size):
+                    write_all(disk, fd, chunk)
             if sync:
                 disk.datasync(fd)
         if sync:
