@@ -9,16 +9,17 @@ brought it back, said nothing in the conversation and did not go on; nor did who
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 from msgspec.structs import replace
 
-from ..events.entries import MessageEntry
-from ..events.errors import Conflict, ForeignFormatError, SessionExists, SessionLocked, Where
+from ..events.entries import Entry, MessageEntry, UsageEntry
+from ..events.errors import Conflict, ForeignFormatError, InvalidInput, LogError, SessionExists, SessionLocked, Where
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.kept import KeptSession
 from ..events.foreign.opened import cannot_read
@@ -28,7 +29,7 @@ from ..events.kinds import Kind
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
 from ..events.stores.files import FileStore
 from .catalog.keeping import unarchive
-from .half_said import Piece
+from .half_said import Latest
 from .import_report import ImportReport, ImportReports
 from .incoming import NOTHING, Converted, Copied, Incoming, There, goes_on
 from .leaf_record import encode_leaf
@@ -40,10 +41,10 @@ if TYPE_CHECKING:
     from .core import HostCore
 
 _BATCH_BYTES = 4 * 1024 * 1024
-_ANSWERS_MAX = 256  # the answers that may have been taken in half said are the last ones
+_LATEST_MAX = 2048  # the answers that may have been taken in half said are the last ones
 _LINES_AT_ONCE = 256
-_OF_ONE_SESSION = (ForeignFormatError, SessionExists, SessionLocked)
-"""What keeps one session of a folder from coming in, and no other."""
+_OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
+"""What keeps one session of a folder from coming in, and no other; not so a full disk, or a host that is closed."""
 
 
 async def imported(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
@@ -242,14 +243,23 @@ async def _there(core: HostCore, log: OpenLog, incoming: Incoming) -> There:
     found: set[bytes] = set()
     for start in range(0, len(nameless), _LINES_AT_ONCE):
         found.update(await log.lines_at(nameless[start : start + _LINES_AT_ONCE]))
-    answers = [seq for seq in range(index.head, 0, -1) if index.kinds[seq] == Kind.ASSISTANT][:_ANSWERS_MAX]
-    entries = (await log.entries_at(answers)).values()
-    pieces = {entry.id: Piece.of(entry) for entry in entries if isinstance(entry, MessageEntry)}
+    latest = Latest(
+        {each.id: each.message for each in await _latest(log, Kind.ASSISTANT) if isinstance(each, MessageEntry)},
+        {each.id: each.usage.usage for each in await _latest(log, Kind.USAGE) if isinstance(each, UsageEntry)},
+    )
     restate = incoming.restate if isinstance(incoming, Converted) else None
     matched = None if restate is None else await matching(core, log, restate)
 
     def parent(entry_id: str) -> str | None:
         above = index.parents[index.find(entry_id)]
-        return index.ids[above] if above else None
+        return index.ids[above] if above > 0 else None
 
-    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, pieces, matched)
+    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, latest, matched)
+
+
+async def _latest(log: OpenLog, kind: int) -> Iterable[Entry]:
+    """Return the last entries of a kind."""
+    index = log.index
+    seqs = (seq for seq in range(index.head, 0, -1) if index.kinds[seq] == kind)
+    entries = await log.entries_at([*islice(seqs, _LATEST_MAX)])
+    return [entry for entry in entries.values() if entry is not None]

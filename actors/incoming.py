@@ -7,7 +7,7 @@ opens a log: it is told what is `There`, and may run on any thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC
 from typing import Protocol
@@ -27,6 +27,7 @@ from ..events.entries import (
     MessageEntry,
     SessionInfo,
     SessionInfoEntry,
+    Usage,
     UsageEntry,
 )
 from ..events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
@@ -34,7 +35,7 @@ from ..events.findings import Finding, Severity, counted
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import derived_id
 from ..events.foreign.kept import KeptSession
-from .half_said import Piece, growth
+from .half_said import Latest, beyond, growth
 from .keys import id_of_key
 from .matching import DESCRIBED, Matching
 from .naming import checked_id
@@ -48,7 +49,7 @@ class There(Struct, frozen=True):
         has: Tells whether it has an entry of this id.
         nameless: Its lines that carry no id.
         parent: Tells what an entry that it has follows.
-        pieces: Its latest answers, by their ids: an answer may have been taken in half said.
+        latest: Its latest answers: they may have been taken in half said.
         matching: Finds entries of the source that the log has under other ids; None where ids tell.
     """
 
@@ -56,13 +57,13 @@ class There(Struct, frozen=True):
     has: Callable[[str], bool]
     nameless: frozenset[bytes]
     parent: Callable[[str], str | None]
-    pieces: Mapping[str, Piece]
+    latest: Latest
     matching: Matching | None = None
 
 
 _encode = msgspec.json.Encoder().encode
 
-NOTHING = There(0, lambda _: False, frozenset(), lambda _: None, {})
+NOTHING = There(0, lambda _: False, frozenset(), lambda _: None, Latest({}, {}))
 """What is there before a session is."""
 
 
@@ -161,6 +162,13 @@ class Copied:
             self.findings.append(Finding(self._path, None, None, "damaged", "warning", what))
 
 
+class _Rest(Struct):
+    """The rest of an answer, and the entry that it is to follow."""
+
+    entry: KnownEntry
+    below: str
+
+
 class Converted:
     """A session of another program: it becomes a native one."""
 
@@ -179,6 +187,7 @@ class Converted:
         self._now: dict[str, str | None] = {}  # below which entry that goes what follows another one
         self._names: dict[str, str] = {}  # of entries that the log has under other ids
         self._grown: dict[str, str] = {}  # the rest of an answer that stands between an entry and what is new below it
+        self._rests: list[_Rest] = []
         self._described: dict[str, str | None] = {}
         self._in_part: set[str] = set()  # batches of which the log has some entries: the others are none for themselves
         self._tail: str | None = None
@@ -187,7 +196,6 @@ class Converted:
     def lines(self, there: There) -> Iterator[bytes]:
         """Make the lines that are not there; see `Incoming.lines`."""
         self._seq = there.head
-        rests: list[KnownEntry] = []
         for given in self._source.entries:
             entry = self._placed(given, there)
             self.entries += 1
@@ -200,21 +208,15 @@ class Converted:
                 if given.parent_id in self._now:  # what it follows is known for certain only now
                     entry = replace(entry, parent_id=self._now[given.parent_id])
             if there.has(entry.id) and self._is_replaced(entry, there):
-                entry = self._renamed(entry, entry.parent_id or "")
+                entry = self._replacing(entry, there)
             if there.has(entry.id):
-                self._note_batch(entry)
-                self.matched += goes_on(entry)
-                if not entry.aside:
-                    self._tail = entry.id
-                if entry.id in there.pieces and isinstance(entry, MessageEntry):
-                    rests += self._rest(entry, there)
+                self._met(entry, there)
                 continue
-            if rests:
-                yield from self._continued(rests)
-                rests = []
+            if self._rests:
+                yield from self._continued()
                 entry = self._moved(entry)
             yield from self._written(self._referring(entry))
-        yield from self._continued(rests)
+        yield from self._continued()
         stands = self._source.leaf_id
         if stands is not None:
             stands = self._below(stands)
@@ -248,6 +250,23 @@ class Converted:
     def _is_replaced(entry: KnownEntry, there: There) -> bool:
         """Tell whether a batch was written anew since the log took it in: what ends it stands elsewhere there."""
         return entry.batch is not None and entry.batch.i > 0 and there.parent(entry.id) != entry.parent_id
+
+    def _replacing(self, entry: KnownEntry, there: There) -> KnownEntry:
+        """Return an entry of a batch that was written anew, beside the one of before.
+
+        That one, and what the batch said before it, is in the log alone now, and is yet no step of the session's own.
+        """
+        self.matched += goes_on(entry)
+        stand = {*self._taken, *self._now.values()} - {entry.id}
+        above = there.parent(entry.id)
+        while above is not None and above not in stand:
+            self.matched += 1
+            above = there.parent(above)
+        told = there.latest.usages.get(entry.id)
+        if isinstance(entry, UsageEntry) and told is not None:
+            used = beyond(entry.usage.usage, told) or Usage()
+            entry = replace(entry, usage=replace(entry.usage, usage=used))
+        return self._renamed(entry, entry.parent_id or "")
 
     def _note_batch(self, entry: KnownEntry) -> None:
         if entry.batch is not None:
@@ -332,34 +351,44 @@ class Converted:
                     return line + b"\n"
         return self.dialect.write(entry)[0]
 
-    def _rest(self, entry: MessageEntry, there: There) -> Iterator[KnownEntry]:
-        """Yield what an answer says beyond what was taken in of it, as an entry to follow; nothing where that is all."""
-        found = growth(entry, there.pieces, self.header.id)
-        for known in found.known:
-            self._follows(known, there)
-        if found.rest is not None and there.has(found.rest.id):
-            self._follows(found.rest.id, there)
-        elif found.rest is not None:
-            yield found.rest
+    def _met(self, entry: KnownEntry, there: There) -> None:
+        """Take notice of an entry that the log has."""
+        self._note_batch(entry)
+        self.matched += goes_on(entry)
+        if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
+            self._grow(entry, there)
+        now = self._below(entry.id)
+        if entry.aside or now is None:
+            return
+        self._tail = now
+        for rest in self._rests:
+            if entry.parent_id == rest.below:  # it hangs below all that is known behind its answer
+                rest.below = now
 
-    def _follows(self, rest: str, there: There) -> None:
-        """Have what is new go below the rest of an answer that is there already."""
-        self.matched += 1
-        above = there.parent(rest)
-        if above is not None:
-            self._grown[above] = rest
-            if self._tail == above:
-                self._tail = rest
+    def _grow(self, entry: MessageEntry, there: There) -> None:
+        """See what an answer says beyond what was taken in of it."""
+        found = growth(entry, there.has, there.latest, self.header.id)
+        self.matched += len(found.rests)
+        for known in (*found.rests, *found.records):
+            above = there.parent(known)
+            if above is not None:
+                self._grown[above] = known
+        if found.missing is not None:
+            self._rests.append(_Rest(found.missing, self._below(entry.id) or entry.id))
 
-    def _continued(self, rests: list[KnownEntry]) -> Iterator[bytes]:
-        """Put the rests of answers below all that was there, and what is new below them."""
-        for rest in rests:
-            before, self._taken[rest.id] = self._tail, 1
+    def _continued(self) -> Iterator[bytes]:
+        """Put the rests of answers below what is there of their branches, and what is new below them."""
+        for each in self._rests:
+            stands, added = self._tail, self.added
+            self._taken[each.entry.id] = 1
             self.entries += 1  # unless it cannot be written
-            self.messages += type(rest) is MessageEntry
-            yield from self._written(replace(rest, parent_id=before))
-            if before is not None:
-                self._grown[before] = rest.id
+            self.messages += type(each.entry) is MessageEntry
+            yield from self._written(replace(each.entry, parent_id=each.below))
+            if self.added > added:
+                self._grown[each.below] = each.entry.id
+            if each.below != stands:
+                self._tail = stands
+        self._rests.clear()
 
     def _find(self, code: str, severity: Severity, message: str, entry_id: str) -> None:
         self.findings.append(Finding(self._path, None, None, code, severity, message, entry_id))

@@ -3,13 +3,33 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from treering import MessageEntry, Session, SessionHost, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text
+from treering import (
+    Message,
+    MessageEntry,
+    Session,
+    SessionHost,
+    TextPart,
+    ThinkingPart,
+    ToolResultPart,
+    ToolUsePart,
+    Usage,
+    UsageEntry,
+    plain_text,
+    text,
+    thinking,
+    tool_use,
+)
+from treering.actors.half_said import Latest, growth
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TIME = "2026-03-01T09:00:0{}.000Z"
 
 
@@ -77,7 +97,16 @@ def result(number: int) -> dict[str, object]:
     return {"type": "user", "message": {"role": "user", "content": [part]}}
 
 
+def called(text: str, *calls: str) -> dict[str, object]:
+    """Make an answer of Gemini's that calls tools, whose results stand in its record."""
+    response = {"functionResponse": {"response": {"output": "out"}}}
+    records = [{"id": each, "name": "ls", "args": {}, "status": "success", "result": [response]} for each in calls]
+    return {**answer(text), "toolCalls": records}
+
+
 SOURCES = {
+    "calls behind an answer without words": gemini(ASKED, answer(""), called("", "c1"), called("", "c1", "c2"), THANKS),
+    "usage that grows": gemini(ASKED, answer("In"), answer("In", 7), answer("In the", 9), answer("In the", 12), THANKS),
     "a text that grows": gemini(ASKED, answer("In the"), answer("In the hay"), answer("In the haystack.", 7), THANKS),
     "a usage that is told last": gemini(ASKED, answer("In the haystack."), answer("In the haystack.", 7), THANKS),
     "items of a step": codex(
@@ -105,6 +134,8 @@ async def said(session: Session) -> list[str]:
     told: list[tuple[str, str]] = []
     for message in (each.message for each in (await session.context()).messages):
         for part in message.content:
+            if isinstance(part, TextPart) and not part.text.content:
+                continue
             if isinstance(part, TextPart) and told and told[-1][0] == message.role and message.role == "assistant":
                 told[-1] = (message.role, told[-1][1] + part.text.content)
             elif isinstance(part, TextPart):
@@ -138,7 +169,9 @@ async def test_what_was_taken_in_as_it_grew_is_what_is_taken_in_at_once(
             (again,) = await host.import_sessions(source)
             assert again.added == 0
         session = await host.load(report.id)
-        assert await said(session) == await said(expected)
+        told, whole_told = await said(session), await said(expected)
+        assert sorted(told) == sorted(whole_told)  # a call that came late stands behind the results of those before it
+        assert [each for each in told if ": c" not in each] == [each for each in whole_told if ": c" not in each]
         assert await session.total_usage() == await expected.total_usage()
         found = await ids(session)
         assert len(set(found)) == len(found)
@@ -204,9 +237,149 @@ async def test_a_turn_that_was_written_anew_is_all_there_beside_the_old_one(tmp_
         session = await host.load(report.id)
         entries = await session.entries()
         assert [each.type for each in entries] == ["message", "message", "usage", "message", "message", "usage"]
-        assert (await session.total_usage()).input_tokens == 60
-        assert await said(await host.load(report.id)) == ["user: Do both.", "assistant: Done by half."]
-        leaf = entries[-1].id
-        assert leaf is not None
-        told = (await session.context(leaf)).messages
+        assert (await session.total_usage()).input_tokens == 50
+        assert session.leaf_id == entries[-1].id
+        told = (await session.context()).messages
         assert [plain_text(each.message.content) for each in told] == ["Do both.", "The first is done.", "Both are."]
+
+
+async def test_what_grows_on_an_abandoned_branch_stays_there(tmp_path: Path) -> None:
+    source = tmp_path / "grown.jsonl"
+    more = [{**ASKED, "id": "u3"}, {**answer("Second."), "id": "m2"}]
+    lines = gemini(
+        ASKED, {**answer("Root."), "id": "m0"}, {**THANKS, "id": "u2"}, answer("Fir"), {"$rewindTo": "u2"}, *more
+    )
+    async with SessionHost(tmp_path / "sessions") as host:
+        source.write_text("\n".join(lines) + "\n")
+        (report,) = await host.import_sessions(source)
+        session = await host.load(report.id)
+        before = await said(session)
+        source.write_text("\n".join(lines).replace('"Fir"', '"First."') + "\n")
+        (again,) = await host.import_sessions(source)
+        assert again.added == 1
+        assert (await said(session), session.leaf_id) == (before, "m2")
+        entries = await session.entries()
+        rest = entries[-1]
+        assert isinstance(rest, MessageEntry)
+        assert (rest.parent_id, plain_text(rest.message.content)) == ("m1", "st.")
+
+
+@pytest.mark.parametrize("usage_first", [False, True])
+async def test_the_leaf_stays_where_the_session_went_on_by_itself(usage_first: bool, tmp_path: Path) -> None:
+    source = tmp_path / "grown.jsonl"
+    states = [
+        gemini(ASKED, answer("In")),
+        gemini(ASKED, answer("In", 7)),
+        gemini(ASKED, answer("In the hay", 9), THANKS),
+    ]
+    async with SessionHost(tmp_path / "sessions") as host:
+        for lines in states[: 1 + usage_first]:
+            source.write_text("\n".join(lines) + "\n")
+            (report,) = await host.import_sessions(source)
+        session = await host.load(report.id)
+        own = await session.append_message("user", "Said here.")
+        source.write_text("\n".join(states[2]) + "\n")
+        await host.import_sessions(source)
+        assert session.leaf_id == own
+        assert "Thanks." in [
+            plain_text(each.message.content) for each in await session.entries() if isinstance(each, MessageEntry)
+        ]
+
+
+async def test_a_damaged_line_above_a_rest_costs_itself_alone(tmp_path: Path) -> None:
+    source = tmp_path / "grown.jsonl"
+    async with SessionHost(tmp_path / "sessions") as host:
+        source.write_text("\n".join(gemini(ASKED, answer("In"))) + "\n")
+        (report,) = await host.import_sessions(source)
+        source.write_text("\n".join(gemini(ASKED, answer("In the"))) + "\n")
+        await host.import_sessions(source)
+    path = tmp_path / "sessions" / report.ref
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(
+        b"".join(b"{" + line[1:].replace(b'"', b"'") if b'"m1"' in line and b'"In"' in line else line for line in lines)
+    )
+    async with SessionHost(tmp_path / "sessions") as host:
+        source.write_text("\n".join(gemini(ASKED, answer("In the"), THANKS)) + "\n")
+        await host.import_sessions(source)
+        session = await host.load(report.id)
+        entries = {each.id: each for each in await session.entries()}
+        assert entries["u2"].parent_id == "m1"
+
+
+async def test_a_damaged_log_costs_its_own_session_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "chats"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        lines = gemini(ASKED, answer("In the haystack."))
+        (folder / f"{name}.jsonl").write_text("\n".join(lines).replace("grown", name) + "\n")
+    async with SessionHost(tmp_path / "sessions") as host:
+        await host.import_sessions(folder / "b.jsonl")
+        assert await (await host.load("b")).passivate()
+        (tmp_path / "sessions" / "b.jsonl").write_bytes(b"no session\n")
+        reports = await host.import_sessions(folder)
+        assert [report.id for report in reports] == ["a", "c"]
+        assert len(reports.failed) == 1
+
+
+CONTENT = st.lists(
+    st.one_of(
+        st.text("ab", max_size=4).map(text),
+        st.text("ab", min_size=1, max_size=4).map(thinking),
+        st.integers(0, 3).map(lambda number: tool_use(f"c{number}", "ls", {})),
+    ),
+    max_size=5,
+    unique_by=lambda part: part.tool_use.id if isinstance(part, ToolUsePart) else object(),
+)
+
+
+@given(CONTENT, st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4), st.integers(0, 9)), max_size=5))
+def test_whenever_an_answer_was_looked_at_its_pieces_are_the_whole(
+    content: list[TextPart | ThinkingPart | ToolUsePart], looks: list[tuple[int, int, int]]
+) -> None:
+    """A look sees so many parts, so many characters of the last of them, and so much of the usage."""
+    answers: dict[str, Message] = {}
+    usages: dict[str, Usage] = {}
+    whole = (len(content), 99, 9)
+    for parts, chars, output in [*sorted(looks), whole, whole]:
+        seen = [*content[:parts]]
+        if seen and isinstance(seen[-1], TextPart):
+            seen[-1] = text(seen[-1].text.content[:chars])
+        told = max([output, *(each.usage.output_tokens for each in answers.values() if each.usage is not None)])
+        usage = Usage(output_tokens=max(told, sum_of(answers, usages).output_tokens))
+        entry = MessageEntry(
+            id="m", parent_id=None, timestamp=NOW, message=Message("assistant", tuple(seen), usage=usage)
+        )
+        if not answers:
+            answers["m"] = entry.message
+            continue
+        missing = growth(entry, lambda each: each in answers or each in usages, Latest(answers, usages), "s").missing
+        if isinstance(missing, MessageEntry):
+            answers[missing.id] = missing.message
+        elif isinstance(missing, UsageEntry):
+            usages[missing.id] = missing.usage.usage
+        else:
+            assert missing is None
+    assert missing is None, "the last look finds nothing that the one before did not"
+    pieces = [part for message in answers.values() for part in message.content]
+    assert spelled(pieces) == spelled(content)
+    assert sum_of(answers, usages) == usage
+
+
+def spelled(parts: Sequence[object]) -> list[str]:
+    """Tell what parts say: calls, and words character by character, since these may come in pieces."""
+    told = []
+    for part in parts:
+        if isinstance(part, ToolUsePart):
+            told.append(part.tool_use.id)
+        elif isinstance(part, TextPart):
+            told += [f"text {each}" for each in part.text.content]
+        else:
+            assert isinstance(part, ThinkingPart)
+            told += [f"thought {each}" for each in part.thinking.content]
+    return sorted(told)
+
+
+def sum_of(answers: Mapping[str, Message], usages: Mapping[str, Usage]) -> Usage:
+    """Add up what was told of the usage."""
+    told = [each.usage for each in answers.values() if each.usage is not None]
+    return sum([*told, *usages.values()], Usage())
