@@ -25,6 +25,7 @@ from ..events.foreign.kept import KeptSession
 from ..events.foreign.opened import cannot_read
 from ..events.foreign.several import unreadable
 from ..events.foreign.walk import Found, Walk
+from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
 from ..events.stores.files import FileStore
@@ -192,7 +193,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
     if header.id != incoming.header.id or dialect.name != incoming.dialect.name:
         raise SessionExists(f"{lease.ref} is there and holds another session, or this one in another dialect: move it")
     log = await opened_log(core, lease)
-    there, before, count = await _there(core, log, incoming), log.index.leaf_id, await _count(log)
+    there, before, count = await _there(core, log, incoming), log.index.leaf_id, await _count(core, log)
     lines, head = _lines(incoming, there, source), lease.head
     while batch := await runtime.offload(_batch, lines):
         if lease.packed and isinstance(runtime.store, ArchivingStore):
@@ -228,18 +229,24 @@ def _batch(lines: Iterator[bytes]) -> list[bytes]:
     return batch
 
 
-async def _count(log: OpenLog) -> int:
+async def _count(core: HostCore, log: OpenLog) -> int:
     """Count the entries by which a log went on."""
     index = log.index
-    named = [seq for seq in range(1, index.head + 1) if index.is_entry(seq) and index.kinds[seq] != Kind.USAGE]
+    named = [seq for seq in await core.runtime.offload(_named, index) if index.kinds[seq] != Kind.USAGE]
     infos = await log.entries_at([seq for seq in named if index.kinds[seq] == Kind.SESSION_INFO])
     return len(named) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
+
+
+def _named(index: LogIndex) -> list[int]:
+    """Return the ordinals of all entries that have ids."""
+    return [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
 
 
 async def _there(core: HostCore, log: OpenLog, incoming: Incoming) -> There:
     """Tell what a log has."""
     index = log.index
-    nameless = [seq for seq in range(1, index.seen + 1) if seq > index.head or not index.is_entry(seq)]
+    named = {*await core.runtime.offload(_named, index)}
+    nameless = [seq for seq in range(1, index.seen + 1) if seq not in named]
     found: set[bytes] = set()
     for start in range(0, len(nameless), _LINES_AT_ONCE):
         found.update(await log.lines_at(nameless[start : start + _LINES_AT_ONCE]))

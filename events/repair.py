@@ -40,6 +40,7 @@ from .stores.files.journal import JOURNALS, journals_in, void_of
 from .stores.files.journal_replay import JournalReplay
 from .stores.files.locks import Held, Locks
 from .stores.files.log import Log
+from .stores.files.names import folders_between
 from .stores.files.private_locks import locks_of
 from .stores.files.table import chunks
 from .surroundings import ASIDE
@@ -295,12 +296,8 @@ class Surgeon:
             write_beside(disk, target, chunks(disk, source, 0, disk.fstat(source).size), sync=True)
         finally:
             disk.close(source)
-        folder = os.path.dirname(target)
-        while folder.startswith(root):
+        for folder in folders_between(root, target)[1:]:
             disk.sync_directory(folder)
-            if folder == root:
-                break
-            folder = os.path.dirname(folder)
         return target
 
     def _free_aside(self, root: str, path: str) -> str:

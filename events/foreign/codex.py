@@ -10,7 +10,8 @@ What the model says comes in pieces; those between two answers of tools or peopl
 were made together stay together. Events repeat what items say, and are left out but for usage, titles, runs of commands
 and turns that were rolled back: what follows a rollback hangs where the conversation went on, and the turns that were
 rolled back stay on their branch. A compaction keeps nothing of what came before it; the history that Codex put in its
-place follows; older versions did not write it down, and went on with the latest prompts. Lines of the first versions have no envelope, and are read as items.
+place follows; older versions did not write it down, and went on with the latest prompts. Lines of the first versions have
+no envelope, and are read as items.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class FileStore:
         watch_poll_s: After how long a watch looks without having been told.
         locks: Who owns what; by default the operating system knows.
         timer: A clock that never goes back, in seconds.
-        new_id: Gives what tells the journals of "group" apart, whatever they are called.
+        new_id: Gives what tells the journals of "group" apart, whatever they are called; it is called in a worker thread.
     """
 
     def __init__(
