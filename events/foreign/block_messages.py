@@ -8,11 +8,11 @@ kept in the message's metadata under `left_out`, and written from there.
 
 from __future__ import annotations
 
-from ..content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart, raw_json
+from ..content import JSON, Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, ToolUsePart
 from ..entries import Message
 from ..errors import InvalidEntry
 from ..providers.anthropic import from_anthropic
-from .values import Object, as_list, as_text
+from .values import Object, as_list, as_text, kept_json, shallow
 
 LEFT_OUT = "left_out"
 """The member of a message's metadata that keeps what it cannot hold."""
@@ -37,12 +37,12 @@ def _patiently(role: str, blocks: list[JSON]) -> Message:
     left_out: list[JSON] = []
     for block in blocks:
         try:
-            parts += from_anthropic({"role": role, "content": [block]}).content
+            parts += from_anthropic({"role": role, "content": [shallow(block, 2)]}).content
         except InvalidEntry:
             left_out.append(block)
     only_results = bool(parts) and all(isinstance(part, ToolResultPart) for part in parts)
     shown_role = "tool" if role == "user" and only_results else role
-    return Message(shown_role, tuple(parts), raw_metadata=raw_json({LEFT_OUT: left_out}) if left_out else None)
+    return Message(shown_role, tuple(parts), raw_metadata=kept_json({LEFT_OUT: left_out}, 3) if left_out else None)
 
 
 def write_message(message: Message) -> Object:

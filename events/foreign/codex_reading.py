@@ -12,7 +12,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from ..content import Content, ToolUse, ToolUsePart, plain_text, raw_json, text
+from ..content import Content, ToolUse, ToolUsePart, plain_text, text
 from ..entries import (
     Compaction,
     Custom,
@@ -32,7 +32,7 @@ from ..findings import counted
 from .chain import Chain, Names
 from .codex_items import ROLES, call_id, read_call, read_content, read_output, read_reasoning, read_usage
 from .json_lines import Line, Notes
-from .values import Object, as_count, as_number, as_object, as_objects, as_text, as_time
+from .values import Object, as_count, as_number, as_object, as_objects, as_text, as_time, kept_json
 
 _RUNS = frozenset({"exec_command_end", "mcp_tool_call_end", "patch_apply_end"})
 _NOT_A_TURN = (
@@ -212,13 +212,13 @@ class Rollout:
         elif kind == "ghost_snapshot":
             self._notes.skip(f"response_item {kind}")
         else:
-            yield from self._add(Custom(f"codex.{kind or 'item'}", raw_json(item)), item, time)
+            yield from self._add(Custom(f"codex.{kind or 'item'}", kept_json(item)), item, time)
 
     def _message(self, item: Object, time: datetime | None) -> Iterator[KnownEntry]:
         role = ROLES.get(as_text(item.get("role")))
         content = read_content(item.get("content"), self._left_out)
         if role is None:
-            yield from self._add(Custom("codex.message", raw_json(item)), item, time)
+            yield from self._add(Custom("codex.message", kept_json(item)), item, time)
         elif role == "assistant":
             for part in content:
                 yield from self._say(part, item, time)
@@ -240,7 +240,7 @@ class Rollout:
         elif kind == "thread_rolled_back":
             yield from self._told()
             self._go_back(as_count(event.get("num_turns")))
-            yield self._chain.add(Custom("codex.thread_rolled_back", raw_json(event)), time=time)
+            yield self._chain.add(Custom("codex.thread_rolled_back", kept_json(event)), time=time)
         elif (ran := _run_of(kind, event)) is not None and call_id(ran) in self._step.calls:
             self._run(ran, time)
         else:
@@ -341,4 +341,4 @@ def _run_of(kind: str, event: Object) -> Object | None:
 
 def _from_agent(kind: str, said: Object, left_out: Counter[str]) -> CustomMessage:
     """Make the message that another agent sent, whom its details name."""
-    return CustomMessage(f"codex.{kind}", (*read_content(said.get("content"), left_out),), raw_details=raw_json(said))
+    return CustomMessage(f"codex.{kind}", (*read_content(said.get("content"), left_out),), raw_details=kept_json(said))

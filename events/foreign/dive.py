@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from ..content import TextPart, plain_text, raw_json
+from ..content import TextPart, plain_text
 from ..entries import (
     NATIVE_VERSION,
     Batch,
@@ -39,7 +39,7 @@ from .block_messages import read_message, write_message
 from .chain import Chain, Names, derived_id
 from .json_lines import Line, Notes, beginning, document, objects
 from .spoken import message_of
-from .values import Object, as_count, as_list, as_object, as_objects, as_text, as_time
+from .values import Object, as_count, as_list, as_object, as_objects, as_text, as_time, kept_json
 
 NAME = "dive"
 TURN = "turn"
@@ -157,10 +157,10 @@ class _Reading:
         """Yield the entries of a file of lines."""
         metadata = header.get("metadata")
         if isinstance(metadata, dict):
-            yield self._chain.add(SessionInfo(raw_metadata=raw_json(metadata)))
+            yield self._chain.add(SessionInfo(raw_metadata=kept_json(metadata)))
         rest = {key: value for key, value in header.items() if key not in _HEADER_KEYS}
         if rest:
-            yield self._chain.add(Custom("dive.header", raw_json(rest)))
+            yield self._chain.add(Custom("dive.header", kept_json(rest)))
         if not header:
             self._notes.add("damaged", "error", "there is no header: the session is named after the file")
         headers = 0
@@ -190,7 +190,7 @@ class _Reading:
             TURN,
             _usage(as_object(data.get("usage"))),
             messages=len(messages),
-            raw_metadata=raw_json(given) if isinstance(given, dict) else None,
+            raw_metadata=kept_json(given) if isinstance(given, dict) else None,
         )
         yield self._chain.add(record, id=event, time=time, batch=Batch(self._chain.session, batch, size - 1, size))
 
@@ -204,7 +204,7 @@ class _Reading:
         same = bool(messages) and [entry.message for entry in kept] == messages
         details = data.get("metadata")
         compaction = Compaction(
-            summary, kept[0].id if same else None, 0, raw_json(details) if isinstance(details, dict) else None
+            summary, kept[0].id if same else None, 0, kept_json(details) if isinstance(details, dict) else None
         )
         yield self._chain.add(compaction, id=as_text(data.get("id")), time=time)
         self._history = kept if same else []

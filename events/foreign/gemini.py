@@ -21,7 +21,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..content import raw_json
 from ..entries import NATIVE_VERSION, Custom, Header, KnownEntry, ModelChange, SessionInfo
 from ..errors import ForeignFormatError, Where
 from ..findings import Finding
@@ -31,7 +30,7 @@ from .gemini_checkpoint import contents_of, is_checkpoint, messages_of, title_of
 from .gemini_history import History, Written
 from .gemini_messages import ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
 from .json_lines import Notes, beginning, document, objects
-from .values import as_object, as_text, as_time
+from .values import as_object, as_text, as_time, kept_json
 
 NAME = "gemini"
 
@@ -150,7 +149,7 @@ def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | 
     if history.written and history.last is None:
         chain.leaf = tails[None]
         time = as_time(history.metadata.get("lastUpdated"))
-        entries.append(chain.add(Custom("gemini.rewind", raw_json({"to": None})), time=time))
+        entries.append(chain.add(Custom("gemini.rewind", kept_json({"to": None})), time=time))
         return entries, None
     return entries, tails[history.last]
 
@@ -177,7 +176,7 @@ class _Telling:
                 yield self._chain.add(said, id=message_id, time=time)
         else:
             yield self._chain.add(
-                Custom(f"gemini.{message.type or 'message'}", raw_json(given)), id=message_id, time=time
+                Custom(f"gemini.{message.type or 'message'}", kept_json(given)), id=message_id, time=time
             )
 
     def _answer(self, message: Written, model: str, time: datetime | None) -> Iterator[KnownEntry]:

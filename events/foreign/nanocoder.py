@@ -32,6 +32,7 @@ from .values import Object, as_list, as_object, as_text, as_time
 _LOOK = 4096
 _CHAT = frozenset({"role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "media"})
 _OWN = frozenset({"reasoning", "images"})
+_THOUGHTS = ("reasoning_content", "reasoning")
 
 
 class NanocoderFormat:
@@ -108,7 +109,9 @@ def _usual(given: Object, left_out: Counter[str]) -> Object:
     """Return a message as chat completions have it: thinking and images under their names; count what has no place."""
     left_out.update(name for name, value in given.items() if value is not None and name not in _CHAT | _OWN)
     usual: Object = {name: value for name, value in given.items() if name in _CHAT}
-    usual.setdefault("reasoning_content", given.get("reasoning"))
+    thoughts = [thought for name in _THOUGHTS if (thought := as_text(given.get(name)))]
+    usual["reasoning_content"] = thoughts[0] if thoughts else None
+    left_out["reasoning"] += len({*thoughts}) > 1
     images = as_list(given.get("images"))
     shown: list[JSON] = [address for each in images if (address := _address(as_object(each)))]
     left_out["images"] += len(shown) < len(images)

@@ -2,7 +2,7 @@
 
 A path may be that of the storage tree, of one session's file, of the database, or of a file that `opencode export` wrote.
 A message that summarizes what came before it becomes a compaction, unless it failed. Where messages were reverted, the
-conversation stands before them, and they stay on their branch.
+conversation stands before them, and they stay on their branch; where all were, an entry stands there that says so.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ..entries import NATIVE_VERSION, Header, KnownEntry, ModelChange
+from ..entries import NATIVE_VERSION, Custom, Header, KnownEntry, ModelChange
 from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from .base import ForeignSession
@@ -25,7 +25,7 @@ from .opencode_messages import is_finished, is_summary, model_of, read_answer, r
 from .opencode_parts import Said, created
 from .opencode_storage import InFile, InTree, Record, Stored, is_in_first_tree, is_tree
 from .several import each
-from .values import Object, as_list, as_object, as_text
+from .values import Object, as_list, as_object, as_text, as_time, kept_json
 
 NAME = "opencode"
 
@@ -57,7 +57,7 @@ class OpencodeFormat:
         with path.open("rb") as file:
             head = file.read(len(HEAD))
         if head == HEAD:
-            return (replace(_read(stored), beside=_around(path)) for stored in in_database(path))
+            return in_database(path, lambda stored: replace(_read(stored), beside=_around(path)))
         given = as_object(document(path))
         return iter((_read(InFile(path, given) if "messages" in given else InTree(path)),))
 
@@ -110,8 +110,13 @@ def _read(stored: Stored) -> ForeignSession:
     reading = _Reading(header, notes)
     entries = [entry for record in records for entry in reading.entries(record)]
     notes.close()
+    leaf: str | None = None
     reverted = as_text(as_object(info.get("revert")).get("messageID"))
-    return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=reading.before.get(reverted))
+    if entries and reverted in reading.before:
+        leaf = reading.before[reverted]
+        if leaf is None:
+            entries.append(reading.beginning(as_time(as_object(info.get("time")).get("updated"))))
+    return ForeignSession(header=header, entries=iter(entries), findings=findings, leaf_id=leaf)
 
 
 def _folder(info: Object, records: Sequence[Record]) -> str:
@@ -124,7 +129,7 @@ class _Reading:
     """Goes through the messages of a session.
 
     Attributes:
-        before: Of each message, the entry that it follows.
+        before: Of each message that has an id, the entry that it follows.
     """
 
     def __init__(self, header: Header, notes: Notes) -> None:
@@ -138,7 +143,8 @@ class _Reading:
         """Yield what a message says."""
         info, time = record.info, created(record.info)
         message, role = as_text(info.get("id")), as_text(info.get("role"))
-        self.before[message] = self._chain.leaf
+        if message:
+            self.before[message] = self._chain.leaf
         for part in record.parts:
             if part.get("type") == "compaction":
                 self._first_kept = as_text(part.get("tail_start_id")) or None
@@ -160,6 +166,11 @@ class _Reading:
         said = read_user(record, self._notes) if role == "user" else read_answer(record, self._notes)
         for position, each_said in enumerate(said):
             yield self._add(each_said, message if position == 0 else "")
+
+    def beginning(self, time: datetime | None) -> KnownEntry:
+        """Return an entry that stands before everything: to name no entry as the leaf would name the last one."""
+        self._chain.leaf = None
+        return self._chain.add(Custom("opencode.revert", kept_json({"to": None})), time=time)
 
     def _add(self, said: Said, message: str) -> KnownEntry:
         return self._chain.add(said.payload, id=message, time=said.time, beginning=said.beginning or None)

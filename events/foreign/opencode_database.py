@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 
 from ..content import JSON
 from ..errors import ForeignFormatError, Where
+from .base import ForeignSession
 from .json_lines import Notes, decoded
 from .opencode_storage import Record
-from .opencode_untouched import as_it_lies, untouched
+from .opencode_untouched import Untouched, as_it_lies, untouched
+from .several import each
 from .values import Object, as_text
 
 HEAD = b"SQLite format 3\0"
@@ -23,9 +26,9 @@ _TABLES = frozenset({"session", "message", "part"})
 class InDatabase:
     """A session in the database, of which `row` is the row."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, row: Object) -> None:
+    def __init__(self, path: Path, database: Untouched, row: Object) -> None:
         self.path = path
-        self._connection = connection
+        self._database = database
         self._row = row
 
     def info(self) -> Object:
@@ -41,20 +44,26 @@ class InDatabase:
         }
 
     def records(self, notes: Notes) -> Iterator[Record]:
-        """Yield its messages in order; see `Stored.records`."""
+        """Yield its messages in order; see `Stored.records`.
+
+        Raises:
+            sqlite3.OperationalError: The database was written to meanwhile: what was yielded may be torn.
+        """
         session = self._row.get("id")
         messages = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
         parts = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
         for message_id, info in self._values(messages, session, notes):
             yield Record(info, [part for _, part in self._values(parts, message_id, notes)])
+        self._database.check()
 
     def _values(self, query: str, key: JSON, notes: Notes) -> Iterator[tuple[str, Object]]:
         try:
-            rows = self._connection.execute(query, (key,)).fetchall()
+            rows = self._database.connection.execute(query, (key,)).fetchall()
         except _DAMAGE as error:
+            self._database.check()
             raise ForeignFormatError(f"the database is damaged: {error}", where=Where(str(self.path))) from error
         for row_id, data in rows:
-            value = decoded(data.encode() if isinstance(data, str) else bytes(data or b""))
+            value = _decoded(data)
             if value is None:
                 notes.add("damaged", "error", f"the record {row_id!r} is no JSON object: it is left out")
             else:
@@ -67,29 +76,36 @@ def is_database(path: Path) -> bool:
         with as_it_lies(path) as connection:
             tables = _tables(connection)
         if not tables:  # a new database may stand in its log alone, as yet
-            with untouched(path) as connection:
-                tables = _tables(connection)
+            with untouched(path) as database:
+                tables = _tables(database.connection)
         return tables >= _TABLES
     except (*_DAMAGE, OSError):
         return False
 
 
-def in_database(path: Path) -> Iterator[InDatabase]:
-    """Yield the sessions of a database, which is left untouched.
+def in_database(path: Path, read: Callable[[InDatabase], ForeignSession]) -> Iterator[ForeignSession]:
+    """Read the sessions of a database, which is left untouched, one after the other; see `each`.
+
+    Args:
+        path: The database.
+        read: Reads a session with all its records, or raises `ForeignFormatError`.
 
     Raises:
-        ForeignFormatError: It has no such tables, is damaged, or was written to meanwhile.
+        ForeignFormatError: It has no such tables, is damaged, or was written to meanwhile; or none can be read.
         OSError: It cannot be copied.
     """
     try:
-        with untouched(path) as connection:
+        with untouched(path) as database:
+            connection = database.connection
             if not _tables(connection) >= _TABLES:
                 raise ForeignFormatError("this database holds no sessions of opencode", where=Where(str(path)))
             cursor = connection.execute("SELECT * FROM session ORDER BY time_created, id")
             columns = [column[0] for column in cursor.description]
-            for row in cursor.fetchall():
-                values = zip(columns, row, strict=True)
-                yield InDatabase(path, connection, {name: value for name, value in values if _is_plain(value)})
+            rows = cursor.fetchall()
+            database.check()
+            if rows:
+                sessions = (InDatabase(path, database, _plain(columns, row)) for row in rows)
+                yield from each(repeat(path, len(rows)), lambda _: read(next(sessions)), "")
     except _DAMAGE as error:
         raise ForeignFormatError(f"the database cannot be read: {error}", where=Where(str(path))) from error
 
@@ -98,5 +114,12 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
     return {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def _is_plain(value: object) -> bool:
-    return value is None or isinstance(value, (str, int, float))
+def _decoded(data: object) -> Object | None:
+    if isinstance(data, str):
+        return decoded(data.encode())
+    return decoded(data) if isinstance(data, bytes) else None
+
+
+def _plain(columns: Sequence[str], row: Sequence[object]) -> Object:
+    named = zip(columns, row, strict=True)
+    return {name: value for name, value in named if value is None or isinstance(value, (str, int, float))}

@@ -11,12 +11,12 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from ..content import Content, raw_json
+from ..content import Content
 from ..entries import Compaction, Custom, Message, Usage
 from .json_lines import Notes
 from .opencode_parts import Said, call_of, created, file_of, result_of, text_of, thought_of, usage_of
 from .opencode_storage import Record
-from .values import Object, as_object, as_text
+from .values import Object, as_object, as_text, kept_json
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
 _SPOKEN = frozenset({"text", "reasoning", "file", "tool"})
@@ -159,4 +159,4 @@ def _say(step: _Step, kind: str, part: Object) -> None:
 
 
 def _custom(part: Object, time: datetime | None) -> Said:
-    return Said(Custom(f"opencode.{as_text(part.get('type')) or 'part'}", raw_json(part)), time)
+    return Said(Custom(f"opencode.{as_text(part.get('type')) or 'part'}", kept_json(part)), time)

@@ -1,20 +1,20 @@
 """opencode: a connection to its database that changes nothing, also not beside it.
 
 SQLite makes files beside a database that has a log, even for those who only read. So a database is read as it lies, with
-the promise that nobody writes to it, and that promise is looked after. Where its log holds something, both are copied, and
-the copy is read.
+the promise that nobody writes to it; whether that was kept can be checked after anything was read. Where its log holds
+something, both are copied, and the copy is read.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 _LOG, _JOURNAL = "-wal", "-journal"
 _LOG_HEAD = 32  # it is written anew when the log begins anew
@@ -23,12 +23,19 @@ _TRIES = 5
 _State: TypeAlias = tuple[tuple[int, int], tuple[int, int], bytes]
 
 
+class Untouched(NamedTuple):
+    """A connection, and what raises `sqlite3.OperationalError` where what was read so far may be torn."""
+
+    connection: sqlite3.Connection
+    check: Callable[[], None]
+
+
 @contextmanager
-def untouched(path: Path) -> Generator[sqlite3.Connection]:
+def untouched(path: Path) -> Generator[Untouched]:
     """Connect to all that a database holds.
 
     Raises:
-        sqlite3.Error: It cannot be opened, or was written to while it was read.
+        sqlite3.Error: It cannot be opened.
         OSError: It cannot be copied.
     """
     path = path.resolve()  # logs lie beside the file itself
@@ -37,13 +44,16 @@ def untouched(path: Path) -> Generator[sqlite3.Connection]:
             copy = Path(folder) / path.name
             _copy(path, copy)
             with closing(_connected(copy, "mode=rw")) as connection:
-                yield connection
+                yield Untouched(connection, lambda: None)
         return
     before = _stamp(path)
+
+    def check() -> None:
+        if _stamp(path) != before:
+            raise sqlite3.OperationalError("it was written to while it was read: import it again")
+
     with as_it_lies(path) as connection:
-        yield connection
-    if _stamp(path) != before:
-        raise sqlite3.OperationalError("it was written to while it was read: import it again")
+        yield Untouched(connection, check)
 
 
 @contextmanager

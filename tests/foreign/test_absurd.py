@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from treering import ImportReports, SessionHost
@@ -146,6 +147,65 @@ async def test_a_value_nested_beyond_measure_is_taken_over_or_left_out_with_its_
         assert shown == (["u", "a", "r", "v"] if depth == 900 else ["u", "r", "v"])
         for index in (False, True):
             assert [hit.entry_id async for hit in host.search("well", index=index)] == ["v"]
+
+
+def nested(kind: str) -> tuple[str, str]:
+    """Return a file's name, and a session with values in all places in which they are kept as they are."""
+    session: list[object]
+    match kind:
+        case "codex":
+            call = codex("response_item", type="function_call", call_id="c", name="run", arguments={"given": "@"})
+            output = codex("response_item", type="function_call_output", call_id="c", output={"given": "@"})
+            odd = codex("response_item", type="odd", given="@")
+            nameless = codex("response_item", type="message", role="odd", given="@")
+            agent = codex("response_item", type="agent_message", content="go", given="@")
+            back = codex("event_msg", type="thread_rolled_back", num_turns=0, given="@")
+            session = [codex("session_meta", id="s"), call, output, odd, nameless, agent, back]
+        case "gemini":
+            record = {"id": "c", "name": "run", "args": {"given": "@"}, "result": {"given": "@"}}
+            answer = {"id": "g", "type": "gemini", "content": [{"given": "@"}], "toolCalls": [record]}
+            session = [{"sessionId": "s", "projectHash": "p"}, answer, {"id": "i", "type": "info", "content": "@"}]
+        case "opencode":
+            state = {"status": "completed", "input": {"given": "@"}, "output": "done"}
+            parts = [
+                {"type": "tool", "id": "p", "callID": "c", "tool": "run", "state": state},
+                {"type": "odd", "x": "@"},
+            ]
+            info: dict[str, object] = {"id": "s", "directory": "/", "time": {}}
+            session = [{"info": info, "messages": [{"info": {"id": "m", "role": "assistant"}, "parts": parts}]}]
+        case _:
+            content = [
+                {"type": "text", "text": "Look."},
+                {"type": "tool_use", "id": "c", "name": "run", "input": {"given": "@"}},
+                {"type": "document", "given": "@"},
+            ]
+            header = {"line_type": "header", "data": {"id": "s", "metadata": {"given": "@"}, "odd": "@"}}
+            turn = {"type": "turn", "messages": [{"role": "assistant", "content": content}], "metadata": {"given": "@"}}
+            kept: dict[str, object] = {"type": "compaction", "messages": [], "metadata": {"given": "@"}}
+            session = [header, {"line_type": "event", "data": turn}, {"line_type": "event", "data": kept}]
+    return f"{kind}.{'json' if kind == 'opencode' else 'jsonl'}", lines(*session)
+
+
+@pytest.mark.parametrize("shape", [("[", "]"), ('{"in":', "}")], ids=["lists", "objects"])
+@pytest.mark.parametrize("kind", ["codex", "gemini", "opencode", "dive"])
+async def test_what_is_nested_too_deeply_is_kept_as_text_where_it_stood(
+    tmp_path: Path, kind: str, shape: tuple[str, str]
+) -> None:
+    name, whole = nested(kind)
+    path = tmp_path / name
+    said: list[list[str]] = []
+    for depth in (3, 255, 256, 257, 300, 900):
+        value = shape[0] * depth + "1" + shape[1] * depth
+        path.write_text(whole.replace('"@"', value))
+        async with SessionHost(tmp_path / f"sessions-{depth}") as host:
+            (report,) = await host.import_sessions(tmp_path, format=kind)
+            assert not [each for each in report.findings if each.severity == "error"]
+            session = await host.load(report.id)
+            entries = await session.entries()
+        kept = msgspec.json.encode(entries).decode().replace("\\", "")  # a text within JSON is one, too
+        assert kept.count(value) >= whole.count('"@"')
+        said.append([entry.type for entry in entries])
+    assert said == [said[0]] * len(said)
 
 
 async def test_a_folder_is_taken_in_whatever_else_lies_in_it(tmp_path: Path) -> None:

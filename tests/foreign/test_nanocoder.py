@@ -133,6 +133,20 @@ def test_thinking_and_images_of_the_file_are_read_and_what_has_no_place_is_told(
     ]
 
 
+def test_a_thought_is_read_under_whichever_name_it_stands(tmp_path: Path, take: Take) -> None:
+    messages: Lines = [
+        {"role": "assistant", "content": "One.", "reasoning_content": None, "reasoning": "first"},
+        {"role": "assistant", "content": "Two.", "reasoning_content": "second", "reasoning": "second"},
+        {"role": "assistant", "content": "Three.", "reasoning_content": "third", "reasoning": "another"},
+    ]
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps({"id": "n-1", "createdAt": "2026-03-01T09:00:00Z", "messages": messages}))
+    (session,) = take(path, "nanocoder")
+    assert [each.content[0] for each in session.messages] == [thinking(name) for name in ("first", "second", "third")]
+    (finding,) = session.findings
+    assert finding.message.startswith("'reasoning' of 1 message left out")
+
+
 def test_a_title_that_nobody_set_is_the_headers_alone(data: Path, tmp_path: Path, take: Take) -> None:
     given = json.loads((data / "nanocoder.json").read_bytes())
     del given["titleManuallySet"]

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,7 +14,10 @@ import pytest
 
 from treering.events.content import plain_text
 from treering.events.errors import ForeignFormatError
+from treering.events.foreign.json_lines import Notes
 from treering.events.foreign.opencode import OpencodeFormat
+from treering.events.foreign.opencode_database import InDatabase
+from treering.events.foreign.opencode_storage import Record
 from treering.events.foreign.walk import Walk
 
 from .conftest import Take, Taken
@@ -190,13 +194,71 @@ def test_a_change_that_was_torn_is_taken_back_in_the_copy_alone(storage: Path, t
     assert held(lies) == before
 
 
-def test_a_database_that_is_written_to_meanwhile_is_told(storage: Path, tmp_path: Path) -> None:
-    path = database(storage, tmp_path / "opencode.db")
+def sessions_in(path: Path, *ids: object, data: object = '{"role":"user","time":{"created":1}}') -> Path:
+    """Make a database of sessions with one message each, whose columns take values of any type."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(
+            """
+            CREATE TABLE session (id, parent_id, directory, title, revert, time_created, time_updated);
+            CREATE TABLE message (id, session_id, time_created, data);
+            CREATE TABLE part (id, message_id, data);
+            """
+        )
+        for number, each_id in enumerate(ids):
+            row = (each_id, None, "/work", "Bread", None, number, number)
+            connection.execute("INSERT INTO session VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("INSERT INTO message VALUES (?, ?, 1, ?)", (f"m{number}", each_id, data))
+            part = json.dumps({"type": "text", "text": f"Hello {each_id}"})
+            connection.execute("INSERT INTO part VALUES (?, ?, ?)", (f"p{number}", f"m{number}", part))
+        connection.commit()
+    return path
+
+
+@pytest.mark.parametrize("data", [5, 1.5, -1, 2**40, 2**62, b"\xff", None])
+def test_a_record_that_is_no_text_is_damaged_and_costs_itself(tmp_path: Path, take: Take, data: object) -> None:
+    (session,) = take(sessions_in(tmp_path / "opencode.db", "a", data=data))
+    assert session.messages == []
+    assert session.codes() == ["damaged"]
+
+
+@pytest.mark.parametrize("ids", [(7, "a", "b"), ("a", None, "b"), ("a", "b", b"c")])
+def test_a_session_of_a_database_that_cannot_be_read_costs_itself_alone(
+    tmp_path: Path, take: Take, ids: tuple[object, ...]
+) -> None:
+    sessions = take(sessions_in(tmp_path / "opencode.db", *ids))
+    assert [said(each) for each in sessions] == [["Hello a"], ["Hello b"]]
+    assert [code for each in sessions for code in each.codes()] == ["unreadable"]
+
+
+def test_a_database_of_which_no_session_can_be_read_is_refused(tmp_path: Path, take: Take) -> None:
+    with pytest.raises(ForeignFormatError, match="it has no id"):
+        take(sessions_in(tmp_path / "opencode.db", 7, None))
+    assert take(sessions_in(tmp_path / "empty.db")) == []
+
+
+def test_what_a_database_held_before_it_was_written_to_is_read_and_nothing_after(tmp_path: Path) -> None:
+    path = sessions_in(tmp_path / "opencode.db", "a", "b", "c", "d")
     sessions = OpencodeFormat().read(path)
-    next(sessions)
+    assert next(sessions).header.id == "a"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("DELETE FROM part")
         connection.commit()
     os.utime(path, (1, 1))  # however coarse the clock of the disk is
     with pytest.raises(ForeignFormatError, match="import it again"):
-        list(sessions)
+        next(sessions)
+
+
+def test_a_session_is_not_given_where_the_database_was_written_to_while_it_was_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = sessions_in(tmp_path / "opencode.db", "a")
+    records = InDatabase.records
+
+    def meanwhile(session: InDatabase, notes: Notes) -> Iterator[Record]:
+        for record in records(session, notes):
+            os.utime(path, (1, 1))
+            yield record
+
+    monkeypatch.setattr(InDatabase, "records", meanwhile)
+    with pytest.raises(ForeignFormatError, match="import it again"):
+        next(OpencodeFormat().read(path))

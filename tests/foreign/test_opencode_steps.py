@@ -40,9 +40,9 @@ def said(name: str, role: str, *parts: Part, **more: object) -> Part:
     return {"info": info, "parts": list(parts)}
 
 
-def exported(folder: Path, *messages: Part) -> Path:
+def exported(folder: Path, *messages: Part, **more: object) -> Path:
     path = folder / "exported.json"
-    info = {"id": "ses_1", "directory": "/work", "time": {"created": 0}}
+    info = {"id": "ses_1", "directory": "/work", "time": {"created": 0, "updated": 5000}, **more}
     path.write_text(json.dumps({"info": info, "messages": messages}))
     return path
 
@@ -174,3 +174,25 @@ def test_what_a_provider_signed_is_kept(tmp_path: Path, take: Take) -> None:
     assert words.text.signature == "s3"
     assert isinstance(use, ToolUsePart)
     assert use.tool_use.signature == "s4"
+
+
+def test_a_message_without_an_id_is_not_where_the_session_stands(tmp_path: Path, take: Take) -> None:
+    messages = [said(name, "user", text("Hello")) for name in ("a", "", "c")]
+    (session,) = take(exported(tmp_path, *messages))
+    assert session.path() == session.entries
+    assert len(session.entries) == 3
+
+
+async def test_a_session_of_which_all_was_reverted_stands_before_everything(tmp_path: Path, take: Take) -> None:
+    messages = [said(name, "user", text("Hello")) for name in ("a", "b")]
+    path = exported(tmp_path, *messages, revert={"messageID": "a"})
+    (session,) = take(path)
+    assert [entry.type for entry in session.path()] == ["custom"]
+    assert [entry.timestamp.timestamp() for entry in session.path()] == [5]
+    assert session.roles == ["user", "user"]
+    async with SessionHost(tmp_path / "sessions") as host:
+        for _ in range(2):
+            (report,) = await host.import_sessions(path)
+            assert (await (await host.load(report.id)).context()).messages == ()
+    (session,) = take(exported(tmp_path, revert={"messageID": "a"}))
+    assert session.entries == []
