@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from .jobs import Job
+from .jobs import Holds, Job
 from .peer import Peer
 from .process import peak_bytes
 from .timing import Sample
@@ -23,6 +23,8 @@ from .workspace import Workspace
 
 GIVEN_UP_AFTER_S = 120.0
 """How long a measurement may take with all that it prepares, for every peer alike; treering needs a fraction of it."""
+_HELD_FOR_S = 1_200.0
+"""How long it may take to hold sessions, which treering alone does: a hundred thousand, with each allocation traced."""
 
 _NAMED = re.compile(r"[\w.]+(Error|Exception|Warning|Failed|Locked)\b")
 
@@ -67,12 +69,13 @@ def done(module: str, name: str, python: str, order: Order) -> Sample | None:
         stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"},
     ) as process:
+        limit_s = _HELD_FOR_S if isinstance(order.job, Holds) else GIVEN_UP_AFTER_S
         try:
-            answer, errors = process.communicate(msgspec.json.encode(order), GIVEN_UP_AFTER_S)
+            answer, errors = process.communicate(msgspec.json.encode(order), limit_s)
         except subprocess.TimeoutExpired:
             process.kill()
             kind = type(order.job).__name__
-            raise PeerFailed(f"{name}, {kind}: given up, not through after {GIVEN_UP_AFTER_S:g} s") from None
+            raise PeerFailed(f"{name}, {kind}: given up, not through after {limit_s:g} s") from None
     if process.returncode != 0:
         raise PeerFailed(f"{name}, {type(order.job).__name__}: {_reason(errors.decode(errors='replace'))}")
     return msgspec.json.decode(answer, type=Sample | None)
