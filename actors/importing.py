@@ -9,7 +9,7 @@ brought it back, said nothing in the conversation and did not go on; nor did who
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -193,7 +193,8 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
     if header.id != incoming.header.id or dialect.name != incoming.dialect.name:
         raise SessionExists(f"{lease.ref} is there and holds another session, or this one in another dialect: move it")
     log = await opened_log(core, lease)
-    there, before, count = await _there(core, log, incoming), log.index.leaf_id, await _count(core, log)
+    named = await runtime.offload(_named, log.index)
+    there, before, count = await _there(core, log, named, incoming), log.index.leaf_id, await _count(log, named)
     lines, head = _lines(incoming, there, source), lease.head
     while batch := await runtime.offload(_batch, lines):
         if lease.packed and isinstance(runtime.store, ArchivingStore):
@@ -229,24 +230,23 @@ def _batch(lines: Iterator[bytes]) -> list[bytes]:
     return batch
 
 
-async def _count(core: HostCore, log: OpenLog) -> int:
-    """Count the entries by which a log went on."""
-    index = log.index
-    named = [seq for seq in await core.runtime.offload(_named, index) if index.kinds[seq] != Kind.USAGE]
-    infos = await log.entries_at([seq for seq in named if index.kinds[seq] == Kind.SESSION_INFO])
-    return len(named) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
-
-
 def _named(index: LogIndex) -> list[int]:
     """Return the ordinals of all entries that have ids."""
     return [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
 
 
-async def _there(core: HostCore, log: OpenLog, incoming: Incoming) -> There:
-    """Tell what a log has."""
+async def _count(log: OpenLog, named: Sequence[int]) -> int:
+    """Count the entries by which a log went on, of those that have ids."""
+    kinds = log.index.kinds
+    going = [seq for seq in named if kinds[seq] != Kind.USAGE]
+    infos = await log.entries_at([seq for seq in going if kinds[seq] == Kind.SESSION_INFO])
+    return len(going) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
+
+
+async def _there(core: HostCore, log: OpenLog, named: Sequence[int], incoming: Incoming) -> There:
+    """Tell what a log has, of whose entries these have ids."""
     index = log.index
-    named = {*await core.runtime.offload(_named, index)}
-    nameless = [seq for seq in range(1, index.seen + 1) if seq not in named]
+    nameless = sorted({*range(1, index.seen + 1)}.difference(named))
     found: set[bytes] = set()
     for start in range(0, len(nameless), _LINES_AT_ONCE):
         found.update(await log.lines_at(nameless[start : start + _LINES_AT_ONCE]))

@@ -72,7 +72,8 @@ class Searching:
         """Begin a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, or a time has no zone.
+            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, or a time has
+                no zone.
         """
         check_count("limit", limit)
         check_count("offset", offset)

@@ -170,29 +170,26 @@ async def test_what_a_flush_has_failed_on_is_flushed_before_a_retry_counts_where
         await holds(session, "first", "second")
 
 
-async def test_a_checkpoint_that_fails_is_nobodys_append_and_the_next_one_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("call", "durability", "journal_max_bytes", "handles_max"),
+    [
+        pytest.param("datasync", "group", 1, 64, id="checkpoint"),
+        pytest.param("close", "os", 1 << 20, 1, id="close-os"),
+        pytest.param("close", "group", 1 << 20, 1, id="close-group"),  # under "file" no descriptor is kept
+    ],
+)
+async def test_what_fails_for_anothers_sake_is_nobodys_append_and_the_next_one_goes_on(
+    tmp_path: Path, call: str, durability: Durability, journal_max_bytes: int, handles_max: int
+) -> None:
     disk = FaultyDisk(OsDisk())
-    store = FileStore(tmp_path, durability="group", disk=disk, journal_max_bytes=1)
+    store = FileStore(
+        tmp_path, durability=durability, disk=disk, journal_max_bytes=journal_max_bytes, handles_max=handles_max
+    )
     async with SessionHost(store=store) as host:
         first, other = await host.create("main"), await host.create("other")
         await first.append_message("user", "first")
-        failed = disk.fail("datasync", errno.EIO, path="*/main.jsonl")
-        await other.append_message("user", "it is this one's append that finds the journal full")
-        assert failed.hits == 1
-        await first.append_message("user", "second")
-        await holds(first, "first", "second")
-
-
-@pytest.mark.parametrize("durability", ["os", "group"])  # under "file" no descriptor is kept
-async def test_a_close_that_fails_is_nobodys_append_and_the_next_one_goes_on(
-    tmp_path: Path, durability: Durability
-) -> None:
-    disk = FaultyDisk(OsDisk())
-    async with SessionHost(store=FileStore(tmp_path, durability=durability, disk=disk, handles_max=1)) as host:
-        first, other = await host.create("main"), await host.create("other")
-        await first.append_message("user", "first")
-        failed = disk.fail("close", errno.EIO, path="*/main.jsonl")
-        await other.append_message("user", "it is this one's append that needs the descriptor")
+        failed = disk.fail(call, errno.EIO, path="*/main.jsonl")
+        await other.append_message("user", "it is this one that finds the journal, or the pool of descriptors, full")
         assert failed.hits == 1
         await first.append_message("user", "second")
         await holds(first, "first", "second")
