@@ -11,7 +11,7 @@ from ..events.content import JSON, raw_json
 from ..events.entries import BranchSummary, Entry
 from ..events.errors import EntryNotFound
 from ..projections.building.pairing import paired
-from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions, generate_summary
+from ..projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions, generate_summary
 from ..projections.context import ContextMessage, message_of
 from ..projections.tokens import Tokenizer
 from .files_touched import files_touched
@@ -44,14 +44,14 @@ class BranchReport(Struct, frozen=True):
     details: dict[str, JSON]
 
 
-async def summarized_branch(
+async def summarize_branch(
     session: Session,
     entry_id: str,
     summarizer: Summarizer,
     *,
     target_tokens: int = BRANCH_SUMMARY_TOKENS,
     tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_OPTIONS,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> BranchReport:
     """Leave a branch with a summary; see `Session.summarize_branch`."""
     log = await session.log()

@@ -23,7 +23,7 @@ from ..projections.building.budget import ContextBudget
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
 from ..projections.building.summaries import (
-    DEFAULT_OPTIONS,
+    DEFAULT_SUMMARIZER_OPTIONS,
     GeneratedSummary,
     Summarizer,
     SummarizerOptions,
@@ -99,7 +99,7 @@ class _Cut(Struct, frozen=True):
     system: tuple[ContextMessage, ...]
 
 
-async def compacted(
+async def compact(
     session: Fitting,
     summarizer: Summarizer | None,
     *,
@@ -107,7 +107,7 @@ async def compacted(
     keep_tokens: int | None = None,
     target_tokens: int | None = None,
     tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_OPTIONS,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     loop_after: int = LOOP_AFTER,
 ) -> CompactionReport:
     """Compact the path to the leaf, or say what would come of it where there is no summarizer; see `Session.compact`."""

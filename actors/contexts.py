@@ -20,7 +20,7 @@ from ..projections.building.measured import UsedTokens, used_tokens
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.source import ContextSource
 from ..projections.building.strategy import NeededSummary, needs_path
-from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions, generate_summary
+from ..projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions, generate_summary
 from ..projections.building.summary_cache import (
     StoredSummary,
     longest_summary,
@@ -43,7 +43,7 @@ async def built_context(
     *,
     leaf_id: str | None = None,
     summarizer: Summarizer | None = None,
-    options: SummarizerOptions = DEFAULT_OPTIONS,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> ContextBuildResult:
     """Build a context that fits; see `Session.build_context`."""
     builder = builder or ContextBuilder()
@@ -64,7 +64,7 @@ async def built_context(
         result = builder.build(source, budget)
     if summarizer is None or result.needs_summary is None:
         return result
-    stored = await _made(session, result.needs_summary, summarizer, builder.tokenizer, options)
+    stored = await _make_and_keep(session, result.needs_summary, summarizer, builder.tokenizer, options)
     return builder.build(replace(source, summaries=(*source.summaries, stored)), budget)
 
 
@@ -89,7 +89,7 @@ async def summary_for_range(
     summarizer: Summarizer,
     *,
     tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_OPTIONS,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> StoredSummary:
     """Return the summary of a range of the context, made only where none is stored; see `Session.summary_for_range`."""
     tokenizer = tokenizer or ByteEstimator()
@@ -114,7 +114,7 @@ async def summary_for_range(
     needed = NeededSummary(
         range_key(chosen), start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen
     )
-    return await _made(session, needed, summarizer, tokenizer, options)
+    return await _make_and_keep(session, needed, summarizer, tokenizer, options)
 
 
 def _without_path(builder: ContextBuilder, source: ContextSource, budget: ContextBudget) -> ContextBuildResult | None:
@@ -128,7 +128,7 @@ def _without_path(builder: ContextBuilder, source: ContextSource, budget: Contex
     return None if result.strategy == MINIMAL or tried & looking else result
 
 
-async def _made(
+async def _make_and_keep(
     session: Fitting,
     needed: NeededSummary,
     summarizer: Summarizer,

@@ -16,7 +16,7 @@ from ..projections.usage import UsageProjection, usage_totals
 from .appending import Appending
 from .commands import AppendOptions
 from .reading import Reading
-from .truncating import truncated
+from .truncating import truncate
 
 
 class Conversing(Appending, Reading):
@@ -64,7 +64,7 @@ class Conversing(Appending, Reading):
             LeafMoved: Meanwhile the session went over to another branch; nothing was written.
             UnsafeCut: A tool call waits for its result; nothing was written.
         """
-        return await truncated(self, keep_last, summary, options)
+        return await truncate(self, keep_last, summary, options)
 
     # -- what is said of it
 

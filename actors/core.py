@@ -52,11 +52,11 @@ class OwnedSource:
 
     def open_feed(self) -> Feed:
         """Return the session's feed, and count one more subscriber."""
-        return self._core.registry.feed(self._ref)
+        return self._core.registry.open_feed(self._ref)
 
     def close_feed(self) -> None:
         """Count one subscriber less."""
-        self._core.registry.feed_left(self._ref)
+        self._core.registry.close_feed(self._ref)
 
     async def ready(self) -> OpenLog:
         """Return the session's log, taking the session up and catching up with other programs."""
@@ -148,7 +148,7 @@ class HostCore:
         """Return a session's index and generation at once, reading the log's beside files where it was let go."""
         if follower is not None:
             return follower.log.index, follower.log.generation
-        actor = self.registry.live(ref)
+        actor = self.registry.use(ref)
         if actor is not None:
             return actor.log.index, actor.log.generation
         return OpenLog.peek(self.runtime, ref, birth.header if birth and not birth.beginning.over else None)
@@ -163,7 +163,7 @@ class HostCore:
 
     def _values(self, ref: Ref, follower: Follower | None) -> Values:
         """Return the values of a session's projections; they are kept as long as it is live, or followed."""
-        values = self.folds.of(ref, live=self.registry.look_at(ref) is not None)
+        values = self.folds.of(ref, live=self.registry.live(ref) is not None)
         if follower is not None:
             follower.values = values
         return values
@@ -214,6 +214,6 @@ class HostCore:
 
     async def quiet(self, ref: Ref) -> None:
         """Wait until every command that a session accepted has its answer."""
-        actor = self.registry.live(ref)
+        actor = self.registry.use(ref)
         if actor is not None:
             await actor.quiet()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Unpack
 
 from msgspec import Struct
 
@@ -18,8 +19,9 @@ from ..events.errors import EntryNotFound, InvalidInput, LeafMoved
 from ..projections.building.budget import ContextBudget, calculate_budget
 from ..projections.metadata import SessionMetadata, metadata_of
 from ..projections.stats import SessionStats, StatsProjection
-from ..projections.tokens import ByteEstimator, Tokenizer, message_tokens
+from ..projections.tokens import Tokenizer, message_tokens
 from .appending import Appending
+from .commands import AppendOptions
 from .naming import checked_path
 from .reading import Reading
 
@@ -83,21 +85,17 @@ class Describing(Appending, Reading):
             raise InvalidInput("there is nothing to change: give a name, a description, a provider or `extra`")
         if extra is None:
             return await self.append(SessionInfo(name, description=description, provider=provider))
-        for attempt in range(1, _TRIES_MAX + 1):
-            await self._take_up()
-            index = self._index()
+        tries = 0
+        while True:
+            index = (await self.log()).index
             raw = raw_json(_merged(index.info.metadata, extra))
             info = SessionInfo(name, description=description, provider=provider, raw_metadata=raw)
             try:
                 return await self.append(info, expected_seq=index.seen)
             except LeafMoved:  # something was appended between the look and the entry
-                if attempt == _TRIES_MAX:
+                tries += 1
+                if tries == _TRIES_MAX:
                     raise
-        raise AssertionError("unreachable")
-
-    async def _take_up(self) -> None:
-        """Take the session up, so that its index is the one that the next append is held against."""
-        await self.log()
 
     async def stored_message(self, entry_id: str, *, tokenizer: Tokenizer | None = None) -> StoredMessage:
         """Return a message as it is stored: with its place in the log and in the tree, and how many tokens it takes.
@@ -119,11 +117,12 @@ class Describing(Appending, Reading):
         tokens = message_tokens(message, tokenizer)
         return StoredMessage(entry.id, entry.seq, entry.parent_id, entry.timestamp, message, tokens)
 
-    async def rebind(self, project: str | os.PathLike[str]) -> str:
+    async def rebind(self, project: str | os.PathLike[str], **options: Unpack[AppendOptions]) -> str:
         """Bind the session to another project, or to the same one after its folder was moved, by one appended entry.
 
         Args:
             project: The project's folder.
+            **options: See `AppendOptions`.
 
         Returns:
             The id of the entry.
@@ -134,7 +133,7 @@ class Describing(Appending, Reading):
         from ..events.projects import real_path  # not needed to import the package
 
         path = await self._core.runtime.offload(real_path, checked_path(project))
-        return await self.append(SessionInfo(project=path))
+        return await self.append(SessionInfo(project=path), **options)
 
     async def stats(self, *, tokenizer: Tokenizer | None = None) -> SessionStats:
         """Return the figures of the session: messages, runs of tools, tokens.
@@ -188,7 +187,7 @@ class Describing(Appending, Reading):
             provider.context_window,
             system_prompt,
             tool_definitions,
-            tokenizer or ByteEstimator(),
+            tokenizer,
             reserve_for_response=reserve_for_response,
         )
 

@@ -91,7 +91,7 @@ class Exporting(Handle):
                 f"an export as {format!r} is to be gone on with, and a conversation with holes in it cannot be: redact "
                 f"one of {', '.join(REDACTABLE)}"
             )
-        from .exports.writing import exported
+        from .exports.writing import export
 
         path = None if destination is None else Path(destination)
-        return await exported(self._core, self, format, path, leaf_id, redact, overwrite=overwrite)
+        return await export(self._core, self, format, path, leaf_id, redact, overwrite=overwrite)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from ..projections.building.budget import ContextBudget
 from ..projections.building.builder import ContextBuilder, ContextBuildResult
 from ..projections.building.measured import UsedTokens
-from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
+from ..projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ..projections.building.summary_cache import StoredSummary
 from ..projections.tokens import Tokenizer
 from .appending import Appending
-from .compaction import CompactionReport, compacted
+from .compaction import CompactionReport, compact
 from .contexts import built_context, summary_for_range, tokens_in_use
 from .reading import Reading
 
@@ -29,7 +29,7 @@ class Fitting(Appending, Reading):
         *,
         leaf_id: str | None = None,
         summarizer: Summarizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> ContextBuildResult:
         """Build a context that fits a budget, of the path to an entry (the leaf, where none is given).
 
@@ -66,7 +66,7 @@ class Fitting(Appending, Reading):
         keep_tokens: int | None = None,
         target_tokens: int | None = None,
         tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> CompactionReport:
         """Let a summary stand for the older part of the path to the leaf; the originals stay readable.
 
@@ -90,7 +90,7 @@ class Fitting(Appending, Reading):
                 summarizer.
             LeafMoved: Something was appended meanwhile, or the leaf was moved: compact again.
         """
-        return await compacted(
+        return await compact(
             self,
             summarizer,
             budget=budget,
@@ -109,7 +109,7 @@ class Fitting(Appending, Reading):
         tokenizer: Tokenizer | None = None,
     ) -> CompactionReport:
         """Tell what `compact` would do: where it would cut, and the tokens before and after. No model is called."""
-        return await compacted(
+        return await compact(
             self, None, budget=budget, keep_tokens=keep_tokens, target_tokens=target_tokens, tokenizer=tokenizer
         )
 
@@ -121,7 +121,7 @@ class Fitting(Appending, Reading):
         summarizer: Summarizer,
         *,
         tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> StoredSummary:
         """Return the summary of a range of the context's messages, from the log where this summarizer made one before.
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 _LINES_AT_ONCE = 256
 
 
-class Whole(Struct, frozen=True):
+class SessionCopy(Struct, frozen=True):
     """All of a session, or a path of it, on its way into a store; it can go from one event loop to another.
 
     Attributes:
-        log: The open log that it was read from, which may be of another loop: only to know it again.
+        source_log: The open log that it was read from, which may be of another loop: only to know it again.
         path: The path of its file; None where it has none.
         header: Its header.
         dialect: How its lines are written.
@@ -46,7 +46,7 @@ class Whole(Struct, frozen=True):
         leaf: Where the leaf was moved to; None where it was taken away, unset where it is the last entry.
     """
 
-    log: object
+    source_log: object
     path: str | None
     header: Header
     dialect: Dialect
@@ -55,17 +55,17 @@ class Whole(Struct, frozen=True):
     leaf: str | UnsetType | None = UNSET
 
 
-async def forked(core: HostCore, whole: Whole, session_id: str | None = None) -> Session:
+async def fork(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> Session:
     """Write all of a session into a new one that names it as its parent.
 
     Raises:
         SessionExists: There is a session with this id.
     """
     core.check()
-    return await _written(core, *_child(core, whole, session_id))
+    return await _write(core, *_child(core, copy, session_id))
 
 
-async def branched(core: HostCore, source: Session, leaf_id: str) -> Session:
+async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
     """Write the path from the root to an entry into a new session that names the old one as its parent.
 
     Raises:
@@ -77,10 +77,10 @@ async def branched(core: HostCore, source: Session, leaf_id: str) -> Session:
         raise EntryNotFound(leaf_id)
     last = (await log.entries_at([leaf]))[leaf]
     moved = UNSET if last is not None and log.index.becomes_leaf(last) else leaf_id  # aside, say, it does so nowhere
-    return await _written(core, *_child(core, await _read(source, log, log.index.path(leaf), moved)))
+    return await _write(core, *_child(core, await _read(source, log, log.index.path(leaf), moved)))
 
 
-async def whole_of(source: Session) -> Whole:
+async def copy_of(source: Session) -> SessionCopy:
     """Read all that is visible of a session, with the leaf where it was moved to."""
     log = await source.log()
     index = log.index
@@ -88,34 +88,34 @@ async def whole_of(source: Session) -> Whole:
     return await _read(source, log, range(1, index.head + 1), leaf)
 
 
-async def put(core: HostCore, whole: Whole, *, replacing: bool = False) -> Session:
+async def put(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> Session:
     """Write all of a session into the store of a host, under its own id.
 
     Raises:
         SessionExists: There is a session with this id, and it is not to be replaced.
     """
     core.check()
-    ref = new_ref(whole.dialect, whole.header)
+    ref = new_ref(copy.dialect, copy.header)
     actor = core.registry.live(ref)
-    if actor is not None and actor.log is whole.log:
+    if actor is not None and actor.log is copy.source_log:
         # It was read from there, and may have no file yet.
-        birth = core.registry.birth(ref, whole.header, whole.dialect)
-        return _handle(core, ref, whole, birth)
-    return await _written(core, ref, whole, replacing=replacing)
+        birth = core.registry.birth(ref, copy.header, copy.dialect)
+        return _handle(core, ref, copy, birth)
+    return await _write(core, ref, copy, replacing=replacing)
 
 
-def _handle(core: HostCore, ref: Ref, whole: Whole, birth: Birth | None = None) -> Session:
+def _handle(core: HostCore, ref: Ref, copy: SessionCopy, birth: Birth | None = None) -> Session:
     from .session import Session
 
-    return Session(core, ref, whole.header.id, birth=birth)
+    return Session(core, ref, copy.header.id, birth=birth)
 
 
-async def _written(core: HostCore, ref: Ref, whole: Whole, *, replacing: bool = False) -> Session:
+async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool = False) -> Session:
     """Write a log in one step.
 
     Whole batches keep their marks; in another session those mean nothing.
     """
-    store, dialect = core.runtime.store, whole.dialect
+    store, dialect = core.runtime.store, copy.dialect
     exists = SessionExists(f"there is a session {ref!r} already: give the copy another id")
     if not replacing and core.registry.live(ref) is not None:
         raise exists
@@ -125,14 +125,14 @@ async def _written(core: HostCore, ref: Ref, whole: Whole, *, replacing: bool = 
         with anyio.CancelScope(shield=True):  # a session is there whole, with its leaf, or not at all
             if lease.packed and isinstance(store, ArchivingStore):
                 lease = await store.unpack(lease)
-            head = await store.put(lease, dialect, dialect.encode_header(whole.header), whole.lines)
-            if not isinstance(whole.leaf, UnsetType):
-                await store.save(lease, "leaf", head, encode_leaf(whole.leaf))
+            head = await store.put(lease, dialect, dialect.encode_header(copy.header), copy.lines)
+            if not isinstance(copy.leaf, UnsetType):
+                await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
     core.runtime.touched.add(ref)
-    return _handle(core, ref, whole)
+    return _handle(core, ref, copy)
 
 
-async def _read(source: Session, log: OpenLog, seqs: Sequence[int], leaf: str | UnsetType | None) -> Whole:
+async def _read(source: Session, log: OpenLog, seqs: Sequence[int], leaf: str | UnsetType | None) -> SessionCopy:
     """Read lines of a session, as the present version of their dialect writes them."""
     dialect, kinds = log.dialect, log.index.kinds
     lines: list[bytes] = []
@@ -143,15 +143,15 @@ async def _read(source: Session, log: OpenLog, seqs: Sequence[int], leaf: str | 
     torn = tuple(position for position, seq in enumerate(seqs) if kinds[seq] == Kind.ABORTED)
     now = current(dialect)
     header = replace(log.index.header, version=now.version)
-    return Whole(log, source.file_path, header, now, tuple(lines), torn, leaf)
+    return SessionCopy(log, source.file_path, header, now, tuple(lines), torn, leaf)
 
 
-def _child(core: HostCore, whole: Whole, session_id: str | None = None) -> tuple[Ref, Whole]:
+def _child(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> tuple[Ref, SessionCopy]:
     """Make of a session that was read a new one that names it as its parent: pi by the path of its file, the others by its id."""
-    of, dialect = whole.header, whole.dialect
-    parent = (whole.path if dialect.name == "pi" else None) or of.id
+    of, dialect = copy.header, copy.dialect
+    parent = (copy.path if dialect.name == "pi" else None) or of.id
     header, ref = core.new_header(session_id, dialect=dialect, cwd=of.cwd, parent_session=parent)
-    lines = list(whole.lines)
-    for position in whole.torn:
+    lines = list(copy.lines)
+    for position in copy.torn:
         lines[position] = still_torn(dialect, lines[position][:-1], header.id) + b"\n"
-    return ref, replace(whole, header=header, lines=tuple(lines))
+    return ref, replace(copy, header=header, lines=tuple(lines))

@@ -82,7 +82,7 @@ class Handle:
             raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
         registry = self._core.registry
         try:
-            actor = registry.live(self.ref) or await registry.actor(self.ref, self._birth)
+            actor = registry.use(self.ref) or await registry.actor(self.ref, self._birth)
         except TreeringError:
             raise
         except OSError as error:

@@ -40,7 +40,7 @@ class Search:
     """The hits of one search, as they are found: `async for hit in host.search("timeout"): ...`.
 
     The sessions come in the order of the listing, the most recently used first, and the entries of each in the order of
-    its log. A search can be gone through once.
+    its log. A search can be gone through once; as `async with host.search(...) as hits` it is ended by leaving the block.
 
     Attributes:
         findings: The sessions that could not be searched, as far as the search has come.
@@ -49,6 +49,12 @@ class Search:
     def __init__(self, hits: Callable[[list[Finding]], AsyncGenerator[Hit]]) -> None:
         self.findings: list[Finding] = []
         self._hits = hits(self.findings)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
     def __aiter__(self) -> Self:
         return self

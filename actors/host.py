@@ -29,19 +29,19 @@ from anyio.abc import TaskGroup
 from ..events.disk import Disk, OsDisk
 from ..events.errors import HostClosed, InvalidInput, SessionExists, TreeringError, WrongThread
 from ..events.offload import Offload, ThreadOffload
-from ..events.stores.base import Ref, Store
-from ..events.stores.files import FileStore
+from ..events.stores.base import Store
+from ..events.stores.files import Durability, FileStore, Writes
 from ..events.stores.memory import MemoryStore
 from ..events.telemetry import failure_of, logger
 from .background import attempted, kept_up
 from .catalog.settings import Settings
 from .core import HostCore
-from .finding import Finding
-from .forking import forked, put, whole_of
+from .forking import copy_of, fork, put
 from .hits import Search
 from .import_report import ImportReports
+from .lookup import SessionLike, SessionLookup
 from .naming import absolute, checked_id, checked_path, dialect_named, ref_of_key
-from .runtime import Clock, Durability, Limits, NewId, Runtime, random_id, system_clock
+from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
 from .session import Session
 from .statistics import HostStatistics, SessionStatistics
 
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 _hosts: weakref.WeakSet[SessionHost] = weakref.WeakSet()
 
 
-class SessionHost(Finding):
+class SessionHost(SessionLookup):
     """Where sessions live.
 
     Args:
@@ -82,7 +82,7 @@ class SessionHost(Finding):
         store: Store | None = None,
         dialect: Literal["native", "pi", "omp"] = "native",
         durability: Durability = "os",
-        writes: Literal["auto", "inline", "thread"] = "auto",
+        writes: Writes = "auto",
         limits: Limits | None = None,
         settings: Settings | None = None,
         signals: bool = False,
@@ -257,7 +257,12 @@ class SessionHost(Finding):
         return Session(core, ref, header.id, birth=core.registry.birth(ref, header, self._dialect))
 
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open a session by its id, or make it where it is not there; see `load` and `create`."""
+        """Open a session by its id, or make it where it is not there.
+
+        Raises:
+            InvalidSessionId: The id cannot name a file.
+            SessionLocked: Another process or host owns the session; `load` has all that opening may raise.
+        """
         checked_id(session_id)
         ref = await self._exact(session_id)
         return await self.create(session_id, cwd=cwd) if ref is None else await self.load(self.core.path_of(ref) or ref)
@@ -279,7 +284,7 @@ class SessionHost(Finding):
         core = self.core
         core.check()
         ref = ref_of_key(key)
-        actor = core.registry.live(ref)
+        actor = core.registry.use(ref)
         if actor is None:
             await self._recover()
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
@@ -301,20 +306,29 @@ class SessionHost(Finding):
         return await self.get_or_create(key)
 
     async def continue_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open the session with the latest message, or make one where there is none; see `find_recent`."""
+        """Open the session with the latest message, or make one where there is none; see `find_recent`.
+
+        Raises:
+            SessionLocked: Another process or host owns that session; `load` has all that opening may raise.
+        """
         return await self.find_recent(cwd=cwd) or await self.create(cwd=cwd)
 
-    async def fork_from(self, source: Session | str | os.PathLike[str], *, session_id: str | None = None) -> Session:
+    async def fork_from(self, source: SessionLike, *, session_id: str | None = None) -> Session:
         """Copy a session, all branches included, into a new one of this host whose parent it is.
 
         Args:
-            source: The session, its id, or the path of its file, which may lie anywhere; it is not changed.
+            source: The session, its id, its row, or the path of its file, which may lie anywhere; it is not changed.
             session_id: The id of the copy.
+
+        Raises:
+            SessionExists: There is a session with the id that the copy is to have.
+            SessionNotFound: There is no session to copy.
+            AmbiguousSession: The text means several.
         """
         if isinstance(source, Session):
-            return await forked(self.core, await whole_of(source), session_id)
+            return await fork(self.core, await copy_of(source), session_id)
         async with await self.load(source, read_only=True) as original:
-            return await forked(self.core, await whole_of(original), session_id)
+            return await fork(self.core, await copy_of(original), session_id)
 
     async def put(self, session: Session, *, replace: bool = False) -> Session:
         """Write a session of another host, one in memory say, whole into this one's store, under its own id.
@@ -330,7 +344,7 @@ class SessionHost(Finding):
             SessionExists: There is a session with its id, and it is not to be replaced.
             SessionLocked: Another process or host owns that one.
         """
-        return await put(self.core, await whole_of(session), replacing=replace)
+        return await put(self.core, await copy_of(session), replacing=replace)
 
     async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
         """Take in the sessions of other programs, or of a copy of one's own; see docs/formats.md.
@@ -354,11 +368,11 @@ class SessionHost(Finding):
             SessionExists: Another session is here under the name of one of them.
             SessionLocked: Another process or host owns one of them.
         """
-        from .importing import imported
+        from .importing import import_sessions
 
         self.core.check()
         await self._recover()
-        return await imported(self.core, path, format)
+        return await import_sessions(self.core, path, format)
 
     # -- searching
 
@@ -410,7 +424,7 @@ class SessionHost(Finding):
 
     # -- keeping sessions
 
-    async def archive(self, session: Session | str | os.PathLike[str]) -> None:
+    async def archive(self, session: SessionLike) -> None:
         """Archive a session: it leaves the default listing, and its file is compressed where the store can do that.
 
         Nothing of it is lost: it is listed under its status, searched, and opened read-only as before. Loading it
@@ -425,10 +439,11 @@ class SessionHost(Finding):
         """
         from .catalog.keeping import archive
 
+        self.core.check()
         await self._recover()
-        await archive(self.core, self._sessions, await self._ref(session))
+        await archive(self.core, self._sessions, await self._find(session))
 
-    async def unarchive(self, session: Session | str | os.PathLike[str]) -> None:
+    async def unarchive(self, session: SessionLike) -> None:
         """Bring an archived session back, byte for byte; one that is not archived stays as it is.
 
         Raises:
@@ -440,8 +455,9 @@ class SessionHost(Finding):
         """
         from .catalog.keeping import unarchive
 
+        self.core.check()
         await self._recover()
-        await unarchive(self.core, await self._ref(session))
+        await unarchive(self.core, await self._find(session))
 
     async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
         """Archive the sessions that the host's settings no longer keep among the others; nothing is ever deleted.
@@ -458,10 +474,6 @@ class SessionHost(Finding):
         self.core.check()
         await self._recover()
         return await retire(self.core, self._sessions, self._settings, dry_run=dry_run)
-
-    async def _ref(self, session: Session | str | os.PathLike[str]) -> Ref:
-        self.core.check()
-        return session.ref if isinstance(session, Session) else await self._find(session)
 
     # -- looking at the host
 

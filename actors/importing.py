@@ -48,7 +48,7 @@ _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, Session
 """What keeps one session of a folder from coming in, and no other; not so a full disk, or a host that is closed."""
 
 
-async def imported(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
+async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
     """Import all sessions of a file or folder; see `SessionHost.import_sessions`."""
     offload = core.runtime.offload
     store = core.runtime.store
@@ -58,7 +58,7 @@ async def imported(core: HostCore, path: str | os.PathLike[str], format: str | N
     refs, reports = Refs(core), ImportReports()
     while (found := await offload(next, sessions, None)) is not None:
         try:
-            reports.append(await _taken_in(core, refs, found))
+            reports.append(await _take_in(core, refs, found))
         except _OF_ONE_SESSION as error:
             if not walk.is_folder:
                 raise
@@ -80,16 +80,16 @@ def _walk(source: Path, format: str | None, own: Path | None) -> Walk:
         return Walk(source, format, apart=own)
 
 
-async def _taken_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+async def _take_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
     """Take in a session: as it is called, or as the one of this host that it is known to be."""
     session = found.session
     if isinstance(session, KeptSession):
         copied = Copied(session, str(found.path))
-        return await _written(core, copied, new_ref(copied.dialect, copied.header), found)
+        return await _write(core, copied, new_ref(copied.dialect, copied.header), found)
     converted = Converted(session, str(found.path))
     ref = new_ref(converted.dialect, converted.header)
     if session.restate is None:
-        return await _written(core, converted, ref, found)
+        return await _write(core, converted, ref, found)
     names = (converted.header.id, converted.header.key)
     for each in await refs.that_may_be(ref, converted.header):
         async with core.registry.leased(each) as lease:
@@ -115,8 +115,8 @@ async def _taken_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
             header = both.apart(found.format.name, converted.header)
             ref = new_ref(converted.dialect, header)
         again = await core.runtime.offload(_again, found)
-        return await _written(core, Converted(replace(again, header=header), str(found.path)), ref, found)
-    return await _written(core, converted, ref, found)
+        return await _write(core, Converted(replace(again, header=header), str(found.path)), ref, found)
+    return await _write(core, converted, ref, found)
 
 
 def _again(found: Found) -> ForeignSession:
@@ -142,7 +142,7 @@ def _reading(source: Path) -> Generator[None]:
         raise cannot_read(error, source) from error
 
 
-async def _written(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
+async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
     runtime, source = core.runtime, found.path
     existed = archived = False
     async with core.registry.leased(ref) as lease:
@@ -200,7 +200,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         if lease.packed and isinstance(runtime.store, ArchivingStore):
             lease = await runtime.store.unpack(lease)
             head = lease.head
-        head = await _appended(core, Append(lease, head, tuple(batch)))
+        head = await _append(core, Append(lease, head, tuple(batch)))
     if not incoming.added:
         return
     matched = there.matching
@@ -210,7 +210,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
 
 
-async def _appended(core: HostCore, append: Append) -> Cursor:
+async def _append(core: HostCore, append: Append) -> Cursor:
     (outcome,) = await core.runtime.store.append([append])
     if isinstance(outcome, Committed):
         return outcome.head

@@ -31,10 +31,11 @@ from ..events.entries import (
     UsageEntry,
 )
 from ..events.errors import ForeignFormatError, InvalidEntry, InvalidSessionId, Where
-from ..events.findings import Finding, Severity, counted
+from ..events.findings import Finding, Severity
 from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import derived_id
 from ..events.foreign.kept import KeptSession
+from ..events.wording import counted
 from .half_said import Latest, beyond, growth
 from .keys import id_of_key
 from .matching import DESCRIBED, Matching

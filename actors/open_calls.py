@@ -119,12 +119,12 @@ def closing(call: OpenCall) -> Message:
     return Message("tool", (tool_result(call.id, NO_RESULT, is_error=True),), tool_name=call.name or None)
 
 
-async def found_open_calls(session: Fitting) -> list[OpenCall]:
+async def find_open_calls(session: Fitting) -> list[OpenCall]:
     """Find the calls that wait at the end of the path; see `Session.open_calls`."""
     return await _open(await session.log())
 
 
-async def closed_open_calls(session: Fitting, *, suspended: bool) -> tuple[list[OpenCall], list[str]]:
+async def close_open_calls(session: Fitting, *, suspended: bool) -> tuple[list[OpenCall], list[str]]:
     """Close the calls that wait, and return them with the entries of their results; see `Session.close_open_calls`."""
     while True:
         log = await session.log()
@@ -138,9 +138,9 @@ async def closed_open_calls(session: Fitting, *, suspended: bool) -> tuple[list[
             continue  # somebody appended meanwhile, perhaps the very results: look again
 
 
-async def recovered(session: Fitting, torn_tail: TornTail | None) -> Recovery:
+async def recover(session: Fitting, torn_tail: TornTail | None) -> Recovery:
     """Close the calls that a crash left open, and tell what else was repaired; see `Session.recover`."""
-    calls, ids = await closed_open_calls(session, suspended=False)
+    calls, ids = await close_open_calls(session, suspended=False)
     return Recovery(torn_tail, tuple(calls), tuple(ids))
 
 

@@ -37,7 +37,10 @@ class Reading(Handle):
 
     @property
     def file_path(self) -> str | None:
-        """Where the session's file is, or will be with the first append; None in memory."""
+        """Where the session's file is, or will be with the first append; None in memory.
+
+        While the session is archived, what is there is compressed, and its name goes on in ".zst" or ".gz".
+        """
         return self._core.path_of(self.ref)
 
     @property
@@ -117,14 +120,20 @@ class Reading(Handle):
         return [entry async for entry in self.iter_entries(custom_type=custom_type)]
 
     async def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> AsyncGenerator[Entry]:
-        """Yield the entries after an ordinal in the order of the file, without holding them all."""
+        """Yield the entries after an ordinal in the order of the file, without holding them all.
+
+        What is appended after the first of them was asked for is left out.
+
+        Args:
+            after: The ordinal of the last entry to leave out.
+            custom_type: Only an extension's own, of this type.
+        """
         log = await self.log()
         head = log.index.head
         while after < head:
             entries, after = await log.page(after, head)
             for entry in entries:
-                payload = getattr(entry, entry.type, None)
-                if custom_type is None or getattr(payload, "custom_type", None) == custom_type:
+                if is_of_custom_type(entry, custom_type):
                     yield entry
 
     async def context(self, leaf_id: str | None = None) -> Context:
@@ -172,3 +181,9 @@ class Reading(Handle):
     async def rebuild(self, projection: Projection[V, Any]) -> V:
         """Fold a projection from nothing, without its checkpoint, and return its value."""
         return await self._core.view(await self.log(), self._follower, projection, anew=True)
+
+
+def is_of_custom_type(entry: Entry, custom_type: str | None) -> bool:
+    """Tell whether an entry is an extension's own of this type; where no type is given, any entry is."""
+    payload = getattr(entry, entry.type, None)
+    return custom_type is None or getattr(payload, "custom_type", None) == custom_type

@@ -8,8 +8,8 @@ is one actor per host: whoever asks while it comes or goes waits for that and ge
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from weakref import WeakValueDictionary
 
 import anyio
@@ -73,15 +73,15 @@ class Registry:
         return len(self._live)
 
     def live(self, ref: Ref) -> SessionActor | None:
+        """Return a session's actor if it is live, which does not count as a use."""
+        return self._live.get(ref)
+
+    def use(self, ref: Ref) -> SessionActor | None:
         """Return a session's actor if it is live, and note that it is used."""
         actor = self._live.get(ref)
         if actor is not None:
             actor.recent = True
         return actor
-
-    def look_at(self, ref: Ref) -> SessionActor | None:
-        """Return a session's actor if it is live, which does not count as a use."""
-        return self._live.get(ref)
 
     def actors(self) -> list[SessionActor]:
         """Return the live actors."""
@@ -96,7 +96,7 @@ class Registry:
             beginning = self._beginnings[ref] = Beginning()
         return Birth(header, dialect, beginning)
 
-    def begun(self, ref: Ref) -> None:
+    def settle_beginning(self, ref: Ref) -> None:
         """Note that a log has begun, or was deleted: the handles that there are will not create it."""
         beginning = self._beginnings.get(ref)
         if beginning is not None:
@@ -117,7 +117,7 @@ class Registry:
             HostClosed: The host takes up nothing any more.
         """
         while True:
-            actor = self.live(ref)
+            actor = self.use(ref)
             if actor is not None:
                 return actor
             if self.closing:
@@ -126,30 +126,39 @@ class Registry:
             if moving is None:
                 break
             await moving.wait()
-        moved = self._moving[ref] = anyio.Event()
-        try:
+        with self._in_motion(ref):
             await self._make_room()
-            actor = await self._activated(ref, birth)
+            actor = await self._activate(ref, birth)
             self._live[ref] = actor
-        finally:
-            del self._moving[ref]
-            moved.set()
         self._runtime.counters.activated += 1
         return actor
 
-    async def _activated(self, ref: Ref, birth: Birth | None) -> SessionActor:
-        runtime = self._runtime
-        (lease,) = await runtime.store.acquire([ref], runtime.owner)
+    @contextmanager
+    def _in_motion(self, ref: Ref) -> Generator[None]:
+        """Have whoever wants the session meanwhile wait until it has come, or gone."""
+        moved = self._moving[ref] = anyio.Event()
+        try:
+            yield
+        finally:
+            del self._moving[ref]
+            moved.set()
+
+    async def _acquire(self, ref: Ref) -> Lease:
+        (lease,) = await self._runtime.store.acquire([ref], self._runtime.owner)
         if isinstance(lease, SessionLocked):
             raise lease
+        return lease
+
+    async def _activate(self, ref: Ref, birth: Birth | None) -> SessionActor:
+        lease = await self._acquire(ref)
         try:
-            return await self._opened(lease, birth)
+            return await self._open(lease, birth)
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await runtime.store.release([lease])
+                await self._runtime.store.release([lease])
             raise
 
-    async def _opened(self, lease: Lease, birth: Birth | None) -> SessionActor:
+    async def _open(self, lease: Lease, birth: Birth | None) -> SessionActor:
         runtime = self._runtime
         if lease.header is None or lease.dialect is None:
             if birth is None:
@@ -159,7 +168,7 @@ class Registry:
             log = OpenLog(runtime, lease.ref, birth.header, birth.dialect, lease.head.generation)
             actor = SessionActor(runtime, lease, log, header_block=birth.dialect.encode_header(birth.header))
         else:
-            self.begun(lease.ref)
+            self.settle_beginning(lease.ref)
             log = OpenLog(runtime, lease.ref, lease.header, lease.dialect, lease.head.generation)
             await log.take_up()
             actor = SessionActor(runtime, lease, log, header_block=None)
@@ -177,17 +186,12 @@ class Registry:
         if actor is None or not actor.idle or ref in self._moving:
             return False
         del self._live[ref]
-        moved = self._moving[ref] = anyio.Event()
-        try:
-            with anyio.CancelScope(shield=True):
-                try:
-                    self._part_from(actor)
-                    await self._before_release(actor.lease)
-                finally:
-                    await actor.passivate()
-        finally:
-            del self._moving[ref]
-            moved.set()
+        with self._in_motion(ref), anyio.CancelScope(shield=True):
+            try:
+                self._part_from(actor)
+                await self._before_release(actor.lease)
+            finally:
+                await actor.passivate()
         self._runtime.counters.passivated += 1
         return True
 
@@ -195,7 +199,7 @@ class Registry:
         """Note how a session stands that is let go."""
         ref = actor.log.ref
         if actor.written:
-            self.begun(ref)
+            self.settle_beginning(ref)
         feed = self._feeds.get(ref)
         if feed is not None:
             feed.let_go(actor.log.cursor, actor.log.index.leaf)
@@ -219,12 +223,8 @@ class Registry:
                 await self.passivate(ref)
         if self.closing:
             raise HostClosed("the host is closed: open another one")
-        moved = self._moving[ref] = anyio.Event()
-        try:
+        with self._in_motion(ref):
             yield
-        finally:
-            del self._moving[ref]
-            moved.set()
 
     @asynccontextmanager
     async def leased(self, ref: Ref) -> AsyncGenerator[Lease]:
@@ -235,15 +235,12 @@ class Registry:
             SessionLocked: Another process or host owns it.
         """
         async with self.apart(ref):
-            store = self._runtime.store
-            (lease,) = await store.acquire([ref], self._runtime.owner)
-            if isinstance(lease, SessionLocked):
-                raise lease
+            lease = await self._acquire(ref)
             try:
                 yield lease
             finally:
                 with anyio.CancelScope(shield=True):
-                    await store.release([lease])
+                    await self._runtime.store.release([lease])
 
     async def _make_room(self) -> None:
         """Passivate sessions that were not used lately until one more fits."""
@@ -290,7 +287,7 @@ class Registry:
 
     # -- feeds
 
-    def feed(self, ref: Ref) -> Feed:
+    def open_feed(self, ref: Ref) -> Feed:
         """Return the feed of a session, beginning it with the first subscriber."""
         feed = self._feeds.get(ref)
         if feed is None:
@@ -321,7 +318,7 @@ class Registry:
         feed = self._feeds.get(ref)
         return feed.lag_max if feed is not None else 0
 
-    def feed_left(self, ref: Ref) -> None:
+    def close_feed(self, ref: Ref) -> None:
         """Note that a subscriber is gone; the feed goes with the last one."""
         feed = self._feeds[ref]
         feed.subscribers -= 1

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -27,9 +27,6 @@ Clock: TypeAlias = Callable[[], datetime]
 
 NewId: TypeAlias = Callable[[], str]
 """Gives a fresh uuid4 as a string of 36 characters."""
-
-Durability: TypeAlias = Literal["os", "file", "group"]
-"""What an acknowledged append survives; see docs/durability.md."""
 
 
 _IDS_AT_ONCE = 64
@@ -135,7 +132,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             bound: object = getattr(self, name)
             least = _LEAST.get(name, 1)
-            if not isinstance(bound, (int, float) if name.endswith("_s") else int) or not bound >= least:
+            wanted = (int, float) if name.endswith("_s") else int
+            if not isinstance(bound, wanted) or isinstance(bound, bool) or not bound >= least:
                 raise InvalidInput(f"`{name}` cannot be {bound!r}: give a number of {least} or more")
 
 

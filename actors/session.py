@@ -13,21 +13,21 @@ from ..events.entries import BranchSummary
 from ..events.errors import InvalidInput
 from ..events.stores.base import Cursor
 from ..projections.base import Projection
-from ..projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
+from ..projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ..projections.context import Context, ContextChange
 from ..projections.feed import transient
 from ..projections.labels import LabelChange
 from ..projections.subscriptions import EntrySubscription, ViewSubscription
 from ..projections.tokens import Tokenizer
 from ..projections.tree import Tree, TreeChange
-from .branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport, summarized_branch
+from .branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport, summarize_branch
 from .commands import AppendOptions, MoveLeaf
 from .conversing import Conversing
 from .describing import Describing
 from .exporting import Exporting
 from .fitting import Fitting
-from .forking import branched, forked, whole_of
-from .open_calls import OpenCall, Recovery, closed_open_calls, found_open_calls, recovered
+from .forking import branch_off, copy_of, fork
+from .open_calls import OpenCall, Recovery, close_open_calls, find_open_calls, recover
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -98,11 +98,11 @@ class Session(Fitting, Conversing, Describing, Exporting):
         Raises:
             EntryNotFound: The session has no such entry.
         """
-        return await branched(self._core, self, leaf_id)
+        return await branch_off(self._core, self, leaf_id)
 
     async def fork(self, session_id: str | None = None) -> Session:
         """Copy the whole session, all branches included, into a new one whose parent is this one."""
-        return await forked(self._core, await whole_of(self), session_id)
+        return await fork(self._core, await copy_of(self), session_id)
 
     async def summarize_branch(
         self,
@@ -111,7 +111,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
         *,
         target_tokens: int = BRANCH_SUMMARY_TOKENS,
         tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> BranchReport:
         """Go on from another entry, with a summary of what lies after the last entry that both branches share.
 
@@ -129,7 +129,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
             SummaryRefused: The summarizer returned nothing; the leaf did not move.
             LeafMoved: Something was appended meanwhile, or the leaf was moved.
         """
-        return await summarized_branch(
+        return await summarize_branch(
             self, entry_id, summarizer, target_tokens=target_tokens, tokenizer=tokenizer, options=options
         )
 
@@ -137,7 +137,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
 
     async def open_calls(self) -> list[OpenCall]:
         """Return the calls at the end of the path that have no result, those that wait on purpose included."""
-        return await found_open_calls(self)
+        return await find_open_calls(self)
 
     async def close_open_calls(self, *, suspended: bool = False) -> list[str]:
         """Close the calls at the end of the path that nothing will answer, by error results, all or none of them.
@@ -150,7 +150,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
         Returns:
             The ids of the results; none where no call is open, so a second call does nothing.
         """
-        return (await closed_open_calls(self, suspended=suspended))[1]
+        return (await close_open_calls(self, suspended=suspended))[1]
 
     async def recover(self) -> Recovery:
         """Put right what a crash left at the end of the session, and tell what it was.
@@ -159,9 +159,9 @@ class Session(Fitting, Conversing, Describing, Exporting):
         as by `close_open_calls`.
         """
         await self.log()
-        actor = self._core.registry.look_at(self.ref)
+        actor = self._core.registry.live(self.ref)
         torn = None if actor is None else actor.torn
-        report = await recovered(self, torn)
+        report = await recover(self, torn)
         if actor is not None:
             actor.torn = None
         return report

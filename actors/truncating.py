@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _EXPECTATIONS = frozenset({"expected_leaf", "expected_seq"})
 
 
-async def truncated(session: Conversing, keep_last: int, summary: str | None, options: AppendOptions) -> str | None:
+async def truncate(session: Conversing, keep_last: int, summary: str | None, options: AppendOptions) -> str | None:
     """Cut a session's history short; see `Session.truncate_history`."""
     if keep_last < 0:
         raise InvalidInput(f"{keep_last} messages cannot be kept: give a number from 0 on")

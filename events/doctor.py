@@ -31,18 +31,19 @@ from .dialects.detect import Detected
 from .disk import Disk, OsDisk
 from .entries import ENTRY_TYPES, EPOCH, Entry, Header, MessageEntry, OpaqueEntry
 from .errors import ExtraMissing, LogDamaged, LogError, UnsupportedVersion, Where
-from .findings import Finding, Severity, counted
+from .findings import Finding, Severity
 from .ids import RECENT_MAX, Ids
 from .index import CYCLE, LogIndex
 from .kinds import Kind
 from .known_damage import KnownDamage
 from .stores.files.head import read_head
-from .stores.files.locks import FOLDER
 from .stores.files.packed import log_path
 from .stores.files.packed_disk import PackedDisk
+from .stores.files.private_folder import PRIVATE_FOLDER
 from .stores.files.table import chunks
 from .surroundings import Surroundings, examine_folder, is_beside, log_of
 from .undecodable import UNDECODABLE
+from .wording import counted
 
 SUFFIX = ".jsonl"
 """What the names of session files end in; others are examined only when they are named."""
@@ -140,7 +141,7 @@ def _below(disk: Disk, folder: str, root: str, seen: set[str]) -> Iterator[Subje
     except OSError:
         yield Subject(folder, _real(disk, root), "session")  # examining it says what is the matter
         return
-    if FOLDER in names:
+    if PRIVATE_FOLDER in names:
         root = folder
         yield Subject(folder, _real(disk, root), "folder")
     beside: dict[str, list[str]] = {}
@@ -149,7 +150,7 @@ def _below(disk: Disk, folder: str, root: str, seen: set[str]) -> Iterator[Subje
             beside.setdefault(log, []).append(name)
     there = set(names)
     packed = {log_path(name) for name in names}
-    for name in sorted({name for name in names if name not in (FOLDER,)} | set(beside)):
+    for name in sorted({name for name in names if name != PRIVATE_FOLDER} | set(beside)):
         path = os.path.join(folder, name)
         if name not in there:
             if name in packed:

@@ -37,8 +37,3 @@ class Finding(Struct, frozen=True):
     def where(self) -> Where:
         """The place in the file."""
         return Where(self.path, self.line, self.byte)
-
-
-def counted(count: int, noun: str) -> str:
-    """Say how many there are of something."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -24,10 +24,10 @@ from msgspec import Struct
 from .disk import Disk
 from .findings import Finding
 from .stores.files.beside import write_beside
-from .stores.files.locks import FOLDER
+from .stores.files.private_folder import PRIVATE_FOLDER
 from .undecodable import UNDECODABLE
 
-KNOWN = os.path.join(FOLDER, "known-damage.json")
+KNOWN = os.path.join(PRIVATE_FOLDER, "known-damage.json")
 """Where the record lies, below the folder that was examined."""
 
 PASSING = frozenset(
@@ -84,7 +84,7 @@ def write_known(disk: Disk, folder: str, seen: Iterable[Seen]) -> None:
     """
     found = sorted(seen, key=lambda each: (each.file, -1 if each.byte is None else each.byte, each.code))
     lines = b",\n".join(map(msgspec.json.encode, found))
-    disk.make_directory(os.path.join(folder, FOLDER))
+    disk.make_directory(os.path.join(folder, PRIVATE_FOLDER))
     text = [b'{"version":%d,"damage":[\n' % _VERSION, lines, b"\n]}\n"]
     write_beside(disk, os.path.join(folder, KNOWN), text, sync=True)
 

@@ -33,7 +33,7 @@ from msgspec import Struct
 from .disk import Disk, OsDisk
 from .doctor import Subject, examine_subject, subjects
 from .errors import LogError, SessionLocked, TreeringError, Where
-from .findings import Finding, counted
+from .findings import Finding
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
 from .stores.files.beside import INDEX_SUFFIX, read_snapshot, write_beside
 from .stores.files.journal import JOURNALS, journals_in, void_of
@@ -44,6 +44,7 @@ from .stores.files.names import folders_between
 from .stores.files.private_locks import locks_of
 from .stores.files.table import chunks
 from .surroundings import ASIDE
+from .wording import counted
 
 Action: TypeAlias = Literal[
     "fragment_moved", "newline_added", "moved_aside", "made_anew", "replayed", "noted", "locked", "waiting", "failed"

@@ -17,18 +17,19 @@ from msgspec import Struct
 from .dialects.detect import Detected
 from .disk import Disk
 from .errors import LogError
-from .findings import Finding, Severity, counted
+from .findings import Finding, Severity
 from .holders import holder_of
 from .index import LogIndex
 from .known_damage import KNOWN, read_known
 from .stores.files import beside
 from .stores.files.head import generation_of, header_crc, read_head
 from .stores.files.journal import JOURNALS, SUFFIX, VOID_SUFFIX, read_entries, read_header, read_voids
-from .stores.files.locks import FOLDER
+from .stores.files.private_folder import PRIVATE_FOLDER
 from .stores.files.table import Table, checksum
 from .undecodable import UNDECODABLE
+from .wording import counted
 
-ASIDE = os.path.join(FOLDER, "aside")
+ASIDE = os.path.join(PRIVATE_FOLDER, "aside")
 """Where a repair moves what is derived or left over, below the folder that was examined."""
 
 _STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{beside.BESIDE.pattern}))")
@@ -271,7 +272,7 @@ def examine_folder(disk: Disk, folder: str) -> list[Finding]:
     if read_known(disk, folder) is None:
         path = os.path.join(folder, KNOWN)
         found.append(Finding(path, None, None, "known_torn", "warning", "the record of known damage is damaged"))
-    for inner in (FOLDER, JOURNALS):
+    for inner in (PRIVATE_FOLDER, JOURNALS):
         try:
             names = disk.list_directory(os.path.join(folder, inner))
         except OSError:

@@ -29,7 +29,8 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         id: The session's id.
         ref: The name of its log in the store.
-        path: Where its file is, if it is one.
+        path: Where its file is, if it is one. While the session is archived, what is there is compressed, and its name goes
+            on in ".zst" or ".gz".
         key: The name under which a program asks for it.
         name: The name that a person gave it, else the title that its header carries; None where there is neither.
         title: The name; where there is none, how the first user message begins; None where there is neither.

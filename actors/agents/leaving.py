@@ -6,7 +6,7 @@ from typing import Literal
 
 from ...events.errors import EntryNotFound
 from ...projections.building.pairing import paired
-from ...projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
+from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.tokens import Tokenizer
 from ..branch_summaries import BranchReport, left_between, told_by
 from ..session import Session
@@ -21,7 +21,7 @@ async def leave(
     summarizer: Summarizer,
     *,
     tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_OPTIONS,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> BranchReport | None:
     """Make an entry the leaf, and have a summary made of what is left where the policy wants one.
 

@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from ...events.errors import InvalidInput
 from ...projections.building.builder import ContextBuilder
-from ...projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
+from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 
 
 class AgentOptions(Struct, frozen=True, kw_only=True):
     """The settings of an agent.
 
     Attributes:
-        window: How many tokens a request and its answer may take together; what the model says where it is None. An agent
+        context_window: How many tokens a request and its answer may take together; what the model says where it is None. An agent
             that knows neither sends everything, and compacts when the provider says that it was too much.
-        reserve: How many of them are kept free for the answer; a quarter where it is None.
+        reserve_for_response: How many of them are kept free for the answer; a quarter where it is None.
         max_tokens: How long an answer may be; the client's own bound where it is None.
         thinking_level: At which level the model thinks; the session's own where it is None.
         auto_compact: Compact a `Session` when what the next request takes passes the window minus the reserve.
@@ -35,14 +35,14 @@ class AgentOptions(Struct, frozen=True, kw_only=True):
         sleep: Waits some seconds; for tests that hold the time.
     """
 
-    window: int | None = None
-    reserve: int | None = None
+    context_window: int | None = None
+    reserve_for_response: int | None = None
     max_tokens: int | None = None
     thinking_level: str | None = None
     auto_compact: bool = True
     builder: ContextBuilder | None = None
     summarizer: Summarizer | None = None
-    summarizing: SummarizerOptions = DEFAULT_OPTIONS
+    summarizing: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS
     requests_max: int = 50
     parallel_calls_max: int = 8
     tool_timeout_s: float | None = None

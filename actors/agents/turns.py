@@ -23,7 +23,7 @@ from ...events.errors import (
     TurnSuspended,
     TurnTooLong,
 )
-from ...events.findings import counted
+from ...events.wording import counted
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.composing import compose
 from ..open_calls import OpenCall, closing

@@ -42,9 +42,9 @@ def window_of(
     model: Model, options: AgentOptions, system_prompt: str, tools: Sequence[ToolSpec], tokenizer: Tokenizer
 ) -> Window:
     """Work out the window of a turn."""
-    size = options.window if options.window is not None else model.context_window
+    size = options.context_window if options.context_window is not None else model.context_window
     budget = calculate_budget(
-        size or 0, system_prompt, definitions(tools), tokenizer, reserve_for_response=options.reserve
+        size or 0, system_prompt, definitions(tools), tokenizer, reserve_for_response=options.reserve_for_response
     )
     if size is None:
         return Window(replace(budget, available_tokens=UNBOUNDED), None)

@@ -12,10 +12,11 @@ from typing import Any, NoReturn
 
 from ...events.disk import Disk
 from ...events.errors import InvalidSessionId
-from ...events.findings import Finding, counted
+from ...events.findings import Finding
 from ...events.offload import ThreadOffload
 from ...events.repair import Repair
 from ...events.stores.files import FileStore
+from ...events.wording import counted
 from ...projections.summary import SessionSummary
 from ..runtime import Limits, Runtime, random_id, system_clock
 from .index_file import IndexFile, IndexLine

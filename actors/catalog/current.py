@@ -16,7 +16,7 @@ from ...events.errors import InvalidSessionId
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
 from ...events.stores.files.beside import write_beside
-from ...events.stores.files.locks import FOLDER
+from ...events.stores.files.private_folder import PRIVATE_FOLDER
 
 FOLDER_NAME = "current"
 """The folder of the pointers, in `.treering`."""
@@ -47,7 +47,7 @@ class Pointers:
     def __init__(self, store: FileStore) -> None:
         self._store = store
         self._disk: Disk = store.disk
-        self._folder = f"{store.root.rstrip('/')}/{FOLDER}/{FOLDER_NAME}"
+        self._folder = f"{store.root.rstrip('/')}/{PRIVATE_FOLDER}/{FOLDER_NAME}"
 
     def get(self, project_hash: str) -> Ref | None:
         """Return the current session of a project; None where none is set, or the one that was is gone."""

@@ -154,7 +154,7 @@ class FileListing:
 
     def remembered(self, ref: Ref) -> Remembered | None:
         """Make a session's row from memory; None where it is not live, or its file may hold more than memory does."""
-        actor = self._registry.look_at(ref)
+        actor = self._registry.live(ref)
         if actor is None:
             return self._parted.get(ref)
         left = self._store.left(ref)

@@ -26,7 +26,7 @@ from msgspec.structs import force_setattr, replace
 from ...events.disk import Disk, FileStat
 from ...events.stores.base import Ref
 from ...events.stores.files.beside import write_all, write_beside
-from ...events.stores.files.locks import FOLDER
+from ...events.stores.files.private_folder import PRIVATE_FOLDER
 from ...projections.summary import SessionSummary
 
 NAME = "index.jsonl"
@@ -92,7 +92,7 @@ class IndexFile:
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
         self._root = root.rstrip("/")
-        self.path = f"{self._root}/{FOLDER}/{NAME}"
+        self.path = f"{self._root}/{PRIVATE_FOLDER}/{NAME}"
 
     def exists(self) -> bool:
         """Tell whether there is an index, of whatever sort."""

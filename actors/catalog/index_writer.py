@@ -79,7 +79,7 @@ class IndexWriter:
 
     def _matters(self, ref: Ref) -> bool:
         """Tell whether more happened in a session than what the settings say is no reason to write."""
-        actor = self._registry.look_at(ref)
+        actor = self._registry.live(ref)
         if actor is None:
             return True
         kinds = actor.log.index.kinds
@@ -120,10 +120,10 @@ class IndexWriter:
 
     def _note_heads(self, refs: Sequence[Ref]) -> None:
         """Note how long the logs are that are written down; only those of live sessions are looked at again."""
-        look_at = self._registry.look_at
-        self._heads = {ref: head for ref, head in self._heads.items() if look_at(ref) is not None}
+        live = self._registry.live
+        self._heads = {ref: head for ref, head in self._heads.items() if live(ref) is not None}
         for ref in refs:
-            actor = look_at(ref)
+            actor = live(ref)
             if actor is not None:
                 self._heads[ref] = actor.log.index.head
 

@@ -177,7 +177,7 @@ def _retired(row: SessionSummary, reason: Reason) -> Retired:
 
 async def _in_use(core: HostCore, ref: Ref) -> str | None:
     """Say who is using a session, if anybody is."""
-    if core.registry.look_at(ref) is not None:
+    if core.registry.live(ref) is not None:
         return "it is in use in this program"
     store = core.runtime.store
     if not isinstance(store, FileStore):

@@ -77,7 +77,7 @@ class PagedListing:
 
     async def _row(self, info: LogInfo) -> SessionSummary | None:
         """Make a row; None where the log is gone meanwhile."""
-        actor = self._registry.look_at(info.ref)
+        actor = self._registry.live(info.ref)
         try:
             log = actor.log if actor is not None else await self._read(info.ref)
         except SessionNotFound:

@@ -14,15 +14,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Self, TypeAlias
+from typing import Self
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from ...events.errors import InvalidInput
 
-Milliseconds: TypeAlias = Annotated[int, Meta(ge=0)]
-"""A time that is not negative, in milliseconds."""
+_LEAST = {
+    "debounce_ms": 0,
+    "update_metadata_interval_ms": 0,
+    "max_sessions_per_project": 1,
+    "auto_archive_after_days": 1,
+}
+"""The least that each number may be; all else is true or false."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,10 +49,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     auto_persist: bool = True
     save_after_assistant_message: bool = True
     save_after_tool_execution: bool = True
-    debounce_ms: Milliseconds = 1000
-    update_metadata_interval_ms: Milliseconds = 5000
-    max_sessions_per_project: Annotated[int, Meta(ge=1)] = 50
-    auto_archive_after_days: Annotated[int, Meta(ge=1)] = 30
+    debounce_ms: int = 1000
+    update_metadata_interval_ms: int = 5000
+    max_sessions_per_project: int = 50
+    auto_archive_after_days: int = 30
     apply_retention_at_start: bool = False
 
     def __post_init__(self) -> None:
@@ -61,7 +66,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             least = _LEAST.get(name)
             if least is None and not isinstance(value, bool):
                 raise InvalidInput(f"`{name}` has to be true or false, not {value!r}")
-            if least is not None and (not isinstance(value, int) or value < least):
+            if least is not None and (not isinstance(value, int) or isinstance(value, bool) or value < least):
                 raise InvalidInput(f"`{name}` has to be a whole number of {least} or more, not {value!r}")
 
     @classmethod
@@ -98,11 +103,3 @@ def _read(path: Path) -> dict[str, object]:
 
 def _listed(keys: Sequence[str]) -> str:
     return ", ".join(f"`{key}`" for key in keys)
-
-
-_LEAST = {
-    "debounce_ms": 0,
-    "update_metadata_interval_ms": 0,
-    "max_sessions_per_project": 1,
-    "auto_archive_after_days": 1,
-}

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _LINEAR = frozenset({"markdown", "nanocoder", "picoclaw", "dive"})
 
 
-async def exported(
+async def export(
     core: HostCore,
     handle: Handle,
     format: ExportFormat,

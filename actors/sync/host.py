@@ -7,18 +7,20 @@ import os
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from ...events.disk import Disk
 from ...events.offload import Offload
 from ...events.stores.base import Store
+from ...events.stores.files import Durability, Writes
 from ...projections.summary import SessionSummary
 from ..catalog.settings import Settings
-from ..forking import forked, put
+from ..forking import fork, put
 from ..host import SessionHost
 from ..import_report import ImportReports
 from ..listing import SessionChanged
-from ..runtime import Clock, Durability, Limits, NewId, random_id, system_clock
+from ..lookup import SessionLike
+from ..runtime import Clock, Limits, NewId, random_id, system_clock
 from ..session import Session
 from ..statistics import HostStatistics
 from .bridge import Bridge
@@ -29,6 +31,10 @@ from .subscriptions import SyncSubscription
 
 if TYPE_CHECKING:
     from ..catalog.keeping import RetentionReport
+
+
+SyncSessionLike: TypeAlias = SyncSession | SessionSummary | str | os.PathLike[str]
+"""What a session may be named by: its handle, its row, or a text or path that `SessionHost.resolve` takes."""
 
 
 class SyncHost:
@@ -42,6 +48,10 @@ class SyncHost:
         clock: Called in the host's thread, like all that the program gives.
         backend: What runs the host's event loop: "asyncio" or "trio".
         backend_options: Its options, as for `anyio.run`: `{"use_uvloop": True}`.
+
+    Attributes:
+        twin: The host in the event loop's thread, which does the work; not for programs.
+        bridge: The way to that thread; not for programs.
     """
 
     def __init__(
@@ -51,7 +61,7 @@ class SyncHost:
         store: Store | None = None,
         dialect: Literal["native", "pi", "omp"] = "native",
         durability: Durability = "os",
-        writes: Literal["auto", "inline", "thread"] = "auto",
+        writes: Writes = "auto",
         limits: Limits | None = None,
         settings: Settings | None = None,
         signals: bool = False,
@@ -62,7 +72,7 @@ class SyncHost:
         backend: Literal["asyncio", "trio"] = "asyncio",
         backend_options: Mapping[str, Any] | None = None,
     ) -> None:
-        self._host = SessionHost(
+        self.twin = SessionHost(
             root,
             store=store,
             dialect=dialect,
@@ -76,11 +86,11 @@ class SyncHost:
             offload=offload,
         )
         self._signals = signals
-        self._bridge = Bridge(self._host, backend, backend_options)
+        self.bridge = Bridge(self.twin, backend, backend_options)
         self._exits = contextlib.ExitStack()
 
     def __repr__(self) -> str:
-        return f"Sync{str(self._host).removeprefix('Session')}"
+        return f"Sync{str(self.twin).removeprefix('Session')}"
 
     # -- opening and closing
 
@@ -88,8 +98,8 @@ class SyncHost:
         with contextlib.ExitStack() as exits:
             if self._signals:
                 exits.enter_context(exit_on_signals())
-            exits.callback(self._bridge.stop)
-            self._bridge.start()
+            exits.callback(self.bridge.stop)
+            self.bridge.start()
             self._exits = exits.pop_all()
         return self
 
@@ -111,54 +121,54 @@ class SyncHost:
     ) -> SyncSession:
         """See `SessionHost.create`."""
         return self._session(
-            self._bridge.wait(
-                lambda: self._host.create(
+            self.bridge.wait(
+                lambda: self.twin.create(
                     session_id, cwd=cwd, parent_session=parent_session, parent_entry=parent_entry, key=key
                 )
             )
         )
 
-    def load(self, session: str | os.PathLike[str], *, read_only: bool = False) -> SyncSession:
+    def load(self, session: SyncSessionLike, *, read_only: bool = False) -> SyncSession:
         """See `SessionHost.load`."""
-        return self._session(self._bridge.wait(lambda: self._host.load(session, read_only=read_only)))
+        return self._session(self.bridge.wait(lambda: self.twin.load(_twin_of(session), read_only=read_only)))
 
     def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession:
         """See `SessionHost.open`."""
-        return self._session(self._bridge.wait(lambda: self._host.open(session_id, cwd=cwd)))
+        return self._session(self.bridge.wait(lambda: self.twin.open(session_id, cwd=cwd)))
 
     def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession:
         """See `SessionHost.get_or_create`."""
-        return self._session(self._bridge.wait(lambda: self._host.get_or_create(key, cwd=cwd)))
+        return self._session(self.bridge.wait(lambda: self.twin.get_or_create(key, cwd=cwd)))
 
     def find_by_key(self, key: str) -> SyncSession | None:
         """See `SessionHost.find_by_key`."""
-        found = self._bridge.wait(lambda: self._host.find_by_key(key))
+        found = self.bridge.wait(lambda: self.twin.find_by_key(key))
         return None if found is None else self._session(found)
 
     def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession | None:
         """See `SessionHost.find_recent`."""
-        found = self._bridge.wait(lambda: self._host.find_recent(cwd=cwd))
+        found = self.bridge.wait(lambda: self.twin.find_recent(cwd=cwd))
         return None if found is None else self._session(found)
 
     def continue_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession:
         """See `SessionHost.continue_recent`."""
-        return self._session(self._bridge.wait(lambda: self._host.continue_recent(cwd=cwd)))
+        return self._session(self.bridge.wait(lambda: self.twin.continue_recent(cwd=cwd)))
 
-    def fork_from(self, source: SyncSession | str | os.PathLike[str], *, session_id: str | None = None) -> SyncSession:
+    def fork_from(self, source: SyncSessionLike, *, session_id: str | None = None) -> SyncSession:
         """See `SessionHost.fork_from`."""
         if not isinstance(source, SyncSession):
-            return self._session(self._bridge.wait(lambda: self._host.fork_from(source, session_id=session_id)))
-        whole = source.whole()
-        return self._session(self._bridge.wait(lambda: forked(self._host.core, whole, session_id)))
+            return self._session(self.bridge.wait(lambda: self.twin.fork_from(source, session_id=session_id)))
+        copy = source.copy()
+        return self._session(self.bridge.wait(lambda: fork(self.twin.core, copy, session_id)))
 
     def put(self, session: SyncSession, *, replace: bool = False) -> SyncSession:
         """See `SessionHost.put`."""
-        whole = session.whole()
-        return self._session(self._bridge.wait(lambda: put(self._host.core, whole, replacing=replace)))
+        copy = session.copy()
+        return self._session(self.bridge.wait(lambda: put(self.twin.core, copy, replacing=replace)))
 
     def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
         """See `SessionHost.import_sessions`."""
-        return self._bridge.wait(lambda: self._host.import_sessions(path, format=format))
+        return self.bridge.wait(lambda: self.twin.import_sessions(path, format=format))
 
     # -- finding sessions
 
@@ -171,35 +181,33 @@ class SyncHost:
         offset: int = 0,
     ) -> list[SessionSummary]:
         """See `SessionHost.list_sessions`."""
-        return self._bridge.wait(
-            lambda: self._host.list_sessions(project=project, status=status, limit=limit, offset=offset)
+        return self.bridge.wait(
+            lambda: self.twin.list_sessions(project=project, status=status, limit=limit, offset=offset)
         )
 
-    def resolve(self, text: str | os.PathLike[str]) -> SessionSummary:
+    def resolve(self, session: SyncSessionLike) -> SessionSummary:
         """See `SessionHost.resolve`."""
-        return self._bridge.wait(lambda: self._host.resolve(text))
+        return self.bridge.wait(lambda: self.twin.resolve(_twin_of(session)))
 
-    def get_session(self, session: str | os.PathLike[str]) -> SessionSummary | None:
+    def get_session(self, session: SyncSessionLike) -> SessionSummary | None:
         """See `SessionHost.get_session`."""
-        return self._bridge.wait(lambda: self._host.get_session(session))
+        return self.bridge.wait(lambda: self.twin.get_session(_twin_of(session)))
 
     def current_session(self, project: str | os.PathLike[str]) -> SessionSummary | None:
         """See `SessionHost.current_session`."""
-        return self._bridge.wait(lambda: self._host.current_session(project))
+        return self.bridge.wait(lambda: self.twin.current_session(project))
 
-    def set_current_session(self, project: str | os.PathLike[str], session: SyncSession | str | None) -> None:
+    def set_current_session(self, project: str | os.PathLike[str], session: SyncSessionLike | None) -> None:
         """See `SessionHost.set_current_session`."""
-        wanted = session.twin if isinstance(session, SyncSession) else session
-        self._bridge.wait(lambda: self._host.set_current_session(project, wanted))
+        self.bridge.wait(lambda: self.twin.set_current_session(project, None if session is None else _twin_of(session)))
 
     def subscribe_sessions(self) -> SyncSubscription[list[SessionSummary] | SessionChanged]:
         """See `SessionHost.subscribe_sessions`."""
-        return SyncSubscription(self._bridge, self._bridge.read(self._host.subscribe_sessions))
+        return SyncSubscription(self.bridge, self.bridge.read(self.twin.subscribe_sessions))
 
-    def delete(self, session: SyncSession | str) -> None:
+    def delete(self, session: SyncSessionLike) -> None:
         """See `SessionHost.delete`."""
-        wanted = session.twin if isinstance(session, SyncSession) else session
-        self._bridge.wait(lambda: self._host.delete(wanted))
+        self.bridge.wait(lambda: self.twin.delete(_twin_of(session)))
 
     # -- searching
 
@@ -218,9 +226,9 @@ class SyncHost:
     ) -> SyncSearch:
         """See `SessionHost.search`."""
         return SyncSearch(
-            self._bridge,
-            self._bridge.read(
-                lambda: self._host.search(
+            self.bridge,
+            self.bridge.read(
+                lambda: self.twin.search(
                     query,
                     project=project,
                     role=role,
@@ -236,33 +244,35 @@ class SyncHost:
 
     # -- keeping sessions
 
-    def archive(self, session: SyncSession | str | os.PathLike[str]) -> None:
+    def archive(self, session: SyncSessionLike) -> None:
         """See `SessionHost.archive`."""
-        wanted = session.twin if isinstance(session, SyncSession) else session
-        self._bridge.wait(lambda: self._host.archive(wanted))
+        self.bridge.wait(lambda: self.twin.archive(_twin_of(session)))
 
-    def unarchive(self, session: SyncSession | str | os.PathLike[str]) -> None:
+    def unarchive(self, session: SyncSessionLike) -> None:
         """See `SessionHost.unarchive`."""
-        wanted = session.twin if isinstance(session, SyncSession) else session
-        self._bridge.wait(lambda: self._host.unarchive(wanted))
+        self.bridge.wait(lambda: self.twin.unarchive(_twin_of(session)))
 
     def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
         """See `SessionHost.apply_retention`."""
-        return self._bridge.wait(lambda: self._host.apply_retention(dry_run=dry_run))
+        return self.bridge.wait(lambda: self.twin.apply_retention(dry_run=dry_run))
 
     # -- looking at the host
 
     def statistics(self) -> HostStatistics:
         """See `SessionHost.statistics`."""
-        return self._bridge.read(self._host.statistics)
+        return self.bridge.read(self.twin.statistics)
 
     def flush(self) -> None:
         """See `SessionHost.flush`."""
-        self._bridge.wait(self._host.flush)
+        self.bridge.wait(self.twin.flush)
 
     def passivate_idle(self) -> int:
         """See `SessionHost.passivate_idle`."""
-        return self._bridge.wait(self._host.passivate_idle)
+        return self.bridge.wait(self.twin.passivate_idle)
 
     def _session(self, session: Session) -> SyncSession:
-        return SyncSession(self._bridge, session)
+        return SyncSession(self.bridge, session)
+
+
+def _twin_of(session: SyncSessionLike) -> SessionLike:
+    return session.twin if isinstance(session, SyncSession) else session

@@ -9,7 +9,7 @@ from typing import Unpack
 from ...events.content import ContentLike
 from ...events.entries import Message
 from ..commands import AppendOptions
-from ..keyed import SAVE_EVERY_S
+from ..keyed import SAVE_EVERY_S, KeyedSessions
 from .host import SyncHost
 from .session import SyncSession
 
@@ -21,10 +21,12 @@ class SyncKeyedSessions:
         host: The host, which has to be open when a call is made.
     """
 
-    __slots__ = ("host",)
+    __slots__ = ("_bridge", "_twin", "host")
 
     def __init__(self, host: SyncHost) -> None:
         self.host = host
+        self._bridge = host.bridge
+        self._twin = KeyedSessions(host.twin)
 
     def get_or_create(self, key: str) -> SyncSession:
         """See `KeyedSessions.get_or_create`."""
@@ -32,60 +34,58 @@ class SyncKeyedSessions:
 
     def keys(self) -> list[str]:
         """See `KeyedSessions.keys`."""
-        return [row.key for row in self.host.list_sessions() if row.key is not None]
+        return self._bridge.wait(self._twin.keys)
 
     # -- adding
 
     def add_message(self, key: str, role: str, content: ContentLike, **options: Unpack[AppendOptions]) -> str:
         """See `KeyedSessions.add_message`."""
-        return self.host.get_or_create(key).append_message(role, content, **options)
+        return self._bridge.wait(lambda: self._twin.add_message(key, role, content, **options))
 
     def add_full_message(self, key: str, message: Message, **options: Unpack[AppendOptions]) -> str:
         """See `KeyedSessions.add_full_message`."""
-        return self.host.get_or_create(key).append(message, **options)
+        return self._bridge.wait(lambda: self._twin.add_full_message(key, message, **options))
 
     # -- the history
 
     def history(self, key: str) -> list[Message]:
         """See `KeyedSessions.history`."""
-        session = self.host.find_by_key(key)
-        return [] if session is None else session.history()
+        return self._bridge.wait(lambda: self._twin.history(key))
 
     def set_history(self, key: str, messages: Sequence[Message], **options: Unpack[AppendOptions]) -> list[str]:
         """See `KeyedSessions.set_history`."""
-        return self.host.get_or_create(key).set_history(messages, **options)
+        return self._bridge.wait(lambda: self._twin.set_history(key, messages, **options))
 
     def truncate_history(
         self, key: str, keep_last: int, *, summary: str | None = None, **options: Unpack[AppendOptions]
     ) -> str | None:
         """See `KeyedSessions.truncate_history`."""
-        return self.host.get_or_create(key).truncate_history(keep_last, summary=summary, **options)
+        return self._bridge.wait(lambda: self._twin.truncate_history(key, keep_last, summary=summary, **options))
 
     # -- the summary
 
     def summary(self, key: str) -> str:
         """See `KeyedSessions.summary`."""
-        session = self.host.find_by_key(key)
-        return "" if session is None else session.summary
+        return self._bridge.wait(lambda: self._twin.summary(key))
 
     def set_summary(self, key: str, summary: str, **options: Unpack[AppendOptions]) -> str:
         """See `KeyedSessions.set_summary`."""
-        return self.host.get_or_create(key).set_summary(summary, **options)
+        return self._bridge.wait(lambda: self._twin.set_summary(key, summary, **options))
 
     # -- saving and deleting
 
     def save(self, key: str) -> None:
         """See `KeyedSessions.save`."""
-        session = self.host.find_by_key(key)
-        if session is not None:
-            session.flush()
+        self._bridge.wait(lambda: self._twin.save(key))
 
     def save_all(self) -> None:
         """See `KeyedSessions.save_all`."""
-        self.host.flush()
+        self._bridge.wait(self._twin.save_all)
 
     def save_every(self, interval_s: float = SAVE_EVERY_S, *, until: threading.Event) -> None:
         """Save every conversation again and again, until the event is set; for a thread of its own.
+
+        The one method with another parameter than its twin, which is ended by cancelling it: `KeyedSessions.save_every`.
 
         Args:
             interval_s: How long to wait between two rounds, in seconds.
@@ -96,6 +96,4 @@ class SyncKeyedSessions:
 
     def delete(self, key: str) -> None:
         """See `KeyedSessions.delete`."""
-        session = self.host.find_by_key(key)
-        if session is not None:
-            self.host.delete(session)
+        self._bridge.wait(lambda: self._twin.delete(key))

@@ -16,7 +16,7 @@ from ...projections.base import Projection
 from ...projections.building.budget import ContextBudget
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.measured import UsedTokens
-from ...projections.building.summaries import DEFAULT_OPTIONS, Summarizer, SummarizerOptions
+from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.building.summary_cache import StoredSummary
 from ...projections.changes import Changed, Snapshot
 from ...projections.context import Context, ContextChange
@@ -30,8 +30,9 @@ from ..commands import AppendOptions
 from ..compaction import CompactionReport
 from ..describing import StoredMessage
 from ..exporting import ExportFormat
-from ..forking import Whole, whole_of
+from ..forking import SessionCopy, copy_of
 from ..open_calls import OpenCall, Recovery
+from ..reading import is_of_custom_type
 from ..session import Session
 from .bridge import Bridge
 from .subscriptions import SyncEntrySubscription, SyncSubscription
@@ -60,9 +61,9 @@ class SyncSession:
     def __repr__(self) -> str:
         return f"SyncSession({self.id!r})"
 
-    def whole(self) -> Whole:
+    def copy(self) -> SessionCopy:
         """Return all of the session, for any host to put or to fork; not for programs."""
-        return self._bridge.wait(lambda: whole_of(self.twin))
+        return self._bridge.wait(lambda: copy_of(self.twin))
 
     def __enter__(self) -> Self:
         return self
@@ -268,7 +269,7 @@ class SyncSession:
         *,
         target_tokens: int = BRANCH_SUMMARY_TOKENS,
         tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> BranchReport:
         """See `Session.summarize_branch`; the summarizer runs in the host's event loop."""
         return self._bridge.wait(
@@ -315,9 +316,9 @@ class SyncSession:
         """See `Session.stored_message`."""
         return self._bridge.wait(lambda: self.twin.stored_message(entry_id, tokenizer=tokenizer))
 
-    def rebind(self, project: str | os.PathLike[str]) -> str:
+    def rebind(self, project: str | os.PathLike[str], **options: Unpack[AppendOptions]) -> str:
         """See `Session.rebind`."""
-        return self._bridge.wait(lambda: self.twin.rebind(project))
+        return self._bridge.wait(lambda: self.twin.rebind(project, **options))
 
     def stats(self, *, tokenizer: Tokenizer | None = None) -> SessionStats:
         """See `Session.stats`."""
@@ -402,7 +403,7 @@ class SyncSession:
         *,
         leaf_id: str | None = None,
         summarizer: Summarizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> ContextBuildResult:
         """See `Session.build_context`; the summarizer runs in the host's event loop."""
         return self._bridge.wait(
@@ -421,7 +422,7 @@ class SyncSession:
         keep_tokens: int | None = None,
         target_tokens: int | None = None,
         tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> CompactionReport:
         """See `Session.compact`; the summarizer runs in the host's event loop."""
         return self._bridge.wait(
@@ -458,7 +459,7 @@ class SyncSession:
         summarizer: Summarizer,
         *,
         tokenizer: Tokenizer | None = None,
-        options: SummarizerOptions = DEFAULT_OPTIONS,
+        options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> StoredSummary:
         """See `Session.summary_for_range`; the summarizer runs in the host's event loop."""
         return self._bridge.wait(
@@ -539,18 +540,15 @@ class SyncSession:
         return self._bridge.wait(lambda: self.twin.entries(custom_type=custom_type))
 
     def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> Iterator[Entry]:
-        """See `Session.iter_entries`; what is appended meanwhile is left out."""
-        through = self.cursor.seq
+        """See `Session.iter_entries`."""
+        head = self._bridge.wait(self.twin.log).index.head
 
         async def page() -> tuple[list[Entry], int]:
-            return await (await self.twin.log()).page(after, through)
+            return await (await self.twin.log()).page(after, head)
 
-        while after < through:
+        while after < head:
             entries, after = self._bridge.wait(page)
-            for entry in entries:
-                payload = getattr(entry, entry.type, None)
-                if custom_type is None or getattr(payload, "custom_type", None) == custom_type:
-                    yield entry
+            yield from (entry for entry in entries if is_of_custom_type(entry, custom_type))
 
     def context(self, leaf_id: str | None = None) -> Context:
         """See `Session.context`."""

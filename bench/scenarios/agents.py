@@ -126,7 +126,7 @@ async def _converse(turns: int, strategies: Sequence[ContextStrategy]) -> tuple[
             model,
             session=session,
             tools=[Tool("read", "Read a file.", {"type": "object"}, read)],
-            options=AgentOptions(reserve=RESERVE, builder=ContextBuilder(strategies=strategies)),
+            options=AgentOptions(reserve_for_response=RESERVE, builder=ContextBuilder(strategies=strategies)),
         )
         for _ in range(turns):
             await agent.respond(_words(random, 25))

@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from ..entries import EPOCH, NATIVE_VERSION, Header
 from ..errors import ForeignFormatError
-from ..findings import Finding, counted
+from ..findings import Finding
+from ..wording import counted
 from .base import ForeignSession
 from .claude_agents import PREFIX, AgentFiles, Callers, meta_of
 from .claude_entries import Entries, time_of

@@ -20,7 +20,8 @@ from ..entries import (
     SessionInfoEntry,
 )
 from ..errors import ForeignFormatError, Where
-from ..findings import Finding, counted
+from ..findings import Finding
+from ..wording import counted
 from .chain import derived_id
 from .claude_content import Reading, stop_reason_of, text_of, usage_of
 from .claude_lines import Line, Tokens, line_of

@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 
 from ..errors import ForeignFormatError, Where
-from ..findings import Finding, counted
+from ..findings import Finding
+from ..wording import counted
 from .chain import derived_id
 from .claude_lines import CompactionFacts, Outline, agent_of_result, behind, outline_of, prompts_of
 

@@ -28,7 +28,7 @@ from ..entries import (
     Usage,
     UsageRecord,
 )
-from ..findings import counted
+from ..wording import counted
 from .chain import Chain, Names
 from .codex_items import ROLES, call_id, read_call, read_content, read_output, read_reasoning, read_usage
 from .json_lines import Line, Notes

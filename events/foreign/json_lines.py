@@ -18,7 +18,8 @@ import msgspec
 
 from ..content import JSON
 from ..errors import ForeignFormatError, Where
-from ..findings import Finding, Severity, counted
+from ..findings import Finding, Severity
+from ..wording import counted
 from .values import Object
 
 _BOM = b"\xef\xbb\xbf"

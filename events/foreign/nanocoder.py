@@ -20,8 +20,9 @@ from pathlib import Path
 from ..content import JSON
 from ..entries import EPOCH, NATIVE_VERSION, Header, KnownEntry, ModelChange, Provider, SessionInfo
 from ..errors import ForeignFormatError, Where
-from ..findings import Finding, counted
+from ..findings import Finding
 from ..providers.reading import ANY_IMAGE
+from ..wording import counted
 from .base import ForeignSession
 from .chain import Chain, derived_id
 from .chat_messages import read_message

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import ExtraMissing, ForeignFormatError, TreeringError, UnsupportedVersion, Where
-from ..stores.files.locks import FOLDER
+from ..stores.files.private_folder import PRIVATE_FOLDER
 from ..surroundings import log_of
 from .base import ForeignSession, Format
 from .claude_agents import PREFIX
@@ -181,7 +181,7 @@ def _names(folder: Path) -> tuple[list[Path], list[Path]]:
     with scandir(folder) as names:
         for each in names:
             if each.is_dir(follow_symlinks=False):
-                if each.name != FOLDER:
+                if each.name != PRIVATE_FOLDER:
                     folders.append(each.name)
             elif Path(each.path).is_file():  # no pipe, which may keep its reader for ever; no link that leads nowhere
                 files.append(each.name)

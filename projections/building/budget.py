@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..tokens import Tokenizer
+from ..tokens import ByteEstimator, Tokenizer
 
 RESERVE_SHARE = 0.25
 """The share of the window that is kept free for the answer."""
@@ -41,9 +41,9 @@ class ContextBudget(Struct, frozen=True):
 
 def calculate_budget(
     model_context_window: int,
-    system_prompt: str,
-    tool_definitions: str,
-    tokenizer: Tokenizer,
+    system_prompt: str = "",
+    tool_definitions: str = "",
+    tokenizer: Tokenizer | None = None,
     *,
     reserve_for_response: int | None = None,
 ) -> ContextBudget:
@@ -53,11 +53,11 @@ def calculate_budget(
         model_context_window: The model's window, in tokens.
         system_prompt: What the system says that is no part of the session.
         tool_definitions: The definitions of the tools, as they are sent.
-        tokenizer: What counts the two.
+        tokenizer: What counts the two; an estimate by bytes where none is given.
         reserve_for_response: What to keep free for the answer; a quarter of the window where it is not given.
     """
-    system = tokenizer.count(system_prompt)
-    tools = tokenizer.count(tool_definitions)
+    count = (tokenizer or ByteEstimator()).count
+    system, tools = count(system_prompt), count(tool_definitions)
     reserve = int(model_context_window * RESERVE_SHARE) if reserve_for_response is None else reserve_for_response
     available = max(0, model_context_window - system - tools - reserve)
     return ContextBudget(model_context_window, system, tools, reserve, available)

@@ -96,7 +96,7 @@ class SummarizerOptions(Struct, frozen=True, kw_only=True):
     tag: str | None = "summary"
 
 
-DEFAULT_OPTIONS = SummarizerOptions()
+DEFAULT_SUMMARIZER_OPTIONS = SummarizerOptions()
 """How a summarizer is asked unless its caller says otherwise."""
 
 
@@ -122,7 +122,7 @@ async def generate_summary(
     summarizer: Summarizer,
     *,
     tokenizer: Tokenizer | None = None,
-    options: SummarizerOptions = DEFAULT_OPTIONS,
+    options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> GeneratedSummary:
     """Have messages summarized.
 

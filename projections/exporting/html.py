@@ -28,6 +28,7 @@ from ...events.entries import (
     Message,
     MessageEntry,
 )
+from ...events.wording import counted, entries_counted
 from .html_parts import (
     MARK,
     about_list,
@@ -44,7 +45,7 @@ from .html_parts import (
     time_tag,
 )
 from .rich_text import RichText
-from .telling import arguments_line, counted, entries_counted, event_told, json_text, one_line, speaker, usage_told
+from .telling import arguments_line, event_told, json_text, one_line, speaker, usage_told
 from .view import About
 
 NESTED_MAX = 24

@@ -33,9 +33,8 @@ from ...events.entries import (
     Message,
     MessageEntry,
 )
+from ...events.wording import counted, entries_counted
 from .telling import (
-    counted,
-    entries_counted,
     event_told,
     image_told,
     is_plain,

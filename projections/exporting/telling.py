@@ -29,6 +29,7 @@ from ...events.entries import (
     UsageEntry,
 )
 from ...events.undecodable import UNDECODABLE
+from ...events.wording import counted
 
 Told: TypeAlias = "tuple[str, Raw | None]"
 """A line of plain text, and the free JSON that belongs to it, where there is any."""
@@ -70,16 +71,6 @@ def one_line(text: str, chars: int = LINE_CHARS) -> str:
 def moment(time: datetime) -> str:
     """Return a time as people read it, to the second, in UTC."""
     return f"{time.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def counted(count: int, noun: str) -> str:
-    """Say how many there are of something."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def entries_counted(count: int) -> str:
-    """Say how many entries there are."""
-    return "1 entry" if count == 1 else f"{count:,} entries"
 
 
 def json_text(raw: Raw) -> str:

@@ -35,7 +35,7 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.actors.runtime import Durability
+from treering.events.stores.files import Durability
 from treering.testing.disks import MemoryDisk
 
 Name: TypeAlias = Literal["native", "pi", "omp"]

@@ -162,7 +162,7 @@ class ThreadedStore:
         self._store = store
         self._host = SyncHost(store=store)
         self._host.__enter__()
-        self._bridge = self._host._bridge
+        self._bridge = self._host.bridge
 
     def __getattr__(self, name: str) -> Any:
         original = getattr(self._store, name)

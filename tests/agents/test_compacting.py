@@ -59,7 +59,7 @@ async def test_compacting_begins_where_the_reserve_does(session: Session, used: 
     assert (await session.used_tokens()).total == used - said
 
     model = ScriptedModel(lambda request: "In short." if is_summary(request) else "Yes.", context_window=WINDOW)
-    agent = AgentSession(model, session=session, options=AgentOptions(reserve=RESERVE))
+    agent = AgentSession(model, session=session, options=AgentOptions(reserve_for_response=RESERVE))
     await agent.respond("Go on")
     assert [is_summary(request) for request in model.requests] == [True, False][not compacts :]
     assert len(await compactions(session)) == compacts

@@ -9,10 +9,9 @@ from random import Random
 import pytest
 
 from treering import AppendError, SessionHost
-from treering.actors.runtime import Durability
 from treering.events.disk import Disk
 from treering.events.stores.base import Lease
-from treering.events.stores.files import FileStore
+from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.disks.crashes import digest
 from treering.testing.simulation import check_file, run

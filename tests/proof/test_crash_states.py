@@ -14,9 +14,8 @@ import pytest
 from msgspec import Struct
 
 from treering import Message, NotASession, Session, SessionHost, SessionNotFound, text
-from treering.actors.runtime import Durability
 from treering.events.disk import Disk
-from treering.events.stores.files import FileStore
+from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.disks.crashes import digest
 from treering.testing.simulation import check_file, check_session, durabilities, run

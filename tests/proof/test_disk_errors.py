@@ -13,9 +13,8 @@ import anyio
 import pytest
 
 from treering import AppendFailed, AppendInDoubt, LogReplaced, Message, Session, SessionHost, text
-from treering.actors.runtime import Durability
 from treering.events.disk import OsDisk
-from treering.events.stores.files import FileStore
+from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import FaultyDisk
 from treering.testing.simulation import durabilities
 from treering.testing.simulation.checks import check_session, tokens_of
@@ -171,7 +170,7 @@ async def test_what_a_flush_has_failed_on_is_flushed_before_a_retry_counts_where
 
 
 @pytest.mark.parametrize(
-    ("call", "durability", "journal_max_bytes", "handles_max"),
+    ("call", "durability", "journal_max_bytes", "open_files_max"),
     [
         pytest.param("datasync", "group", 1, 64, id="checkpoint"),
         pytest.param("close", "os", 1 << 20, 1, id="close-os"),
@@ -179,11 +178,11 @@ async def test_what_a_flush_has_failed_on_is_flushed_before_a_retry_counts_where
     ],
 )
 async def test_what_fails_for_anothers_sake_is_nobodys_append_and_the_next_one_goes_on(
-    tmp_path: Path, call: str, durability: Durability, journal_max_bytes: int, handles_max: int
+    tmp_path: Path, call: str, durability: Durability, journal_max_bytes: int, open_files_max: int
 ) -> None:
     disk = FaultyDisk(OsDisk())
     store = FileStore(
-        tmp_path, durability=durability, disk=disk, journal_max_bytes=journal_max_bytes, handles_max=handles_max
+        tmp_path, durability=durability, disk=disk, journal_max_bytes=journal_max_bytes, open_files_max=open_files_max
     )
     async with SessionHost(store=store) as host:
         first, other = await host.create("main"), await host.create("other")

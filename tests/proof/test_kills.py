@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from treering import SessionHost
-from treering.actors.runtime import Durability
+from treering.events.stores.files import Durability
 from treering.testing.simulation import durabilities
 from treering.testing.simulation.checks import check_file, tokens_of
 

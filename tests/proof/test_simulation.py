@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from treering.actors.runtime import Durability
+from treering.events.stores.files import Durability
 from treering.testing.simulation import Broken, durabilities, simulate
 from treering.testing.simulation.ledger import Ledger
 

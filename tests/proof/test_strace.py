@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from treering import SessionHost, SessionNotFound
-from treering.actors.runtime import Durability
+from treering.events.stores.files import Durability
 from treering.testing.simulation import durabilities
 from treering.testing.simulation.checks import check_session, tokens_of
 

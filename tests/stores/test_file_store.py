@@ -25,8 +25,7 @@ from treering.events.errors import (
     UnsupportedVersion,
 )
 from treering.events.stores.base import Append, Committed, Cursor, Lease
-from treering.events.stores.files import FileStore
-from treering.events.stores.files.store import Durability
+from treering.events.stores.files import Durability, FileStore
 from treering.testing.disks import MemoryDisk, RecordingDisk, WrappedDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
@@ -236,19 +235,19 @@ class CountingDisk(WrappedDisk):
 
 
 async def test_handles_are_bounded_and_evicting_loses_nothing(root: Path) -> None:
-    store = FileStore(root, handles_max=16)
+    store = FileStore(root, open_files_max=16)
     writers = [await own(store, f"{number:03}.jsonl") for number in range(500)]
     before = len(os.listdir("/dev/fd"))
     for turn in range(1, 5):
         for writer in writers:
             await writer.append(line(turn))
-        assert store.handles_open == 16
+        assert store.open_files == 16
     assert len(os.listdir("/dev/fd")) <= before + 16
     for writer in writers:
         assert await read_all(store, writer.lease.ref) == bare(lines(1, 4))
     await store.release([writer.lease for writer in writers])
     await store.aclose()
-    assert store.handles_open == 0
+    assert store.open_files == 0
 
 
 @pytest.mark.parametrize(("limit", "kept"), [(64, 8), (4, 1), (1_000_000, 20), (resource.RLIM_INFINITY, 20)])
@@ -261,7 +260,7 @@ async def test_as_many_handles_are_kept_as_the_process_can_spare(
     for turn in range(1, 3):
         for writer in writers:
             await writer.append(line(turn))
-    assert store.handles_open == kept
+    assert store.open_files == kept
     await store.release([writer.lease for writer in writers])
     await store.aclose()
 
@@ -292,7 +291,7 @@ async def test_a_slow_write_sends_the_next_ones_to_a_thread(root: Path) -> None:
 
 
 async def test_unknown_options_are_refused(root: Path) -> None:
-    for options in ({"durability": "raid"}, {"journal_max_bytes": 0}, {"writes": "x"}, {"handles_max": 0}):
+    for options in ({"durability": "raid"}, {"journal_max_bytes": 0}, {"writes": "x"}, {"open_files_max": 0}):
         with pytest.raises(InvalidInput):
             FileStore(root, **options)
 
@@ -364,7 +363,7 @@ async def test_lines_that_are_not_there_are_refused(store: FileStore) -> None:
 
 
 async def test_what_is_remembered_of_readers_logs_is_bounded(root: Path) -> None:
-    store = FileStore(root, readers_max=4, handles_max=2)
+    store = FileStore(root, readers_max=4, open_files_max=2)
     for number in range(20):
         writer = await own(store, f"{number}.jsonl")
         await writer.append(line(1))
@@ -372,7 +371,7 @@ async def test_what_is_remembered_of_readers_logs_is_bounded(root: Path) -> None
     for _ in range(2):
         for number in range(20):
             assert await read_all(store, f"{number}.jsonl") == bare([line(1)])
-    assert store.handles_open <= 2
+    assert store.open_files <= 2
     await store.aclose()
 
 

@@ -236,7 +236,7 @@ async def test_a_log_that_appears_while_we_make_it_is_not_overwritten(store: Fil
 
 @pytest.mark.parametrize("writes", ["inline", "thread"])
 async def test_a_new_file_with_the_old_inode_and_size_is_another_log(root: Path, log: Path, writes: Writes) -> None:
-    store = FileStore(root, handles_max=1, writes=writes)
+    store = FileStore(root, open_files_max=1, writes=writes)
     (root / "b.jsonl").write_bytes(HEADER + line(1))
     log.write_bytes(HEADER + line(1))
     writer = await own(store)

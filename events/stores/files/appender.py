@@ -19,9 +19,9 @@ from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Lease, Ou
 from ..lines import check_lines
 from . import writer
 from .group_committer import GroupCommitter, Landed
-from .handles import Handles
 from .log import NOWHERE, Log
 from .logs import Logs
+from .open_files import OpenFiles
 from .syncer import Syncer
 
 _Barrier: TypeAlias = Literal["none", "file", "journal"]
@@ -51,7 +51,7 @@ class Appender:
     Args:
         disk: The disk.
         logs: Who owns what.
-        handles: The open files.
+        open_files: The open files.
         syncer: The worker threads.
         pace: When to use them.
         timer: A clock that never goes back.
@@ -62,7 +62,7 @@ class Appender:
         self,
         disk: Disk,
         logs: Logs,
-        handles: Handles,
+        open_files: OpenFiles,
         syncer: Syncer,
         pace: Pace,
         timer: Callable[[], float],
@@ -71,7 +71,7 @@ class Appender:
         self._disk = disk
         self._logs = logs
         self._owned = logs.owned
-        self._handles = handles
+        self._open_files = open_files
         self._syncer = syncer
         self._sync = pace.sync
         self._inline = pace.inline and not pace.sync
@@ -107,7 +107,7 @@ class Appender:
             before = log.fd
             outcome = writer.append_apart(self._disk, log, append, sync=False, keep=True)
             if log.fd != before:
-                self._handles.adopt(log)
+                self._open_files.adopt(log)
         else:
             try:
                 size = log.size
@@ -115,13 +115,13 @@ class Appender:
                     return None
                 fd = log.fd
                 if fd < 0:
-                    fd = self._handles.get(log)
+                    fd = self._open_files.get(log)
                 log.used = True
             except (OSError, LogReplaced):
                 return None
             outcome = writer.append_at(self._disk, log, fd, append, sync=False)
         if log.doubt is not None:
-            self._handles.drop(log)
+            self._open_files.drop(log)
         if self._cautious and (ended := self._timer()) - began > self._slow_write_s:
             self._slow_until = ended + self._slow_for_s
         return outcome

@@ -25,13 +25,13 @@ from ...telemetry import logger
 from ..base import Committed, Cursor, InDoubt, Outcome
 from . import journal
 from .beside import flush_file
-from .handles import Handles
 from .head import read_head
 from .journal import JOURNALS, Record, Segment
 from .locks import Held, Locks
 from .log import Log
 from .logs import Logs
 from .names import Names
+from .open_files import OpenFiles
 from .syncer import Syncer
 
 
@@ -100,7 +100,7 @@ class GroupCommitter:
         disk: The disk.
         names: The root.
         logs: Who owns what.
-        handles: The open files.
+        open_files: The open files.
         locks: Keep other hosts from a journal that is in use.
         offload: Where rounds are carried out.
         syncer: Flushes the sessions' files when a journal is full.
@@ -118,7 +118,7 @@ class GroupCommitter:
         disk: Disk,
         names: Names,
         logs: Logs,
-        handles: Handles,
+        open_files: OpenFiles,
         locks: Locks,
         offload: Offload,
         syncer: Syncer,
@@ -128,7 +128,7 @@ class GroupCommitter:
         self._disk = disk
         self._names = names
         self._logs = logs
-        self._handles = handles
+        self._open_files = open_files
         self._locks = locks
         self._offload = offload
         self._syncer = syncer
@@ -231,7 +231,7 @@ class GroupCommitter:
         log.doubt.__cause__ = error
         log.unjournaled = True
         each.outcome = InDoubt(log.doubt)
-        self._handles.drop(log)
+        self._open_files.drop(log)
         log.take_back(each.before, each.offset)
 
     # -- in a worker thread
@@ -337,7 +337,7 @@ class GroupCommitter:
         log.unsynced = True
         log.distrust(AppendInDoubt(f"{path} could not be flushed ({error}): see to the disk"))
         if not log.busy:
-            self._handles.drop(log)
+            self._open_files.drop(log)
 
     def _finish(self, done: _Journal) -> None:
         """Flush folders, and drop a journal that is of no use any more."""

@@ -49,9 +49,9 @@ from msgspec import Struct
 from ...disk import Disk
 from ...undecodable import UNDECODABLE
 from .beside import write_all
-from .locks import FOLDER
+from .private_folder import PRIVATE_FOLDER
 
-JOURNALS = os.path.join(FOLDER, "journal")
+JOURNALS = os.path.join(PRIVATE_FOLDER, "journal")
 """The folder of the journals, under a root."""
 SUFFIX = ".journal"
 VOID_SUFFIX = ".void"

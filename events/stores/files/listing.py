@@ -13,8 +13,8 @@ from ...disk import Disk, FileStat
 from ...entries import EPOCH
 from ..base import LogInfo, Ref
 from .codecs import GZ, ZST
-from .locks import FOLDER
 from .packed import log_path
+from .private_folder import PRIVATE_FOLDER
 
 SUFFIX = ".jsonl"
 """How the name of a log ends."""
@@ -41,7 +41,7 @@ def _walk(
         is_log = name.endswith(SUFFIX)
         if file != name and (name in there or (file.endswith(GZ) and name + ZST in there)):
             continue
-        if name == FOLDER or not (is_log or _may_hold(ref + "/", prefix, after)):
+        if name == PRIVATE_FOLDER or not (is_log or _may_hold(ref + "/", prefix, after)):
             continue
         if is_log and not (ref.startswith(prefix) and ref > after) and not _may_hold(ref + "/", prefix, after):
             continue

@@ -34,9 +34,7 @@ from msgspec import Struct
 
 from ...disk import FILE_MODE, Disk
 from ...errors import SessionLocked
-
-FOLDER = ".treering"
-"""The folder for what is neither a log nor beside one."""
+from .private_folder import PRIVATE_FOLDER
 
 SHARDS = 64
 """How many shard files a folder has; the kernel searches the locks of one file in turn, so more of them are faster."""
@@ -84,7 +82,7 @@ class Locks:
         folder: The name of the folder that holds the lock files' folder.
     """
 
-    def __init__(self, disk: Disk, root: str, folder: str = FOLDER) -> None:
+    def __init__(self, disk: Disk, root: str, folder: str = PRIVATE_FOLDER) -> None:
         self._disk = disk
         self._root = root
         self._name = os.path.join(folder, "locks")

@@ -17,9 +17,9 @@ from ...disk import Disk
 from ...errors import Conflict, HostClosed, LogReplaced, SessionNotFound
 from ...offload import Offload, carried_out
 from ..base import Lease, Ref
-from .handles import Handles
 from .log import Log
 from .names import Names
+from .open_files import OpenFiles
 from .table import Table
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class Logs:
         disk: The disk.
         names: Turns refs into paths.
         offload: Where what takes long is done.
-        handles: The open files.
+        open_files: The open files.
         readers_max: How many logs are remembered that are not owned.
 
     Attributes:
@@ -49,11 +49,11 @@ class Logs:
         closed: Why nothing is served any more.
     """
 
-    def __init__(self, disk: Disk, names: Names, offload: Offload, handles: Handles, readers_max: int) -> None:
+    def __init__(self, disk: Disk, names: Names, offload: Offload, open_files: OpenFiles, readers_max: int) -> None:
         self._disk = disk
         self._names = names
         self._offload = offload
-        self._handles = handles
+        self._open_files = open_files
         self._readers_max = readers_max
         self._read: OrderedDict[Ref, Log] = OrderedDict()
         self.owned: dict[Ref, Log] = {}
@@ -107,7 +107,7 @@ class Logs:
     def disown(self, log: Log) -> None:
         """Let go of a log that is owned no longer; what is known of it helps readers."""
         del self.owned[log.ref]
-        self._handles.drop(log)
+        self._open_files.drop(log)
         log.lease = None
         if log.header is not None and log.doubt is None:
             self.remember(log)
@@ -141,7 +141,7 @@ class Logs:
             log.idle.set()
             log.idle = None
         if log.inode != inode or log.doubt is not None:
-            self._handles.drop(log)
+            self._open_files.drop(log)
 
     # -- logs that are read
 
@@ -160,7 +160,7 @@ class Logs:
         """Forget a log that is not owned."""
         log = self._read.pop(ref, None)
         if log is not None:
-            self._handles.drop(log)
+            self._open_files.drop(log)
 
     def forget_all(self) -> None:
         """Forget every log."""
@@ -201,7 +201,7 @@ class Logs:
                 return log
             if found.size - log.table.scanned <= INLINE_MAX and not log.slow:
                 with suppress(LogReplaced):
-                    log.refresh(self._handles.get(log), found)
+                    log.refresh(self._open_files.get(log), found)
                     return log
         if log.lease is not None:
             await self.exclusively(log, log.refresh_apart)
@@ -242,13 +242,13 @@ class Logs:
         async with log.gate:
             if not needed():
                 return
-            self._handles.drop(log)
+            self._open_files.drop(log)
             inode = log.inode
             try:
                 await carried_out(self._offload, work)
             finally:
                 if log.inode != inode:
-                    self._handles.drop(log)
+                    self._open_files.drop(log)
 
     # -- lines
 
@@ -262,7 +262,7 @@ class Logs:
         size = sum(table.ends[last] - table.ends[first - 1] for first, last in runs)
         try:
             if size <= INLINE_MAX and len(runs) <= _RUNS_INLINE_MAX and not log.slow and log.packed is None:
-                return log.lines(self._handles.get(log), table, runs) if runs else []
+                return log.lines(self._open_files.get(log), table, runs) if runs else []
             return await self._offload(log.lines_apart, table, runs)
         except (LogReplaced, FileNotFoundError):
             if log.table is table:

@@ -7,8 +7,8 @@ import os
 from ...disk import Disk
 from ...errors import InvalidSessionId
 from ..base import Ref
-from .locks import FOLDER
 from .packed import log_path
+from .private_folder import PRIVATE_FOLDER
 
 
 def folders_between(root: str, path: str) -> list[str]:
@@ -46,7 +46,7 @@ class Names:
         parts = ref.split("/")
         if parts[0] == "" and len(parts) > 1:
             del parts[0]
-        if not ref or "\0" in ref or FOLDER in parts or any(part in ("", ".", "..") for part in parts):
+        if not ref or "\0" in ref or PRIVATE_FOLDER in parts or any(part in ("", ".", "..") for part in parts):
             raise InvalidSessionId(
                 f"{ref!r} names no log: give a path under the root, or an absolute one, without '..' and empty parts"
             )

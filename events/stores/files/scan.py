@@ -13,8 +13,8 @@ from ...disk import Disk, FileStat
 from ..base import Ref
 from .codecs import SUFFIXES
 from .listing import SUFFIX
-from .locks import FOLDER
 from .packed import log_path
+from .private_folder import PRIVATE_FOLDER
 
 _SUFFIXES = (SUFFIX, *(SUFFIX + packed for packed in SUFFIXES))
 
@@ -54,7 +54,7 @@ def _take_in(
             else:
                 packed.append((log_path(above + name), stat))
         # A link may lead back to where we are.
-        elif name != FOLDER and (node := (stat.device, stat.inode)) not in trail:
+        elif name != PRIVATE_FOLDER and (node := (stat.device, stat.inode)) not in trail:
             _take_in(logs, disk, f"{folder}/{name}", f"{above}{name}/", (*trail, node))
     for ref, stat in packed:
         logs.setdefault(ref, stat)

@@ -54,16 +54,17 @@ from . import archiving, beside, listing, writer
 from .appender import Appender, Pace
 from .codecs import SUFFIXES
 from .group_committer import GroupCommitter
-from .handles import Handles
-from .handles import handles_max as default_handles_max
 from .journal_replay import JournalReplay
-from .locks import FOLDER, Locks
+from .locks import Locks
 from .log import Log
 from .logs import Logs
 from .mounts import is_slow_device
 from .names import Names
+from .open_files import OpenFiles
+from .open_files import open_files_max as default_open_files_max
 from .packed import packed_forms
 from .peek import FilePeek
+from .private_folder import PRIVATE_FOLDER
 from .private_locks import locks_of
 from .rewriting import put
 from .scan import scan
@@ -73,7 +74,7 @@ from .watcher import Watch
 
 Durability: TypeAlias = Literal["os", "file", "group"]
 """When an append counts: when it is written (and survives the process), or flushed (and survives the power), each file by
-itself or all together in a journal."""
+itself or all together in a journal; see docs/durability.md."""
 Writes: TypeAlias = Literal["auto", "inline", "thread"]
 """Where appends are written: on the event loop, in threads, or there where it is better."""
 
@@ -98,7 +99,7 @@ class FileStore:
         offload: Where blocking work goes.
         writes: Where appends are written. "auto" uses threads on network file systems, and for a while after a write
             that was slow.
-        handles_max: How many log files are kept open; by default an eighth of what the process may open, up to 1,024.
+        open_files_max: How many log files are kept open; by default an eighth of what the process may open, up to 1,024.
         syncs_max: How many threads flush files at a time.
         readers_max: How many logs are remembered that are read, but not owned.
         journal_max_bytes: How long the journal of "group" becomes before the logs are flushed and another one is begun;
@@ -119,7 +120,7 @@ class FileStore:
         disk: Disk | None = None,
         offload: Offload | None = None,
         writes: Writes = "auto",
-        handles_max: int | None = None,
+        open_files_max: int | None = None,
         syncs_max: int = 32,
         readers_max: int = 64,
         journal_max_bytes: int = JOURNAL_MAX_BYTES,
@@ -134,15 +135,15 @@ class FileStore:
             raise InvalidInput(f"durability {durability!r} is not there: use 'os', 'file' or 'group'")
         if writes not in ("auto", "inline", "thread"):
             raise InvalidInput(f"writes {writes!r} is not there: use 'auto', 'inline' or 'thread'")
-        handles = default_handles_max() if handles_max is None else handles_max
-        if min(handles, syncs_max, readers_max, journal_max_bytes) < 1:
-            raise InvalidInput("handles_max, syncs_max, readers_max and journal_max_bytes have to be 1 or more")
+        files_max = default_open_files_max() if open_files_max is None else open_files_max
+        if min(files_max, syncs_max, readers_max, journal_max_bytes) < 1:
+            raise InvalidInput("open_files_max, syncs_max, readers_max and journal_max_bytes have to be 1 or more")
         self._disk: Disk = OsDisk() if disk is None else disk
         self._offload: Offload = ThreadOffload() if offload is None else offload
         self._names = Names(self._disk, os.fspath(root))
         self._locks = locks_of(self._disk, self._names.root) if locks is None else locks
-        self._handles = Handles(self._disk, handles)
-        self._logs = Logs(self._disk, self._names, self._offload, self._handles, readers_max)
+        self._open_files = OpenFiles(self._disk, files_max)
+        self._logs = Logs(self._disk, self._names, self._offload, self._open_files, readers_max)
         self._sync = durability != "os"
         pace = Pace(durability == "file", writes != "thread", writes == "auto", slow_write_s, slow_for_s)
         syncer = Syncer(self._offload, syncs_max)
@@ -153,7 +154,7 @@ class FileStore:
                 self._disk,
                 self._names,
                 self._logs,
-                self._handles,
+                self._open_files,
                 self._locks,
                 self._offload,
                 syncer,
@@ -161,7 +162,7 @@ class FileStore:
                 new_id,
             )
         self._replay = JournalReplay(self._disk, self._locks, self._group.paths if self._group else frozenset())
-        self._appender = Appender(self._disk, self._logs, self._handles, syncer, pace, timer, self._group)
+        self._appender = Appender(self._disk, self._logs, self._open_files, syncer, pace, timer, self._group)
         self._watch_poll_s = watch_poll_s
         _stores.add(self)
 
@@ -188,9 +189,9 @@ class FileStore:
         return self._disk
 
     @property
-    def handles_open(self) -> int:
+    def open_files(self) -> int:
         """How many log files are open at this moment."""
-        return len(self._handles)
+        return len(self._open_files)
 
     def path_of(self, ref: Ref) -> str:
         """Return the path of a log's file.
@@ -521,7 +522,9 @@ class FileStore:
         """Return where copies of the logs in a folder stand: beside them, and where a repair moves what is left over."""
         under = os.path.relpath(folder, self.root)
         inside = under == os.curdir or under.split(os.sep)[0] != os.pardir
-        return [folder, os.path.normpath(os.path.join(self.root, FOLDER, "aside", under))] if inside else [folder]
+        return (
+            [folder, os.path.normpath(os.path.join(self.root, PRIVATE_FOLDER, "aside", under))] if inside else [folder]
+        )
 
     def _flush_names(self, folder: str) -> None:
         """Make it sure that names which were taken away stay away."""
@@ -655,7 +658,7 @@ class FileStore:
                     self._let_go(log)
             if self._group is not None:
                 await self._group.aclose()
-        self._handles.close()
+        self._open_files.close()
         logs.forget_all()
         self._locks.close()
 
@@ -664,7 +667,7 @@ class FileStore:
         self._logs.closed = "this store belongs to the process that this one was forked from: make another one"
         self._logs.forget_all()
         self._locks.forget()
-        self._handles.close()
+        self._open_files.close()
         if self._group is not None:
             self._group.leave_to_parent()
 

@@ -9,7 +9,7 @@ import click
 from msgspec import Struct
 
 from ..actors.compaction import KEEP_TOKENS, CompactionReport
-from ..events.findings import counted
+from ..events.wording import counted
 from .home import Home, root_option, session_argument
 from .opening import json_option
 from .output import clean, echo_json, echo_lines, quiet_option, run, tell
@@ -86,14 +86,14 @@ async def _compact(home: Home, wanted: _Wanted, applying: bool) -> CompactionRep
     async with home.opened() as host:
         row = await host.resolve(wanted.session)
         if not applying:
-            async with await host.load(row.path or row.ref, read_only=True) as session:
+            async with await host.load(row, read_only=True) as session:
                 return await session.dry_compact(keep_tokens=wanted.keep_tokens)
         from .chat.command import API_KEY
         from .chat.models import Models, summarizer_for
 
         key = os.environ.get(API_KEY) if wanted.base_url else None
         summarizer = summarizer_for(Models(wanted.model, wanted.base_url, key).named(wanted.model))
-        session = await host.load(row.path or row.ref)
+        session = await host.load(row)
         return await session.compact(summarizer, keep_tokens=wanted.keep_tokens)
 
 

@@ -41,7 +41,7 @@ async def _current(home: Home, session: str | None, clear: bool, as_json: bool) 
             return
         if session is not None:
             row = await host.resolve(session)
-            await host.set_current_session(home.project, row.path or row.ref)
+            await host.set_current_session(home.project, row)
             tell(f"{name_of(row)} is the current session of {home.project}")
             return
         found = await host.current_session(home.project)

@@ -11,7 +11,7 @@ from ..actors.agents.sent import SentContext
 from ..actors.session import Session
 from ..events.content import Content
 from ..events.errors import InvalidInput
-from ..events.findings import counted
+from ..events.wording import counted
 from ..projections.building.budget import ContextBudget, calculate_budget
 from ..projections.building.builder import ContextBuildResult
 from ..projections.tokens import ByteEstimator
@@ -64,7 +64,7 @@ def context(session: str, window: int | None, as_json: bool, root: str | None) -
 async def _context(home: Home, text: str, window: int | None) -> ContextBuildResult:
     async with home.opened() as host:
         row = await host.resolve(text)
-        async with await host.load(row.path or row.ref, read_only=True) as session:
+        async with await host.load(row, read_only=True) as session:
             return await session.build_context(_budget(session, window))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from ..events.findings import counted
+from ..events.wording import counted
 from ..projections.summary import SessionSummary
 from .home import Home, root_option, sessions_argument
 from .opening import json_option
@@ -66,4 +66,4 @@ async def _found(home: Home, sessions: Sequence[str]) -> tuple[list[SessionSumma
 async def _delete(home: Home, rows: Sequence[SessionSummary]) -> None:
     async with home.opened() as host:
         for row in rows:
-            await host.delete(row.path or row.ref)
+            await host.delete(row)

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from ..actors.catalog.check import IndexCheck
 from ..events.disk import OsDisk
 from ..events.doctor import Subject, examine_subject, news_of, subjects
-from ..events.findings import Finding, counted
+from ..events.findings import Finding
 from ..events.known_damage import KnownDamage
 from ..events.repair import Repair, Surgeon
+from ..events.wording import counted
 from .foreign_files import advice_on
 from .opening import json_option
 from .output import clean, echo_json, echo_lines

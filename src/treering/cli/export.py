@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from ..actors.exporting import ExportFormat
-from ..events.findings import counted
+from ..events.wording import counted
 from .home import Home, root_option, session_argument
 from .opening import find_leaf
 from .output import echo_json, quiet_option, run, tell
@@ -89,7 +89,7 @@ async def _export(
     """Write a session to stdout or a path; return the path."""
     async with home.opened() as host:
         row = await host.resolve(text)
-        async with await host.load(row.path or row.ref, read_only=True) as session:
+        async with await host.load(row, read_only=True) as session:
             seq = await find_leaf(session, leaf)
             leaf_id = None if seq is None else (await session.log()).index.ids[seq]
             if output is None:

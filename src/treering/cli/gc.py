@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import click
 
 from ..actors.catalog.keeping import RetentionReport
-from ..events.findings import counted
+from ..events.wording import counted
 from .home import Home, root_option
 from .opening import json_option
 from .output import echo_json, echo_lines, line, quiet_option, run, tell

@@ -12,9 +12,10 @@ from msgspec import Struct, field
 
 from ..actors.import_report import ImportReport
 from ..events.errors import TreeringError
-from ..events.findings import Finding, counted
+from ..events.findings import Finding
 from ..events.foreign.detect import FORMATS
 from ..events.foreign.walk import UNKNOWN_SHOWN
+from ..events.wording import counted
 from .home import Home, root_option
 from .opening import json_option
 from .output import echo_json, echo_lines, line, quiet, quiet_option, run, sentence, tell

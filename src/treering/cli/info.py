@@ -102,7 +102,7 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
     Raises:
         TreeringError: It cannot be read.
     """
-    async with await host.load(row.path or row.ref, read_only=True) as session:
+    async with await host.load(row, read_only=True) as session:
         context = await session.context()
         stats = await session.stats()
         metadata = session.metadata
@@ -139,7 +139,7 @@ def info_lines(found: Info) -> Iterator[tuple[str, str]]:
     yield "created", when(row.created, now)
     yield "used", used(row, now)
     yield "messages", f"{row.message_count}: {said}"
-    yield "entries", f"{found.entries} on {found.branches} {'branch' if found.branches == 1 else 'branches'}"
+    yield "entries", f"{found.entries:,} on {found.branches:,} {'branch' if found.branches == 1 else 'branches'}"
     yield "tool runs", str(max(found.tool_executions, found.tool_results))
     yield "tokens", f"about {found.total_tokens:,} in all messages"
     if found.model is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..events.findings import counted
+from ..events.wording import counted
 from ..projections.summary import ARCHIVED, SessionSummary
 from .home import Home, root_option, sessions_argument
 from .opening import json_option
@@ -63,7 +63,7 @@ async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], li
     async with home.opened() as host:
         rows = await _meant(host, sessions)
         for row in rows:
-            await host.archive(row.path or row.ref)
+            await host.archive(row)
     return _parted(rows, lambda row: row.status != ARCHIVED)
 
 
@@ -72,7 +72,7 @@ async def _unarchive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], 
     async with home.opened() as host:
         rows = await _meant(host, sessions)
         for row in rows:
-            await host.unarchive(row.path or row.ref)
+            await host.unarchive(row)
     return _parted(rows, lambda row: row.status == ARCHIVED)
 
 

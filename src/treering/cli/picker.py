@@ -158,7 +158,7 @@ async def preview(host: SessionHost, row: SessionSummary) -> list[str]:
     if row.problem is not None:
         return [line(row.problem)]
     try:
-        async with await host.load(row.path or row.ref, read_only=True) as session:
+        async with await host.load(row, read_only=True) as session:
             log = await session.log()
             seqs = log.index.path(log.index.leaf)[-_LOOKED_AT:]
             found = await log.entries_at(seqs)

@@ -96,4 +96,4 @@ async def _current(home: Home, text: str) -> SessionSummary:
 
 async def _make_current(host: SessionHost, home: Home, row: SessionSummary) -> None:
     if row.status != CORRUPTED:  # of one that cannot be read, the chat says why
-        await host.set_current_session(row.project or home.project, row.path or row.ref)
+        await host.set_current_session(row.project or home.project, row)

@@ -7,7 +7,7 @@ from datetime import datetime, tzinfo
 
 from msgspec import Struct
 
-from ..events.findings import counted
+from ..events.wording import counted
 from ..projections.summary import ACTIVE, SessionSummary
 from .output import line
 from .when import when

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from ..actors.hits import Hit
 from ..events.entries import ROLES
-from ..events.findings import counted
 from ..events.kinds import TYPE_NAMES
+from ..events.wording import counted
 from .home import Home, root_option
 from .moments import Moment
 from .opening import json_option

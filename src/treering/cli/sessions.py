@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ..events.findings import counted
+from ..events.wording import counted
 from ..projections.summary import ARCHIVED, CORRUPTED
 from .home import Home, root_option
 from .opening import json_option

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...events.errors import InvalidInput, NotFound
-from ...events.findings import counted
+from ...events.wording import counted
 from ..compact import report_lines
 from ..opening import find_leaf
 from ..output import clean

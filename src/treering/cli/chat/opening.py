@@ -8,8 +8,8 @@ from typing import Literal
 from msgspec import Struct
 
 from ...events.content import ThinkingPart, plain_text
-from ...events.findings import counted
 from ...events.previews import preview
+from ...events.wording import counted
 from ...projections.context import Context
 from ..home import Home
 from ..output import clean, run

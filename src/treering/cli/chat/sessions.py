@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...events.errors import InvalidInput
-from ...events.findings import counted
+from ...events.wording import counted
 from ..info import info_lines, info_of
 from ..output import clean
 from ..picker import has_terminal

@@ -18,9 +18,8 @@ from uuid import UUID
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint
 
-from ...actors.runtime import Durability
 from ...events.errors import InvalidInput
-from ...events.stores.files import FileStore
+from ...events.stores.files import Durability, FileStore
 from ..disks import MemoryDisk
 
 T = TypeVar("T")

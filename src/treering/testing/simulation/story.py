@@ -10,7 +10,7 @@ from msgspec import Struct
 from structlog.testing import capture_logs
 
 from ...actors.host import SessionHost
-from ...actors.runtime import Durability
+from ...events.stores.files import Durability
 from .agents import Disturber, Subscriber, Writer
 from .checks import Broken
 from .determinism import durabilities, run

@@ -12,12 +12,12 @@ from typing import Literal, TypeAlias
 import anyio
 
 from ...actors.host import SessionHost
-from ...actors.runtime import Durability, Limits
+from ...actors.runtime import Limits
 from ...actors.session import Session
 from ...events.entries import Entry
 from ...events.errors import NotASession
 from ...events.index import LogIndex
-from ...events.stores.files import FileStore
+from ...events.stores.files import Durability, FileStore
 from ..disks import MemoryDisk
 from ..disks.changes import Operation
 from .checks import Broken, Replay, check_file, check_session, tokens_of
@@ -138,7 +138,7 @@ class World:
             disk=disk,
             offload=offload,
             writes=random.choice(("auto", "inline", "thread")),
-            handles_max=random.randint(1, 4),
+            open_files_max=random.randint(1, 4),
             syncs_max=random.randint(1, 3),
             readers_max=random.randint(1, 3),
             timer=lambda: anyio.current_time() + disk.lag_s,

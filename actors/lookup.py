@@ -6,7 +6,7 @@ What is known of all sessions together is the catalog's; the host passes on, and
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionNotFound
 from ..events.stores.base import Ref, Store
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     from .searching import Searching
 
 
-class Finding:
+SessionLike: TypeAlias = Session | SessionSummary | str | os.PathLike[str]
+"""What a session may be named by: its handle, its row, or a text or path that `SessionHost.resolve` takes."""
+
+
+class SessionLookup:
     """What a host does to find sessions; the base of `SessionHost`."""
 
     def __init__(self, store: Store) -> None:
@@ -60,11 +64,11 @@ class Finding:
 
     # -- opening what was found
 
-    async def load(self, session: str | os.PathLike[str], *, read_only: bool = False) -> Session:
+    async def load(self, session: SessionLike, *, read_only: bool = False) -> Session:
         """Open a session that is there; an archived one is brought back, unless it is opened read-only.
 
         Args:
-            session: Its id, the unique beginning of one, its name, "last", or the path of its file; see `resolve`.
+            session: Its id, the unique beginning of one, its name, "last", the path of its file, or its row; see `resolve`.
             read_only: Take no lock and change no byte, and follow what another process writes.
 
         Raises:
@@ -97,15 +101,18 @@ class Finding:
 
         Args:
             cwd: Only sessions of this project; the one that was set as its current session goes before all others.
+
+        Raises:
+            SessionLocked: Another process or host owns that session; `load` has all that opening may raise.
         """
         await self._recover()
         if cwd is not None:
             current = await self._sessions.current(cwd)
             if current is not None and current.status not in (CORRUPTED, ARCHIVED):
-                return await self.load(current.path or current.ref)
+                return await self.load(current)
         rows = [row for row in await self._sessions.rows(project=cwd) if row.status != CORRUPTED]
         latest = max(rows, key=lambda row: (row.modified, row.ref), default=None)
-        return None if latest is None else await self.load(latest.path or latest.ref)
+        return None if latest is None else await self.load(latest)
 
     # -- the listing
 
@@ -141,23 +148,26 @@ class Finding:
         """Follow the listing: first all rows, then each row that changes through this host."""
         return SessionsSubscription(self._sessions.listing, self.core.runtime.touched)
 
-    async def resolve(self, text: str | os.PathLike[str]) -> SessionSummary:
+    async def resolve(self, session: SessionLike) -> SessionSummary:
         """Return the row of the session that a text means, from whatever directory it is asked.
 
-        It may be, in this order: the path of a file, an id, a name that a person gave, "last" (the session that was used
-        last), the unique beginning of an id.
+        A text may be, in this order: the path of a file, an id, a name that a person gave, "last" (the session that was
+        used last), the unique beginning of an id. A handle or a row means its own session, whose row is made anew where
+        the file changed.
 
         Raises:
             SessionNotFound: It means none.
             AmbiguousSession: It means several; the error names them.
             InvalidSessionId: It can be no id, and is no name.
         """
-        row = await self._sessions.listing.row(await self._find(text))
+        ref = await self._find(session)
+        row = await self._sessions.listing.row(ref)
         if row is None:
-            raise SessionNotFound(f"there is no session {os.fspath(text)!r}: list the sessions and give one of those")
+            named = session if isinstance(session, str) else ref
+            raise SessionNotFound(f"there is no session {named!r}: list the sessions and give one of those")
         return row
 
-    async def get_session(self, session: str | os.PathLike[str]) -> SessionSummary | None:
+    async def get_session(self, session: SessionLike) -> SessionSummary | None:
         """Return a session's row, or None where there is no such session; its file is read only where it changed.
 
         Raises:
@@ -174,12 +184,12 @@ class Finding:
         """Return the row of a project's current session; None where none is set, or the one that was is gone."""
         return await self._sessions.current(project)
 
-    async def set_current_session(self, project: str | os.PathLike[str], session: Session | str | None) -> None:
+    async def set_current_session(self, project: str | os.PathLike[str], session: SessionLike | None) -> None:
         """Let a session be the current one of a project: the one that `find_recent` and `continue_recent` open there.
 
         Args:
             project: The project's folder.
-            session: The session, or a text that means one; None takes the pointer away.
+            session: The session, its row, or a text or path that means one; None takes the pointer away.
 
         Raises:
             SessionNotFound: There is no such session.
@@ -187,13 +197,13 @@ class Finding:
             OSError: The pointer cannot be written.
         """
         ref = session.ref if isinstance(session, Session) else None
-        if isinstance(session, str):
+        if session is not None and ref is None:
             ref = (await self.resolve(session)).ref
         await self._sessions.set_current(project, ref)
 
     # -- the end of a session
 
-    async def delete(self, session: Session | str) -> None:
+    async def delete(self, session: SessionLike) -> None:
         """Delete a session for good: its file, and every copy of what it says; one that is not there is no error.
 
         The copies are what stands beside the file: what it was before a migration or before another took its place
@@ -209,12 +219,12 @@ class Finding:
         core.check()
         await self._recover()
         try:
-            ref = session.ref if isinstance(session, Session) else await self._find(session)
+            ref = await self._find(session)
         except SessionNotFound:
             return
         async with core.registry.leased(ref) as lease:
             await self._store.remove(lease)
-            core.registry.begun(ref)
+            core.registry.settle_beginning(ref)
         core.runtime.touched.add(ref)
         await self._sessions.removed(ref)
         await self._searching_of().forget(ref)
@@ -236,7 +246,7 @@ class Finding:
         self._recovered = True
 
     async def _exists(self, ref: Ref) -> bool:
-        return self.core.registry.look_at(ref) is not None or await self._store.exists(ref)
+        return self.core.registry.live(ref) is not None or await self._store.exists(ref)
 
     async def _exact(self, session_id: str) -> Ref | None:
         """Return the name of the log of the session with exactly this id, or None where there is none."""
@@ -244,12 +254,16 @@ class Finding:
             return session_id + SUFFIX
         return next((row.ref for row in await self._sessions.listing.rows() if row.id == session_id), None)
 
-    async def _find(self, session: str | os.PathLike[str]) -> Ref:
+    async def _find(self, session: SessionLike) -> Ref:
         """Return the name of a session's log; see `resolve`."""
+        if isinstance(session, Session):
+            return session.ref
+        if isinstance(session, SessionSummary):
+            return session.ref if session.path is None else self._ref_of_path(session.path)
         if isinstance(session, os.PathLike):
             return self._ref_of_path(checked_path(session))
         if not isinstance(session, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"{session!r} names no session: give its id, its name, or the path of its file")
+            raise InvalidInput(f"{session!r} names no session: give its id, its name, the path of its file, or its row")
         is_path = os.sep in session or session.endswith(SUFFIX)
         if is_path and await self._exists(self._ref_of_path(session)):
             return self._ref_of_path(session)

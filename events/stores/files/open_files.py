@@ -13,18 +13,18 @@ from ...disk import Disk
 from ...errors import AppendInDoubt
 from .log import Log
 
-HANDLES_MAX = 1024
+OPEN_FILES_MAX = 1024
 """How many log files are kept open at most, where the program does not say."""
 _SHARE = 8
 
 
-def handles_max() -> int:
-    """Return how many log files to keep open: an eighth of what the process may open, up to `HANDLES_MAX`."""
+def open_files_max() -> int:
+    """Return how many log files to keep open: an eighth of what the process may open, up to `OPEN_FILES_MAX`."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return HANDLES_MAX if soft == resource.RLIM_INFINITY else max(1, min(HANDLES_MAX, soft // _SHARE))
+    return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else max(1, min(OPEN_FILES_MAX, soft // _SHARE))
 
 
-class Handles:
+class OpenFiles:
     """At most so many open log files; the ones that were not used for longest are closed first, roughly.
 
     Each use marks the file. When room is needed, the files are gone through in a circle: marks are taken away, and the
