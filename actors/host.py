@@ -21,15 +21,16 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
 from ..events.disk import Disk, OsDisk
+from ..events.entries import Header
 from ..events.errors import HostClosed, InvalidInput, SessionExists, TreeringError, WrongThread
 from ..events.offload import Offload, ThreadOffload
-from ..events.stores.base import Store
+from ..events.stores.base import Ref, Store
 from ..events.stores.files import Durability, FileStore, Writes
 from ..events.stores.memory import MemoryStore
 from ..events.telemetry import failure_of, logger
@@ -40,7 +41,7 @@ from .forking import copy_of, fork, put
 from .hits import Search
 from .import_report import ImportReports
 from .lookup import SessionLike, SessionLookup
-from .naming import absolute, checked_id, checked_path, dialect_named, ref_of_key
+from .naming import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
 from .session import Session
 from .statistics import HostStatistics, SessionStatistics
@@ -80,7 +81,7 @@ class SessionHost(SessionLookup):
         root: str | os.PathLike[str] | None = None,
         *,
         store: Store | None = None,
-        dialect: Literal["native", "pi", "omp"] = "native",
+        dialect: DialectName = "native",
         durability: Durability = "os",
         writes: Writes = "auto",
         limits: Limits | None = None,
@@ -239,7 +240,8 @@ class SessionHost(SessionLookup):
         Raises:
             InvalidSessionId: The id or the key cannot name a file.
             InvalidInput: Both are given.
-            SessionExists: There is a session with this id or key.
+            SessionExists: There is a session with this id or key, or (in the native dialect) somebody holds a new one to
+                which nothing was appended yet.
         """
         core = self.core
         core.check()
@@ -252,9 +254,19 @@ class SessionHost(SessionLookup):
         )
         if session_id is not None or key is not None:
             await self._recover()
-            if await self._exists(ref):
+            if core.registry.is_spoken_for(ref) or await self._is_taken(header.id, ref):
                 raise SessionExists(f"there is a session {session_id or key!r} already: load it, or give another name")
-        return Session(core, ref, header.id, birth=core.registry.birth(ref, header, self._dialect))
+        return self._unwritten(header, ref)
+
+    async def _is_taken(self, session_id: str, ref: Ref) -> bool:
+        """Tell whether there is a session with an id; in dialects that put the time into a file's name, under any name."""
+        if await self._exists(ref):
+            return True
+        return self._dialect.shared and await self._exact(session_id) is not None
+
+    def _unwritten(self, header: Header, ref: Ref) -> Session:
+        """Return a handle of a session whose log begins with the first append to it."""
+        return Session(self.core, ref, header.id, birth=self.core.registry.birth(ref, header, self._dialect))
 
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open a session by its id, or make it where it is not there.
@@ -265,7 +277,9 @@ class SessionHost(SessionLookup):
         """
         checked_id(session_id)
         ref = await self._exact(session_id)
-        return await self.create(session_id, cwd=cwd) if ref is None else await self.load(self.core.path_of(ref) or ref)
+        if ref is not None:
+            return await self.load(self.core.path_of(ref) or ref)
+        return self._unwritten(*self.core.new_header(session_id, cwd=None if cwd is None else absolute(cwd)))
 
     async def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open the session that a key means, or make it where it is not there.

@@ -74,7 +74,10 @@ def unreachable(command: Command | Landed, ref: Ref, error: OSError, *, written:
     """
     doubtful = written or (isinstance(command, Append) and command.command_id is not None)
     kind, remedy = (AppendInDoubt, "retry with the same command id") if doubtful else (AppendFailed, "append again")
-    unreached = kind(f"{ref} cannot be opened or read ({error.strerror or error}): see to the disk, then {remedy}")
+    reason = error.strerror or str(error)
+    if error.filename is not None and not str(error.filename).endswith(ref):  # a folder above, say
+        reason += f": {error.filename}"
+    unreached = kind(f"{ref} cannot be opened or read ({reason}): see to the disk, then {remedy}")
     unreached.__cause__ = error
     return unreached
 

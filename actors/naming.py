@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import cast
+from typing import Literal, TypeAlias, cast
 
 from ..events.dialects.base import Dialect
 from ..events.dialects.native import NativeDialect
@@ -16,6 +16,10 @@ SUFFIX = ".jsonl"
 """How the name of a log ends."""
 
 _ID_BYTES_MAX = 255 - len(SUFFIX)
+
+
+DialectName: TypeAlias = Literal["native", "pi", "omp"]
+"""The dialects that a host can be told to write new sessions in."""
 
 
 def dialect_named(name: str) -> Dialect:

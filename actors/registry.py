@@ -96,6 +96,11 @@ class Registry:
             beginning = self._beginnings[ref] = Beginning()
         return Birth(header, dialect, beginning)
 
+    def is_spoken_for(self, ref: Ref) -> bool:
+        """Tell whether somebody holds a handle of a log that is not there yet, and may still begin it."""
+        beginning = self._beginnings.get(ref)
+        return beginning is not None and not beginning.over
+
     def settle_beginning(self, ref: Ref) -> None:
         """Note that a log has begun, or was deleted: the handles that there are will not create it."""
         beginning = self._beginnings.get(ref)

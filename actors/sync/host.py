@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Mapping
 from datetime import datetime
 from types import TracebackType
@@ -20,6 +21,7 @@ from ..host import SessionHost
 from ..import_report import ImportReports
 from ..listing import SessionChanged
 from ..lookup import SessionLike
+from ..naming import DialectName
 from ..runtime import Clock, Limits, NewId, random_id, system_clock
 from ..session import Session
 from ..statistics import HostStatistics
@@ -59,7 +61,7 @@ class SyncHost:
         root: str | os.PathLike[str] | None = None,
         *,
         store: Store | None = None,
-        dialect: Literal["native", "pi", "omp"] = "native",
+        dialect: DialectName = "native",
         durability: Durability = "os",
         writes: Writes = "auto",
         limits: Limits | None = None,
@@ -97,7 +99,7 @@ class SyncHost:
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as exits:
             if self._signals:
-                exits.enter_context(exit_on_signals())
+                exits.enter_context(exit_on_signals(signal.SIGTERM, signal.SIGINT))
             exits.callback(self.bridge.stop)
             self.bridge.start()
             self._exits = exits.pop_all()

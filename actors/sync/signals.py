@@ -11,12 +11,13 @@ from typing import NoReturn
 
 from ...events.errors import WrongThread
 
-_OBEYED = (signal.SIGTERM, signal.SIGINT)
-
 
 @contextmanager
-def exit_on_signals() -> Generator[None]:
-    """Let the first SIGTERM or SIGINT raise `SystemExit` in the main thread, whose blocks then end in order.
+def exit_on_signals(*numbers: signal.Signals) -> Generator[None]:
+    """Let the first of some signals raise `SystemExit` in the main thread, whose blocks then end in order.
+
+    Args:
+        *numbers: The signals.
 
     Raises:
         WrongThread: This is not the main thread, the only one that signals reach.
@@ -33,8 +34,8 @@ def exit_on_signals() -> Generator[None]:
             if signal.getsignal(each) is leave:
                 signal.signal(each, handler)
 
-    before = {each: signal.getsignal(each) or signal.SIG_DFL for each in _OBEYED}
-    for each in _OBEYED:
+    before = {each: signal.getsignal(each) or signal.SIG_DFL for each in numbers}
+    for each in numbers:
         signal.signal(each, leave)
     try:
         yield

@@ -25,6 +25,7 @@ from ..entries import (
     MessageEntry,
     OpaqueEntry,
 )
+from ..errors import DialectCannot
 from ..kinds import RESET_TYPE
 from .chain import derived_id
 
@@ -86,7 +87,7 @@ class Restated:
         """Return the lines of the next entries.
 
         Raises:
-            DialectCannot: The dialect has no way to say something of it.
+            DialectCannot: The dialect has no way to say something of it; the error names the entry.
         """
         return b"".join(line for entry in entries for line in self._lines_of(entry))
 
@@ -95,8 +96,11 @@ class Restated:
         if line is not None:
             yield line + b"\n"
             return
-        for each in self._restated(kept(entry)):
-            yield self._dialect.encode(each)
+        try:
+            for each in self._restated(kept(entry)):
+                yield self._dialect.encode(each)
+        except DialectCannot as error:
+            raise DialectCannot(f"entry {entry.id} (seq {entry.seq}) cannot go there: {error}") from error
 
     def _may_pass(self, entry: OpaqueEntry) -> bool:
         """Tell whether the program whose dialect it is can be shown a line of this type: it may know the type."""

@@ -24,6 +24,11 @@ def test_a_window_is_divided(words: Tokenizer, window: int, system: str, tools: 
     assert calculate_budget(window, system, tools, words) == expected
 
 
+def test_a_window_alone_is_enough() -> None:
+    assert calculate_budget(400) == ContextBudget(400, 0, 0, 100, 300)
+    assert calculate_budget(400, "word " * 20).system_prompt_tokens > 0
+
+
 def test_the_reserve_can_be_given(words: Tokenizer) -> None:
     assert calculate_budget(1000, "", "", words, reserve_for_response=100).available_tokens == 900
 

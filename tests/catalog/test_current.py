@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from treering import Session, SessionHost, SessionNotFound
+from treering import Session, SessionHost, SessionNotFound, plain_text
 from treering.actors.runtime import Clock
 from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
@@ -135,6 +135,33 @@ async def test_deleting_takes_the_line_in_the_index_and_the_pointer_and_nothing_
         assert elsewhere.id == "two"
     assert (root / "two.jsonl").read_bytes() == other
     assert names_in(root) == {"two.jsonl", ".treering"}
+
+
+async def test_a_session_is_named_by_its_handle_its_row_its_path_or_a_text(tmp_path: Path, made: Make) -> None:
+    async with SessionHost(tmp_path / "sessions") as host:
+        session = await made(host, "one")
+        row = await host.resolve(session)
+        assert row.path is not None
+        for named in (session, row, row.path, Path(row.path), "one"):
+            await host.set_current_session(tmp_path, None)
+            assert await host.current_session(tmp_path) is None
+            await host.set_current_session(tmp_path, named)
+            current = await host.current_session(tmp_path)
+            assert current is not None
+            assert current.ref == session.ref
+            assert (await host.resolve(named)).ref == (await host.load(named, read_only=True)).ref == session.ref
+        await host.archive(row)
+        await host.unarchive(Path(row.path))
+        await host.delete(row)
+        assert await host.get_session(row) is None
+
+
+async def test_a_row_of_another_root_means_its_own_session(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "here") as here, SessionHost(tmp_path / "there") as there:
+        await (await here.create("one")).append_message("user", "here")
+        await (await there.create("one")).append_message("user", "there")
+        async with await here.load(await there.resolve("one"), read_only=True) as loaded:
+            assert [plain_text(each.content) for each in await loaded.messages()] == ["there"]
 
 
 async def test_sessions_in_memory_have_a_current_one_too(tmp_path: Path, made: Make) -> None:

@@ -41,6 +41,7 @@ def test_all_settings_have_defaults_and_are_read_from_a_mapping_or_a_file(tmp_pa
         ({"debounce_ms": -1}, "debounce_ms"),
         ({"debounce_ms": "1"}, "debounce_ms"),
         ({"debounce_ms": 1.5}, "debounce_ms"),
+        ({"debounce_ms": True}, "debounce_ms"),
         ({"auto_persist": 1}, "auto_persist"),
         ({"max_sessions_per_project": 0}, "max_sessions_per_project"),
         ({"auto_archive_after_days": None}, "auto_archive_after_days"),

@@ -144,6 +144,26 @@ def test_a_beginning_that_means_several_resumes_none(chat: Chat, root: Path, pro
     assert files(root) == before
 
 
+def test_an_echo_does_not_go_on_unnoticed_where_a_model_answered(
+    chat: Chat, root: Path, host: SyncHost, project: Path
+) -> None:
+    with host.create("abc-1", cwd=project) as session:
+        session.append_message("user", "Fix the door")
+        session.append_message("assistant", "Done.", provider="anthropic", model="claude-sonnet-4-5")
+        session.passivate()
+    before = files(root)
+    for args in (("-r", "abc-1"), ("-c",)):
+        result = chat(*args, "-p", "And now?")
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "anthropic/claude-sonnet-4-5 answered in this session before: say who answers now" in result.stderr
+        assert files(root) == before
+    told = chat("-r", "abc-1", lines=("And now?",))
+    assert told.exit_code == 0
+    assert "anthropic/claude-sonnet-4-5 answered in this session before; an echo does now" in told.stderr
+    chosen = chat("-r", "abc-1", "--model", "echo", "-p", "And now?")
+    assert (chosen.exit_code, chosen.stderr) == (0, "")
+
+
 @pytest.mark.feature("N-110")
 def test_resuming_without_an_id_and_without_a_terminal_lists(chat: Chat, root: Path, project: Path) -> None:
     made(root, "abc-1", project, "Fix the door")

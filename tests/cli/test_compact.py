@@ -126,7 +126,11 @@ def test_what_would_be_sent_now(treering: Treering, long: str, root: Path) -> No
     assert files(root) == before
 
 
-def test_the_window_has_to_be_known(treering: Treering, long: str) -> None:
+def test_where_the_window_is_not_known_all_would_be_sent(treering: Treering, long: str) -> None:
     result = treering("debug", "context", "long")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.endswith("give --window\n")
+    assert result.exit_code == 0
+    assert result.stderr.endswith("the model's window is not known, so nothing is left out: --window says it\n")
+    lines = result.stdout.splitlines()
+    assert lines[0] == "strategy  full-history"
+    assert lines[2] == "messages  40 messages would be sent, of 40 in the context: 40 as they are"
+    assert " of " not in lines[1]

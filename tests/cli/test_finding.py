@@ -16,6 +16,8 @@ from click.testing import CliRunner, Result
 
 from treering.cli import main
 
+from .conftest import entry, said
+
 Treering = Callable[..., Result]
 Talked = Callable[..., str]
 Write = Callable[..., Path]
@@ -148,6 +150,14 @@ def test_what_is_known_for_programs(treering: Treering, branched: Path, project:
     assert "crossroads (q)" in people
     assert "acme/m-1, thinking off" in people
     assert "5 on 2 branches" in people
+
+
+def test_what_was_paid_is_known(treering: Treering, write: Write) -> None:
+    usage = {"input_tokens": 12_000, "output_tokens": 340, "cost": 0.3}
+    answer = {"role": "assistant", "content": "Yes.", "provider": "acme", "model": "m-1", "usage": usage}
+    path = write(said("q", None, "Which way?", 1), entry("message", "a", "q", answer, 2))
+    assert "12,000 tokens in, 340 out, cost 0.3000" in treering("info", path).stdout
+    assert json.loads(treering("info", path, "--json").stdout)["usage"]["input_tokens"] == 12_000
 
 
 def test_the_session_that_is_meant_where_none_is_named(treering: Treering, two: None, talked: Talked) -> None:

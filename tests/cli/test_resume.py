@@ -75,6 +75,13 @@ def test_without_a_terminal_the_sessions_are_listed(treering: Treering, three: d
     assert treering("resume", "--all").stdout == treering("sessions", "--all").stdout
 
 
+def test_where_there_is_nothing_to_choose_it_says_so(treering: Treering, project: Path) -> None:
+    for command in (("resume",), ("chat", "-r")):
+        result = treering(*command)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.endswith("there are no sessions here yet; treering chat begins one\n")
+
+
 def test_a_dumb_terminal_is_none(at_terminal: AtTerminal, three: dict[str, str]) -> None:
     terminal = at_terminal("resume", dumb=True)
     assert terminal.ended() == 2

@@ -75,7 +75,7 @@ async def test_no_handle_brings_a_deleted_session_back(
 
 async def test_another_handle_of_the_same_session_does_not_either(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
-        one, other = await host.create("main"), await host.create("main")
+        one, other = await host.open("main"), await host.open("main")
         await one.append_message("user", "Hello")
         await host.delete("main")
         for session in (one, other):

@@ -24,8 +24,10 @@ from treering import (
     SessionNotFound,
     plain_text,
 )
+from treering.actors.naming import DialectName
 from treering.actors.registry import Registry
 from treering.events.disk import FileStat, OsDisk
+from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, MemoryDisk
 
 AllOf = Callable[[Session], Awaitable[dict[str, Any]]]
@@ -93,6 +95,29 @@ async def test_every_file_has_an_id_of_its_own(host: SessionHost, header: Header
         await host.create(session.id)
     with pytest.raises(SessionExists):
         await session.fork(session.id)
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_an_id_is_given_once(root: Path, clock: ManualClock, dialect: DialectName) -> None:
+    async with SessionHost(root, dialect=dialect, clock=clock) as host:
+        session = await host.create("main")
+        await session.append_message("user", "Hello")
+        with pytest.raises(SessionExists, match="main"):
+            await host.create("main")
+        assert (await host.open("main")).ref == session.ref
+    assert len([name for name in os.listdir(root) if name.endswith(".jsonl")]) == 1
+
+
+async def test_an_id_is_taken_before_anything_is_written_and_free_again_when_nobody_wants_it(host: SessionHost) -> None:
+    first = await host.create("main")
+    keyed = await host.create(key="telegram:1")
+    with pytest.raises(SessionExists, match="main"):
+        await host.create("main")
+    with pytest.raises(SessionExists, match="telegram:1"):
+        await host.create(key="telegram:1")
+    assert [(await host.open("main")).ref, (await host.get_or_create("telegram:1")).ref] == [first.ref, keyed.ref]
+    del first
+    await (await host.create("main")).append_message("user", "Hello")
 
 
 @pytest.mark.feature("G-35")

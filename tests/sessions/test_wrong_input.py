@@ -217,6 +217,7 @@ async def test_a_subscription_after_nothing_is_refused(session: Session) -> None
         (lambda: Limits(live_max=0), "`live_max` cannot be 0: give a number of 1 or more"),
         (lambda: Limits(mailbox_max=-1), "`mailbox_max` cannot be -1"),
         (lambda: Limits(mailbox_max=0), "`mailbox_max` cannot be 0"),
+        (lambda: Limits(mailbox_max=True), "`mailbox_max` cannot be True"),
         (lambda: Limits(batch_max=0), "`batch_max` cannot be 0"),
         (lambda: Limits(batch_max=1.5), "`batch_max` cannot be 1.5"),  # type: ignore[arg-type]
         (lambda: Limits(live_max="5"), "`live_max` cannot be '5'"),  # type: ignore[arg-type]

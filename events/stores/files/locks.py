@@ -105,13 +105,15 @@ class Locks:
         with self._mutex:
             if path in self._paths:
                 return self._refusal(path, os.getpid(), self._host)
+            gone: FileNotFoundError | None = None
             for _ in range(_TRIES_MAX):
                 held = Held(path, 0, [])
                 try:
                     refusal = self._take_all(held)
-                except FileNotFoundError:  # somebody removed the folder under our feet: make it again
+                except FileNotFoundError as error:  # somebody removed the folder under our feet: make it again
                     self._undo(held)
                     self._folders.clear()
+                    gone = error
                     continue
                 except BaseException:
                     self._undo(held)
@@ -121,7 +123,9 @@ class Locks:
                     return refusal
                 self._paths.add(path)
                 return held
-        return SessionLocked(f"{path} could not be locked: its lock files are being deleted again and again")
+            raise FileNotFoundError(
+                errno.ENOENT, "lock files cannot be made, or are deleted again and again", path
+            ) from gone
 
     def give_back(self, held: Held) -> None:
         """Let a file go."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import click
@@ -88,11 +87,9 @@ async def _compact(home: Home, wanted: _Wanted, applying: bool) -> CompactionRep
         if not applying:
             async with await host.load(row, read_only=True) as session:
                 return await session.dry_compact(keep_tokens=wanted.keep_tokens)
-        from .chat.command import API_KEY
         from .chat.models import Models, summarizer_for
 
-        key = os.environ.get(API_KEY) if wanted.base_url else None
-        summarizer = summarizer_for(Models(wanted.model, wanted.base_url, key).named(wanted.model))
+        summarizer = summarizer_for(Models.given(wanted.model, wanted.base_url).named(wanted.model))
         session = await host.load(row)
         return await session.compact(summarizer, keep_tokens=wanted.keep_tokens)
 

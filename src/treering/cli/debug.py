@@ -8,13 +8,12 @@ from textwrap import indent
 import click
 
 from ..actors.agents.sent import SentContext
+from ..actors.agents.window import UNBOUNDED
 from ..actors.session import Session
 from ..events.content import Content
-from ..events.errors import InvalidInput
 from ..events.wording import counted
 from ..projections.building.budget import ContextBudget, calculate_budget
 from ..projections.building.builder import ContextBuildResult
-from ..projections.tokens import ByteEstimator
 from .home import Home, root_option, session_argument
 from .opening import json_option
 from .output import clean, echo_json, echo_lines, quiet_option, run, tell
@@ -37,7 +36,7 @@ def debug() -> None:
     "--window",
     metavar="TOKENS",
     type=click.IntRange(min=1),
-    help="How many tokens the model takes; else what the session says of its model.",
+    help="How many tokens the model takes; else what the session says of its model. Where neither does, all is sent.",
 )
 @json_option
 @quiet_option
@@ -55,6 +54,8 @@ def context(session: str, window: int | None, as_json: bool, root: str | None) -
     """
     built = run(_context, Home.at(root), session, window)
     tell("nothing was sent by this process; this is what would be sent now")
+    if built.token_budget == UNBOUNDED:
+        tell("the model's window is not known, so nothing is left out: --window says it")
     if as_json:
         echo_json(built.to_json())
     else:
@@ -69,12 +70,10 @@ async def _context(home: Home, text: str, window: int | None) -> ContextBuildRes
 
 
 def _budget(session: Session, window: int | None) -> ContextBudget:
-    if window is not None:
-        return calculate_budget(window, "", "", ByteEstimator())
-    try:
-        return session.budget()
-    except InvalidInput as error:
-        raise InvalidInput(f"session {session.id!r} does not say what its model's window is: give --window") from error
+    """Return the budget that an agent would have; one that does not know its model's window sends everything."""
+    provider = session.metadata.provider
+    known = window or (None if provider is None else provider.context_window)
+    return calculate_budget(UNBOUNDED if known is None else known, reserve_for_response=0 if known is None else None)
 
 
 def built_lines(built: ContextBuildResult) -> Iterator[str]:
@@ -95,7 +94,8 @@ def sent_lines(sent: SentContext) -> Iterator[str]:
 def _counts(built: ContextBuildResult, what: str, count: int | None = None) -> Iterator[str]:
     messages = counted(len(built.messages) if count is None else count, "message")
     yield f"strategy  {click.style(clean(built.strategy), bold=True)}"
-    yield f"tokens    {built.tokens_used:,} of {built.token_budget:,} (estimated)"
+    of = "" if built.token_budget == UNBOUNDED else f" of {built.token_budget:,}"
+    yield f"tokens    {built.tokens_used:,}{of} (estimated)"
     yield f"messages  {messages} {what}, of {built.original_message_count} in the context: " + ", ".join(
         f"{number} {name}"
         for number, name in (

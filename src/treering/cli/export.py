@@ -9,7 +9,7 @@ import click
 from ..actors.exporting import ExportFormat
 from ..events.wording import counted
 from .home import Home, root_option, session_argument
-from .opening import find_leaf
+from .opening import find_entry
 from .output import echo_json, quiet_option, run, tell
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ async def _export(
     async with home.opened() as host:
         row = await host.resolve(text)
         async with await host.load(row, read_only=True) as session:
-            seq = await find_leaf(session, leaf)
-            leaf_id = None if seq is None else (await session.log()).index.ids[seq]
+            leaf_id = None if leaf is None else await find_entry(session, leaf)
             if output is None:
                 click.echo(await session.export(format_, leaf_id=leaf_id, redact=redaction), nl=False)
                 return None

@@ -9,6 +9,7 @@ import click
 from msgspec import Struct
 
 from ..actors.host import SessionHost
+from ..events.entries import Usage
 from ..events.errors import SessionNotFound
 from ..events.kinds import Kind
 from ..projections.context import ModelRef
@@ -36,6 +37,7 @@ class Info(Struct, frozen=True, kw_only=True):
         tool_executions: The records of runs of tools.
         tool_results: The messages that hold the results of tools, on all branches.
         total_tokens: What all messages take, on all branches, estimated by bytes.
+        usage: What the session has used, on all branches, as its providers counted and charged.
         labels: The bookmarks: an entry's id and its label.
     """
 
@@ -50,6 +52,7 @@ class Info(Struct, frozen=True, kw_only=True):
     tool_executions: int
     tool_results: int
     total_tokens: int
+    usage: Usage
     labels: list[tuple[str, str]]
 
 
@@ -118,6 +121,7 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
             tool_executions=stats.tool_execution_count,
             tool_results=(await session.log()).index.message_counts[Kind.TOOL],
             total_tokens=stats.total_tokens,
+            usage=await session.total_usage(),
             labels=session.labels(),
         )
 
@@ -142,6 +146,9 @@ def info_lines(found: Info) -> Iterator[tuple[str, str]]:
     yield "entries", f"{found.entries:,} on {found.branches:,} {'branch' if found.branches == 1 else 'branches'}"
     yield "tool runs", str(max(found.tool_executions, found.tool_results))
     yield "tokens", f"about {found.total_tokens:,} in all messages"
+    if found.usage != Usage():
+        used_tokens = f"{found.usage.input_tokens:,} tokens in, {found.usage.output_tokens:,} out"
+        yield "usage", used_tokens + (f", cost {found.usage.cost:,.4f}" if found.usage.cost else "")
     if found.model is not None:
         yield "model", f"{found.model.provider}/{found.model.model_id}, thinking {found.thinking_level}"
     yield "leaf", short(found.leaf_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from .home import Home, root_option, session_argument
-from .opening import find_leaf, json_option
+from .opening import find_entry, json_option
 from .output import echo_json, run
 
 
@@ -33,9 +33,6 @@ def label(session: str, entry: str, text: str | None, as_json: bool, root: str |
 async def _label(home: Home, session: str, entry: str, text: str | None) -> dict[str, str | None]:
     async with home.opened() as host:
         loaded = await host.load(session)
-        seq = await find_leaf(loaded, entry)
-        assert seq is not None  # an entry was given
-        index = (await loaded.log()).index
-        entry_id = index.ids[seq]
+        entry_id = await find_entry(loaded, entry)
         await loaded.set_label(entry_id, text)
         return {"session_id": loaded.id, "entry_id": entry_id, "label": loaded.label(entry_id)}

@@ -108,24 +108,30 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
             yield session
 
 
-async def find_leaf(session: Session, given: str | None) -> int | None:
-    """Return the ordinal of the entry that `--leaf` names, by its id or the unique beginning of one.
+async def find_entry(session: Session, given: str) -> str:
+    """Return the id of the entry that a text means, which is its id or the unique beginning of one.
 
     Raises:
         EntryNotFound: No entry has this id.
         NotFound: Several begin like this.
     """
-    if given is None:
-        return None
     index = (await session.log()).index
-    if seq := index.find(given):
-        return seq
-    found = {each: seq for seq in range(1, index.head + 1) if (each := index.ids[seq]).startswith(given) and given}
+    if index.find(given):
+        return given
+    found = {each for seq in range(1, index.head + 1) if (each := index.ids[seq]).startswith(given) and given}
     if len(found) > 1:
         raise NotFound(f"{len(found)} entries begin with {given!r}: give more of the id")
     if not found:
         raise EntryNotFound(given)
-    return next(iter(found.values()))
+    return found.pop()
+
+
+async def find_leaf(session: Session, given: str | None) -> int | None:
+    """Return the ordinal of the entry that `--leaf` names, None where it names none; see `find_entry`."""
+    if given is None:
+        return None
+    entry_id = await find_entry(session, given)
+    return (await session.log()).index.find(entry_id)
 
 
 def _is_path(text: str) -> bool:

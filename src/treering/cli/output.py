@@ -10,14 +10,15 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TypeVar, TypeVarTuple, cast
+from typing import NoReturn, TypeVar, TypeVarTuple, cast
 
 import anyio
 import click
 import msgspec
+from click.exceptions import Exit
 
 from ..events.errors import ExportExists, NotASession, ReadOnly, RedactedSession, SessionLocked, TreeringError
 
@@ -94,6 +95,22 @@ def sentence(error: TreeringError | OSError) -> str:
         return line(told)
     what = error.strerror or str(error) or type(error).__name__
     return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)
+
+
+def refuse_to_choose(rows: Sequence[str], named: str) -> NoReturn:
+    """End a command that would let a person choose a session, where there is no terminal to choose on.
+
+    Args:
+        rows: The sessions, a line each, which go to stdout.
+        named: How one is named on this command's line.
+
+    Raises:
+        Exit: Always, with the status 2.
+    """
+    echo_lines(rows)
+    told = f"give one of these, as {named}" if rows else "and there are no sessions here yet; treering chat begins one"
+    click.echo(f"treering: there is no terminal to choose on: {told}", err=True)
+    raise Exit(2)
 
 
 def prepare() -> None:

@@ -8,15 +8,12 @@ import click
 
 from ..projections.summary import CORRUPTED, SessionSummary
 from .home import Home, root_option, session_completion
-from .output import echo_lines, run
+from .output import INTERRUPTED, refuse_to_choose, run
 from .table import table_of
 
 if TYPE_CHECKING:
     from ..actors.host import SessionHost
     from .picking import Picked
-
-_INTERRUPTED = 130
-_NO_TERMINAL = 2
 
 
 @click.command()
@@ -54,12 +51,10 @@ def resume(
         from .picker import has_terminal
 
         if not has_terminal():
-            echo_lines(run(_listed, home, everywhere))
-            click.echo("treering: there is no terminal to choose on: give one of these, as resume SESSION", err=True)
-            ctx.exit(_NO_TERMINAL)
+            refuse_to_choose(run(_listed, home, everywhere), "resume SESSION")
         picked = run(_choose, home, everywhere)
         if picked.action in ("quit", "interrupt"):
-            ctx.exit(_INTERRUPTED if picked.action == "interrupt" else 0)
+            ctx.exit(INTERRUPTED if picked.action == "interrupt" else 0)
         row = picked.session
     from .chat.command import chat
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...events.errors import InvalidInput, NotFound
 from ...events.wording import counted
 from ..compact import report_lines
-from ..opening import find_leaf
+from ..opening import find_entry
 from ..output import clean
 from ..telling import short
 from ..tree import tree_lines
@@ -100,6 +100,4 @@ async def _entry_id(talk: Talk, given: str) -> str:
         raise NotFound(f"{len(named)} entries are called {given!r}: give the id of one")
     if named:
         return named[0]
-    seq = await find_leaf(session, given)
-    assert seq is not None  # something was given
-    return (await session.log()).index.ids[seq]
+    return await find_entry(session, given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,12 +9,10 @@ import click
 from click.exceptions import Exit
 
 from ..home import Home, root_option
+from .models import ECHO, Models
 
 if TYPE_CHECKING:
     from .opening import Opening
-
-API_KEY = "TREERING_API_KEY"
-"""The environment's variable with the key for `--base-url`; a key on a command line can be seen by others."""
 
 
 @click.command()
@@ -36,8 +33,7 @@ API_KEY = "TREERING_API_KEY"
     metavar="NAME",
     envvar="TREERING_MODEL",
     show_envvar=True,
-    default="echo",
-    show_default=True,
+    show_default="echo",
     help="Who answers: openai:NAME, anthropic:NAME, ollama:NAME, llama.cpp:NAME, lmstudio:NAME, or echo.",
 )
 @click.option(
@@ -67,7 +63,7 @@ def chat(
     latest: bool,
     named: str | None,
     anew: bool,
-    model_name: str,
+    model_name: str | None,
     base_url: str | None,
     window: int | None,
     system: str,
@@ -77,7 +73,8 @@ def chat(
 ) -> None:
     """Talk with a model; everything is kept as it is said.
 
-    Without a model an echo answers, which needs neither network nor key. Keys are read from the environment:
+    Without a model an echo answers, which needs neither network nor key; a session that another model answered is not gone
+    on with so by -p. Keys are read from the environment:
     OPENAI_API_KEY and ANTHROPIC_API_KEY for those providers, TREERING_API_KEY for what --base-url names. Ctrl-C stops an
     answer and keeps what was said of it; /help tells what else can be done.
 
@@ -92,17 +89,16 @@ def chat(
         raise click.UsageError("-c, -r and -n exclude each other: give one of them")
     if as_json and prompt is None:
         raise click.UsageError("--json is for one answer: give -p with what to say")
-    if base_url and model_name == "echo":
+    if base_url and model_name in (None, ECHO):
         raise click.UsageError("--base-url says where a model is served: give it with --model, say openai:NAME")
     if prompt == "-":
         prompt = sys.stdin.read()
     if prompt is not None and not prompt.strip():
         raise click.UsageError("-p says nothing: give it a text")
     from .desk import hold
-    from .models import Models
 
-    models = Models(model_name, base_url, os.environ.get(API_KEY) if base_url else None, window)
-    model = models.named(model_name)
+    models = Models.given(model_name, base_url, window)
+    model = models.named(models.name)
     home = Home.at(root)
     opening = _opening(home, latest, named)
     ctx.exit(hold(home, opening, models, model, system, prompt=prompt, whole=as_json))
@@ -114,9 +110,8 @@ def _opening(home: Home, latest: bool, named: str | None) -> Opening:
     Raises:
         Exit: A session was to be chosen, and none was, or there is no terminal to choose on.
     """
-    from ..output import echo_lines
+    from ..output import INTERRUPTED, refuse_to_choose
     from ..picker import has_terminal
-    from .desk import INTERRUPTED
     from .opening import Opening, choose, listed
 
     if named is None:
@@ -124,9 +119,7 @@ def _opening(home: Home, latest: bool, named: str | None) -> Opening:
     if named:
         return Opening("named", named)
     if not has_terminal():
-        echo_lines(listed(home))
-        click.echo("treering: there is no terminal to choose on: give one of these, as -r SESSION", err=True)
-        raise Exit(2)
+        refuse_to_choose(listed(home), "-r SESSION")
     picked = choose(home)
     if picked.session is not None:
         return Opening("named", picked.session.path or picked.session.id)

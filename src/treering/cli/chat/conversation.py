@@ -103,6 +103,13 @@ class Conversation:
             await self._go_to(found)
         return found is not None
 
+    async def model_before(self) -> str | None:
+        """Return who answered in the session last, where it was no echo and nobody said who is to answer now."""
+        last = (await self.session.context()).model
+        if self._models.chosen or last is None or last.provider == self._model.provider:
+            return None
+        return f"{last.provider}/{last.model_id}"
+
     async def archive(self) -> str:
         """Archive the session, go on in a new one, and return the id of the one that was archived."""
         old = self.session

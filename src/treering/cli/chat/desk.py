@@ -10,8 +10,9 @@ from anyio.from_thread import start_blocking_portal
 from ... import __version__
 from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import Model
+from ...events.errors import InvalidInput
 from ..home import Home
-from ..output import as_json, clean
+from ..output import INTERRUPTED, as_json, clean
 from ..telling import short
 from .conversation import Conversation
 from .front import Front
@@ -22,9 +23,6 @@ from .registry import all_commands
 from .screen import Screen
 from .sessions import tell_session
 from .talk import Talk
-
-INTERRUPTED = 130
-"""The exit status of a program that Ctrl-C ended, as shells count."""
 
 _LEAVE_AFTER = 2  # interrupts in a row, the one that stopped an answer included
 
@@ -82,13 +80,32 @@ async def _open(talk: Talk, opening: Opening, *, told: bool) -> None:
         talk.note(f"treering {__version__}, {conversation.model_name}; /help tells what can be done, Ctrl-D leaves")
     if opening.how == "named":
         await conversation.resume(opening.session)
+        await _mind_the_model(talk, alone=not told)
     elif opening.how != "latest" or not await conversation.resume_latest():
         if opening.how == "latest":
             talk.note("there is no session of this project yet: this is a new one")
         await conversation.start()
         return
+    else:
+        await _mind_the_model(talk, alone=not told)
     if told and talk.interactive:
         await tell_session(talk)
+
+
+async def _mind_the_model(talk: Talk, *, alone: bool) -> None:
+    """Tell that an echo is about to answer where a model did before; refuse where nobody would see it in time.
+
+    Raises:
+        InvalidInput: One thing is to be said, and nobody named a model for it.
+    """
+    before = await talk.conversation.model_before()
+    if before is None:
+        return
+    if alone:
+        raise InvalidInput(
+            f"{before} answered in this session before: say who answers now, by --model NAME or --model echo"
+        )
+    talk.note(f"{before} answered in this session before; an echo does now: /model NAME lets another one answer")
 
 
 def _say_once(talk: Talk, front: Front, prompt: str, *, whole: bool) -> int:

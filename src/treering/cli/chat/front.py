@@ -12,10 +12,12 @@ from concurrent.futures import wait
 from contextlib import contextmanager
 from queue import SimpleQueue
 from types import FrameType
-from typing import NoReturn, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import anyio
 from anyio.from_thread import BlockingPortal
+
+from ...actors.sync.signals import exit_on_signals
 
 T = TypeVar("T")
 
@@ -49,23 +51,13 @@ class Front:
     @contextmanager
     def attending(self) -> Generator[None]:
         """Have Ctrl-C stop a running job, and the signals that end a program end it in order."""
-        before = {each: signal.getsignal(each) or signal.SIG_DFL for each in (signal.SIGINT, *_ENDING)}
-
-        def leave(number: int, _: FrameType | None) -> NoReturn:
-            restore()
-            raise SystemExit(128 + number)
-
-        def restore() -> None:
-            for each, handler in before.items():
-                signal.signal(each, handler)
-
-        signal.signal(signal.SIGINT, self._interrupted)
-        for each in _ENDING:
-            signal.signal(each, leave)
-        try:
-            yield
-        finally:
-            restore()
+        before = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
+        with exit_on_signals(*_ENDING):
+            signal.signal(signal.SIGINT, self._interrupted)
+            try:
+                yield
+            finally:
+                signal.signal(signal.SIGINT, before)
 
     def carry_out(self, job: Job) -> bool:
         """Run a job, show what it has to show, and return whether it was left to end by itself.
