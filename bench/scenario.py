@@ -42,7 +42,7 @@ class Scale(Struct, frozen=True):
 
 SCALES = {
     "tiny": Scale(rounds=1, messages=20, many=4, entries=200, held=20, resting=20, seconds_max=0.2),
-    "quick": Scale(rounds=2, messages=4_000, many=1_000, entries=100_000, held=2_000, resting=2_000, seconds_max=1.0),
+    "quick": Scale(rounds=2, messages=4_000, many=1_000, entries=50_000, held=1_000, resting=2_000, seconds_max=1.0),
     "full": Scale(
         rounds=7,
         messages=20_000,

@@ -174,14 +174,14 @@ def _figure(name: str, turns: int, of: str, space: Workspace) -> Sample:
 
 
 def _sides(of: str, peers: Sequence[Peer], scale: Scale) -> list[Side]:
-    turns = min(TURNS, 2 * scale.messages)
+    turns = min(TURNS, max(40, scale.messages // 8))
     sides = [Side(name, partial(_figure, name, turns, of)) for name in STRATEGIES]
     if of == "sent":
         sides.append(Side("full history", partial(_figure, "summaries alone", turns, "full")))
     return sides
 
 
-_NOTE = f"{TURNS:,} turns (fewer in a tiny run) of one session against a window of {WINDOW:,} tokens, {RESERVE:,} of them reserved."
+_NOTE = f"{TURNS:,} turns (fewer where the run is no full one) of one session against a window of {WINDOW:,} tokens, {RESERVE:,} of them reserved."
 _BOTH = tuple(Goal(name, "figure", 0) for name in STRATEGIES)
 
 SCENARIOS = [
