@@ -483,8 +483,7 @@ class SessionActor:
         if not all(seqs):
             mail.refuse(AppendFailed("another program removed what was just appended: append it again"))
             return
-        entries = await self.log.entries_at(seqs)
-        mail.answer([entry for seq in seqs if (entry := entries[seq]) is not None])
+        mail.answer(await self.log.entries_in(seqs))
 
     # -- the leaf
 

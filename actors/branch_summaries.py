@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from ..events.content import JSON, raw_json
-from ..events.entries import BranchSummary, Entry
+from ..events.entries import BranchSummary
 from ..events.errors import EntryNotFound
 from ..projections.building.pairing import paired
 from ..projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions, generate_summary
-from ..projections.context import ContextMessage, message_of
+from ..projections.context import ContextMessage, told_by
 from ..projections.tokens import Tokenizer
 from .files_touched import files_touched
+from .shown_path import ShownPath
 
 if TYPE_CHECKING:
     from ..events.index import LogIndex
+    from .open_log import OpenLog
     from .session import Session
 
 BRANCH_SUMMARY_TOKENS = 2_000
@@ -61,11 +63,9 @@ async def summarize_branch(
         raise EntryNotFound(entry_id)
     leaf, leaf_id = index.leaf, index.leaf_id
     ancestor, seqs = left_between(index, leaf, target)
-    found = await log.entries_at(seqs)
-    entries = [entry for seq in seqs if (entry := found[seq]) is not None]
-    messages = [each.message for each in paired(told_by(entries))]
+    messages = [each.message for each in await told_between(log, leaf, seqs)]
     ancestor_id = index.ids[ancestor] if ancestor else None
-    details = files_touched(entries)
+    details = files_touched(await log.entries_in(seqs))
     if not messages:
         await session.branch(entry_id)
         return BranchReport(None, leaf_id, ancestor_id, 0, "", details)
@@ -86,6 +86,6 @@ def left_between(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int
     return 0, left[::-1]
 
 
-def told_by(entries: Iterable[Entry]) -> list[ContextMessage]:
-    """Return what entries say to a model."""
-    return [ContextMessage(entry.id or "", message) for entry in entries if (message := message_of(entry)) is not None]
+async def told_between(log: OpenLog, leaf: int, seqs: Sequence[int]) -> tuple[ContextMessage, ...]:
+    """Return what some entries of the path to a leaf say to a model, as contexts at that leaf show it."""
+    return paired(told_by(await (await ShownPath.to(log, leaf)).entries(seqs)))

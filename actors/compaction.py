@@ -10,7 +10,6 @@ When several in a row have not brought the context below its limit, and the next
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
@@ -29,9 +28,9 @@ from ..projections.building.summaries import (
     SummarizerOptions,
     generate_summary,
 )
-from ..projections.context import Context, ContextMessage, boundary, build, message_of, plan
+from ..projections.context import Context, ContextMessage, build
 from ..projections.cuts import find_safe_cut, safe_cuts
-from ..projections.tokens import ByteEstimator, Tokenizer, count_messages, entry_tokens
+from ..projections.tokens import ByteEstimator, Tokenizer, context_tokens, count_messages, entry_tokens
 from .compaction_guard import LOOP_AFTER, NOTE, refuse_loop
 from .files_touched import files_touched
 
@@ -47,6 +46,12 @@ KEEP_SHARE = 0.4
 
 SUMMARY_TOKENS = 2_000
 """About how long a summary should be, where no budget says otherwise."""
+
+TURN_SHARE = 0.5
+"""The share of a budget that the last turn may take to stay whole."""
+
+SUMMARY_SHARE = 0.5
+"""The share of what it stands for that a summary is asked to take at most."""
 
 
 class CompactionReport(Struct, frozen=True):
@@ -87,7 +92,7 @@ class _Path(Struct, frozen=True):
     leaf_id: str | None
     context: Context
     kept: tuple[Entry, ...]
-    before: CompactionEntry | None
+    previous: CompactionEntry | None
 
 
 class _Cut(Struct, frozen=True):
@@ -118,25 +123,28 @@ async def compact(
     if limit == 0:
         raise ContextOverflow("system prompt, tools and reserve fill the window: compacting cannot help", available=0)
     keep = keep_tokens if keep_tokens is not None else KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
-    before = _count(paired(path.context.messages), tokenizer)
-    over = limit is not None and before > limit
-    cut = _cut(path, keep, keep if limit is None else limit // 2, over, tokenizer)
+    tokens_before = context_tokens(paired(path.context.messages), tokenizer)
+    over = limit is not None and tokens_before > limit
+    cut = _cut(path, keep, keep if limit is None else int(limit * TURN_SHARE), over, tokenizer)
     if cut is None:
         reason = _reason(path)
         if over and summarizer is not None:
-            raise CompactionLoop(f"the context takes {before} tokens of {limit} and cannot be compacted: {reason}")
-        return CompactionReport(None, None, 0, len(path.context.messages), before, before, reason=reason)
-    summarized = _count(cut.summarized, tokenizer)
+            raise CompactionLoop(
+                f"the context takes {tokens_before} tokens of {limit} and cannot be compacted: {reason}"
+            )
+        count = len(path.context.messages)
+        return CompactionReport(None, None, 0, count, tokens_before, tokens_before, reason=reason)
+    summarized = context_tokens(cut.summarized, tokenizer)
     wanted = SUMMARY_TOKENS if limit is None else int(limit * SUMMARY_TARGET_RATIO)
-    target = target_tokens if target_tokens is not None else max(1, min(wanted, summarized // 2))
-    rest = _count((*cut.system, *cut.kept), tokenizer)
+    target = target_tokens if target_tokens is not None else max(1, min(wanted, int(summarized * SUMMARY_SHARE)))
+    rest = context_tokens((*cut.system, *cut.kept), tokenizer)
     report = CompactionReport(
-        None, cut.entry_id, len(cut.summarized), len(cut.kept), before, rest + target, summary_tokens=target
+        None, cut.entry_id, len(cut.summarized), len(cut.kept), tokens_before, rest + target, summary_tokens=target
     )
     if summarizer is None:
         return report
-    if path.before is not None and limit is not None:
-        await refuse_loop(log, path.leaf, path.before, loop_after, fails=rest + target > limit)
+    if path.previous is not None and limit is not None:
+        await refuse_loop(log, path.leaf, path.previous, loop_after, fails=rest + target > limit)
     told = [each.message for each in cut.summarized]
     made = await generate_summary(told, target, summarizer, tokenizer=tokenizer, options=options)
     size = count_messages([Message("compactionSummary", (text(made.content),))], tokenizer)
@@ -145,7 +153,7 @@ async def compact(
             f"the summary takes {size} tokens and the {len(cut.summarized)} messages that it stands for {summarized}: "
             "nothing was written"
         )
-    payload = _payload(path, cut, made, before, rest + size, limit)
+    payload = _payload(path, cut, made, tokens_before, rest + size, limit)
     entry_id = await session.append(payload, expected_leaf=path.leaf_id)
     return replace(
         report, entry_id=entry_id, tokens_after=rest + size, summary_tokens=made.tokens, summary=made.content
@@ -155,13 +163,17 @@ async def compact(
 async def _read(log: OpenLog) -> _Path:
     index, leaf = log.index, log.index.leaf
     leaf_id = index.leaf_id
-    first = boundary(index, leaf)
-    at_boundary = (await log.entries_at([first]))[first] if first else None
-    chosen = plan(index, leaf, at_boundary)
+    chosen = await log.plan(leaf)
     entries = await log.entries_at(chosen.needed)
     kept = tuple(entry for seq in chosen.kept if (entry := entries[seq]) is not None)
-    before = at_boundary if isinstance(at_boundary, CompactionEntry) else None
-    return _Path(leaf, leaf_id, build(index, chosen, entries), kept, before)
+    previous = entries.get(chosen.compaction)
+    return _Path(
+        leaf,
+        leaf_id,
+        build(index, chosen, entries),
+        kept,
+        previous if isinstance(previous, CompactionEntry) else None,
+    )
 
 
 def _cut(path: _Path, keep_tokens: int, turn_max: int, over: bool, tokenizer: Tokenizer) -> _Cut | None:
@@ -177,23 +189,19 @@ def _cut(path: _Path, keep_tokens: int, turn_max: int, over: bool, tokenizer: To
     cuts = safe_cuts(entries)
     found = find_safe_cut(entries, keep_tokens, size)
     place = next((place for place in cuts if place > 0 and entries[place].id == found), 0)
-    asked = next((each for each in range(len(entries) - 1, -1, -1) if _asks(entries[each])), 0)
+    messages = path.context.messages
+    requests = {each.entry_id for each in messages if is_request(each.message)}
+    asked = next((each for each in range(len(entries) - 1, -1, -1) if entries[each].id in requests), 0)
     if 0 < asked < place and asked in cuts and sum(map(size, entries[asked:])) <= turn_max:
         place = asked
-    if not place and not (over and path.before is not None and path.before.compaction.summary and 0 in cuts):
+    if not place and not (over and path.previous is not None and path.previous.compaction.summary and 0 in cuts):
         return None
     kept_ids = {entry.id for entry in entries[place:]}
-    messages = path.context.messages
     system = tuple(each for each in messages if each.role == "system")
     others = [each for each in messages if each.role != "system"]
     summarized = paired([each for each in others if each.entry_id not in kept_ids])
     kept = paired([each for each in others if each.entry_id in kept_ids])
     return _Cut(entries[place].id or "", summarized, kept, system) if summarized else None
-
-
-def _asks(entry: Entry) -> bool:
-    message = message_of(entry)
-    return message is not None and is_request(message)
 
 
 def _reason(path: _Path) -> str:
@@ -202,14 +210,17 @@ def _reason(path: _Path) -> str:
     return "all of it is to be kept, or cannot be parted"
 
 
-def _payload(path: _Path, cut: _Cut, made: GeneratedSummary, before: int, after: int, limit: int | None) -> Compaction:
-    cut_off = [entry for entry in path.kept if entry.id in {each.entry_id for each in cut.summarized}]
-    details = files_touched([path.before, *cut_off] if path.before is not None else cut_off)
-    details[NOTE] = {"tokens_after": after, "limit": limit}
+def _payload(
+    path: _Path, cut: _Cut, made: GeneratedSummary, tokens_before: int, tokens_after: int, limit: int | None
+) -> Compaction:
+    summarized = {each.entry_id for each in cut.summarized}
+    cut_off = [entry for entry in path.kept if entry.id in summarized]
+    details = files_touched([path.previous, *cut_off] if path.previous is not None else cut_off)
+    details[NOTE] = {"tokens_after": tokens_after, "limit": limit}
     return Compaction(
         made.content,
         cut.entry_id,
-        before,
+        tokens_before,
         raw_details=raw_json(details),
         usage=made.usage,
         raw_system_message=_system(path, cut),
@@ -220,12 +231,9 @@ def _system(path: _Path, cut: _Cut) -> Raw | None:
     """Return the system message to store with a compaction: without it, those that are cut off would be lost."""
     if not cut.system:
         return None
-    stored = path.before.compaction.raw_system_message if path.before is not None else None
-    if stored is not None and path.before is not None and [each.entry_id for each in cut.system] == [path.before.id]:
+    previous = path.previous
+    stored = previous.compaction.raw_system_message if previous is not None else None
+    if stored is not None and previous is not None and [each.entry_id for each in cut.system] == [previous.id]:
         return stored
     told = "\n\n".join(plain_text(each.content) for each in cut.system)
     return raw_json({"role": "system", "content": [{"type": "text", "text": told}]})
-
-
-def _count(messages: Sequence[ContextMessage], tokenizer: Tokenizer) -> int:
-    return count_messages([each.message for each in messages], tokenizer)

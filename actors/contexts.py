@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ..events.entries import CompactionEntry, CustomEntry, Entry, MessageEntry
-from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, SummaryRefused
+from ..events.entries import CustomEntry, UsageRecord
+from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ..events.kinds import Kind
 from ..projections.building.budget import ContextBudget
 from ..projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
@@ -28,12 +28,16 @@ from ..projections.building.summary_cache import (
     stored_summaries,
     summarizer_id,
 )
-from ..projections.context import Context, ContextMessage, boundary, message_of
-from ..projections.tokens import ByteEstimator, Tokenizer, count_messages
+from ..projections.context import Context, ContextMessage, boundary, told_by
+from ..projections.tokens import ByteEstimator, Tokenizer, context_tokens
+from .shown_path import ShownPath
 
 if TYPE_CHECKING:
     from .fitting import Fitting
     from .open_log import OpenLog
+
+SUMMARY_USAGE = "summary"
+"""The kind under which the usage of a summary is recorded that is kept beside the context."""
 
 
 async def built_context(
@@ -56,11 +60,11 @@ async def built_context(
     source = ContextSource.of(
         context, project_path=log.index.info.project or log.index.header.cwd or "", request=request
     )
-    if count_messages([each.message for each in source.messages], builder.tokenizer) > budget.available_tokens:
+    if context_tokens(source.messages, builder.tokenizer) > budget.available_tokens:
         source = replace(source, summaries=await _summaries(log))
     result = _without_path(builder, source, budget)
     if result is None:
-        source = replace(source, entries=await _path(log, leaf))
+        source = replace(source, entries=tuple(await (await ShownPath.to(log, leaf)).entries()))
         result = builder.build(source, budget)
     if summarizer is None or result.needs_summary is None:
         return result
@@ -75,10 +79,7 @@ async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead:
     first = boundary(index, leaf)
     context = await log.context(leaf)
     since = list(takewhile(lambda seq: seq != first, index.upward(leaf)))[::-1]
-    found = await log.entries_at(since)
-    return used_tokens(
-        [entry for seq in since if (entry := found[seq]) is not None], context, tokenizer, overhead=overhead
-    )
+    return used_tokens(await log.entries_in(since), context, tokenizer, overhead=overhead)
 
 
 async def summary_for_range(
@@ -98,7 +99,7 @@ async def summary_for_range(
     start = next((place for place, each in enumerate(messages) if each.entry_id == start_id), -1)
     end = next((place for place in range(len(messages) - 1, -1, -1) if messages[place].entry_id == end_id), -1)
     if start < 0 or end < 0:
-        raise EntryNotFound(start_id if start < 0 else end_id)
+        raise _no_message(log, start_id if start < 0 else end_id)
     if end < start:
         raise InvalidEntry(f"entry {end_id!r} stands before {start_id!r}: give the first and the last of the range")
     end += 1
@@ -110,11 +111,17 @@ async def summary_for_range(
     if found is not None and found[1] == end:
         return found[0]
     chosen = messages[start:end]
-    tokens = count_messages([each.message for each in chosen], tokenizer)
+    tokens = context_tokens(chosen, tokenizer)
     needed = NeededSummary(
         range_key(chosen), start_id, end_id, len(chosen), tokens, target_tokens, target_tokens, chosen
     )
     return await _make_and_keep(session, needed, summarizer, tokenizer, options)
+
+
+def _no_message(log: OpenLog, entry_id: str) -> EntryNotFound | InvalidInput:
+    if not log.index.find(entry_id):
+        return EntryNotFound(entry_id)
+    return InvalidInput(f"entry {entry_id!r} is no message of the context: give the first and the last of `context()`")
 
 
 def _without_path(builder: ContextBuilder, source: ContextSource, budget: ContextBudget) -> ContextBuildResult | None:
@@ -157,7 +164,9 @@ async def _make_and_keep(
         index.find(needed.start_id),
         index.find(needed.end_id),
     )
-    entry = await session.entry(await session.append(stored.payload()))
+    usage = [] if made.usage is None else [UsageRecord(SUMMARY_USAGE, made.usage)]
+    stored_id, *_ = await session.append_many([stored.payload(), *usage])
+    entry = await session.entry(stored_id)
     assert isinstance(entry, CustomEntry)
     return stored.kept_by(entry)
 
@@ -168,24 +177,13 @@ async def _request(log: OpenLog, leaf: int, context: Context) -> ContextMessage 
     first = boundary(index, leaf)
     if not first or any(is_request(each.message) for each in context.messages):
         return None
-    made = (await log.entries_at([first]))[first]
-    if not isinstance(made, CompactionEntry) or not made.compaction.summary:
-        return None  # what was reset or cleared stays so
-    for seq in index.upward(first):
+    path = await ShownPath.to(log, leaf)
+    for seq in takewhile(lambda seq: seq >= path.start, index.upward(first)):
         if index.kinds[seq] == Kind.USER:
-            entry = (await log.entries_at([seq]))[seq]
-            message = message_of(entry) if entry is not None else None
-            if isinstance(entry, MessageEntry) and message is not None and is_request(message):
-                return ContextMessage(entry.id, message)
-        elif index.kinds[seq] == Kind.RESET:
-            break
+            for each in told_by(await path.entries([seq])):
+                if is_request(each.message):
+                    return each
     return None
-
-
-async def _path(log: OpenLog, leaf: int) -> tuple[Entry, ...]:
-    seqs = log.index.path(leaf)
-    found = await log.entries_at(seqs)
-    return tuple(entry for seq in seqs if (entry := found[seq]) is not None)
 
 
 async def _summaries(log: OpenLog) -> tuple[StoredSummary, ...]:
@@ -193,5 +191,4 @@ async def _summaries(log: OpenLog) -> tuple[StoredSummary, ...]:
     seqs: list[int] = []
     for _ in range(kinds.count(Kind.CUSTOM)):
         seqs.append(kinds.index(Kind.CUSTOM, seqs[-1] + 1 if seqs else 0))
-    found = await log.entries_at(seqs)
-    return stored_summaries(found[seq] for seq in seqs)
+    return stored_summaries(await log.entries_in(seqs))

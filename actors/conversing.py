@@ -112,5 +112,4 @@ class Conversing(Appending, Reading):
             return (await self.view(UsageProjection())).total
         log = await self.log()
         seqs = log.index.path(self._seq(log.index, leaf_id))
-        found = await log.entries_at(seqs)
-        return usage_totals(entry for seq in seqs if (entry := found[seq]) is not None).total
+        return usage_totals(await log.entries_in(seqs)).total

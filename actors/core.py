@@ -17,12 +17,12 @@ from ..events.errors import HostClosed, InvalidInput, WrongThread
 from ..events.index import LogIndex
 from ..events.stores.base import Ref
 from ..events.stores.files import FileStore
-from ..projections.base import Projection
+from ..projections.base import Projection, Valued
 from ..projections.feed import Feed, Transient
 from ..projections.source import LogView, Source
 from ..projections.steppers import ContextStepper, FoldStepper, LabelStepper, TreeStepper
 from ..projections.views import SharedView, Stepper
-from .folds import Folds, Values, kind_of
+from .folds import VIEWS, Folds, Values, kind_of
 from .follower import Follower
 from .keys import id_of_key
 from .naming import checked_id, new_ref
@@ -37,7 +37,6 @@ _BUILT_IN: dict[str, type[Stepper[Any, Any]]] = {
     "tree": TreeStepper,
     "labels": LabelStepper,
 }
-_RESERVED = frozenset({"entries", *_BUILT_IN})
 
 
 class OwnedSource:
@@ -54,9 +53,9 @@ class OwnedSource:
         """Return the session's feed, and count one more subscriber."""
         return self._core.registry.open_feed(self._ref)
 
-    def close_feed(self) -> None:
-        """Count one subscriber less."""
-        self._core.registry.close_feed(self._ref)
+    def close_feed(self, feed: Feed) -> None:
+        """Count one subscriber of a feed less."""
+        self._core.registry.close_feed(self._ref, feed)
 
     async def ready(self) -> OpenLog:
         """Return the session's log, taking the session up and catching up with other programs."""
@@ -153,7 +152,7 @@ class HostCore:
             return actor.log.index, actor.log.generation
         return OpenLog.peek(self.runtime, ref, birth.header if birth and not birth.beginning.over else None)
 
-    async def view(self, log: OpenLog, follower: Follower | None, projection: Projection[V, Any], *, anew: bool) -> V:
+    async def view(self, log: OpenLog, follower: Follower | None, projection: Valued[V], *, anew: bool) -> V:
         """Return the value of a projection; made anew, it is so for its subscribers too."""
         value, _ = await self.folds.value(log.ref, self._values(log.ref, follower), log, projection, anew=anew)
         if anew:
@@ -184,19 +183,15 @@ class HostCore:
         stepper: Stepper[Any, Any]
         if not isinstance(view, str):
             kind_of(view)
-            if view.name in _RESERVED:
-                raise InvalidInput(
-                    f"{view.name!r} is the name of a view of treering's own: name the projection otherwise"
-                )
             follower = source if isinstance(source, Follower) else None
             stepper = FoldStepper(view, partial(self._fold, ref, follower))
         elif view in _BUILT_IN:
             stepper = _BUILT_IN[view]()
         else:
-            raise InvalidInput(f"there is no view {view!r}: ask for one of {', '.join(sorted(_RESERVED))}")
+            raise InvalidInput(f"there is no view {view!r}: ask for one of {', '.join(sorted(VIEWS))}")
         key = (ref, stepper.name, isinstance(source, Follower))
         shared = self._views.get(key)
-        if shared is None:
+        if shared is None or shared.closed:
             shared = self._views[key] = SharedView(source, stepper)
         return shared
 

@@ -308,17 +308,18 @@ def _complete_summary(draft: Draft, command: Append, payload: Payload, entries: 
 def _check_compaction(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
     assert isinstance(payload, Compaction)
     base = _parent_seq(draft, command)
-    first = base + 1
+    first = draft.head + 1 + len(made)
     first_id = payload.first_kept_entry_id
     if first_id is not None:
-        first = draft.find(first_id)
+        above = next((entry.seq for entry in made if entry.id == first_id), 0)
+        first = above or draft.find(first_id)
         if not first:
             raise EntryNotFound(first_id)
-        if not draft.is_ancestor(first, base):
+        if not above and not draft.is_ancestor(first, base):
             raise UnsafeCut(f"entry {first_id!r} is not on the path that is compacted: keep from an entry of that path")
-    seqs = [seq for seq in _compacted(draft, command, payload) if entries.get(seq) is not None]
-    path = [entry for seq in seqs if (entry := entries[seq]) is not None]
-    reason = unsafe_reason(path, sum(seq < first for seq in seqs))
+    committed = {seq: entry for seq in _compacted(draft, command, payload) if (entry := entries.get(seq)) is not None}
+    path = {**committed, **{entry.seq: entry for entry in made}}
+    reason = unsafe_reason(list(path.values()), sum(seq < first for seq in path))
     if reason is not None:
         raise UnsafeCut(f"{reason}: ask `find_safe_cut` for an entry to keep from")
     return payload

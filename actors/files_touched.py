@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..events.content import JSON
-from ..events.entries import EPOCH, BranchSummaryEntry, CompactionEntry, Entry, Header
-from ..projections.base import replay
-from ..projections.state import WorkProjection
-
-_NO_HEADER = Header(id="", version=1, timestamp=EPOCH)
+from ..events.entries import BranchSummaryEntry, CompactionEntry, Entry
+from ..projections.state import work_of
 
 
 def files_touched(entries: Iterable[Entry]) -> dict[str, JSON]:
@@ -24,7 +21,7 @@ def files_touched(entries: Iterable[Entry]) -> dict[str, JSON]:
         noted = _details(entry)
         read.update(dict.fromkeys(_paths(noted.get("readFiles"))))
         modified.update(dict.fromkeys(_paths(noted.get("modifiedFiles"))))
-    for touch in replay(WorkProjection(), _NO_HEADER, entries).files:
+    for touch in work_of(entries).files:
         (read if touch.action == "read" else modified)[touch.path] = None
     return {"readFiles": [path for path in read if path not in modified], "modifiedFiles": list(modified)}
 

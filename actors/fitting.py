@@ -37,8 +37,8 @@ class Fitting(Appending, Reading):
             budget: How many tokens there are; see `calculate_budget`.
             builder: What builds it; one with the default strategies where none is given.
             leaf_id: The end of the path.
-            summarizer: Makes the summary that the builder finds missing, which is kept in the log. Without one, no model
-                is called and nothing is written.
+            summarizer: Makes the summary that the builder finds missing, which is kept in the log with what it cost.
+                Without one, no model is called and nothing is written.
             options: How the summarizer is asked.
 
         Raises:
@@ -134,7 +134,8 @@ class Fitting(Appending, Reading):
             options: How the summarizer is asked.
 
         Raises:
-            EntryNotFound: The context shows no such entry.
+            EntryNotFound: The session has no such entry.
+            InvalidInput: An entry is no message of the context, or the last stands before the first.
             SummaryRefused: The summary is empty or not shorter than what it stands for; it was not kept.
         """
         return await summary_for_range(

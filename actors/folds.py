@@ -10,21 +10,31 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
+from ..events.errors import InvalidInput
 from ..events.stores.base import BlobKind, Cursor, Lease, Ref
 from ..events.stores.blobs import VIEW, check_kind
 from ..events.telemetry import failure_of, logger
-from ..projections.base import Projection
+from ..projections.base import OWN, Valued
 from ..projections.failure import Failure
 from ..projections.source import LogView
 from .runtime import Runtime
 
 V = TypeVar("V")
 
+VIEWS = {
+    "context": "await session.context()",
+    "entries": "await session.entries()",
+    "labels": "session.labels()",
+    "tree": "session.tree()",
+}
+"""The views that are no projections, and how each is asked for."""
+_METHODS = ("initial", "apply", "dump", "load")
+
 
 class _Held(Struct):
     """A projection's value at a cursor; `saved` is the ordinal of its checkpoint."""
 
-    projection: Projection[Any, Any]
+    projection: Valued[Any]
     session_id: str
     cursor: Cursor
     value: Any
@@ -59,7 +69,7 @@ class Folds:
         return values
 
     async def value(
-        self, ref: Ref, values: Values, log: LogView, projection: Projection[V, Any], *, anew: bool = False
+        self, ref: Ref, values: Values, log: LogView, projection: Valued[V], *, anew: bool = False
     ) -> tuple[V, int]:
         """Return a projection's value over all visible entries, and the ordinal of the last line that is in.
 
@@ -71,7 +81,7 @@ class Folds:
             anew: Begin from nothing, also after a failure.
 
         Raises:
-            InvalidInput: Its name cannot be part of the name of a file.
+            InvalidInput: It is no projection, or its name is taken, or cannot be part of the name of a file.
             ProjectionFailed: It raised, now or earlier.
         """
         kind, name = kind_of(projection), projection.name
@@ -91,7 +101,7 @@ class Folds:
         values.held[name] = held
         return held.value, held.cursor.seq
 
-    async def _begin(self, ref: Ref, kind: BlobKind | None, log: LogView, projection: Projection[Any, Any]) -> _Held:
+    async def _begin(self, ref: Ref, kind: BlobKind | None, log: LogView, projection: Valued[Any]) -> _Held:
         """Begin with the checkpoint, if one may be used and is there, or else from nothing."""
         generation = log.cursor.generation
         if kind is not None:
@@ -111,7 +121,7 @@ class Folds:
         return _Held(projection, log.index.header.id, Cursor(generation, 0), value, 0)
 
     @staticmethod
-    async def _go_on(log: LogView, projection: Projection[Any, Any], held: _Held) -> None:
+    async def _go_on(log: LogView, projection: Valued[Any], held: _Held) -> None:
         head = log.index.head
         while (seq := held.cursor.seq) < head:
             entries, through = await log.page(seq, head)
@@ -150,10 +160,29 @@ class _Raised(Exception):
         self.error = error
 
 
-def kind_of(projection: Projection[Any, Any]) -> BlobKind:
+def kind_of(projection: Valued[object]) -> BlobKind:
     """Return the name under which a projection's checkpoint is kept beside the log.
 
     Raises:
-        InvalidInput: The projection's name cannot be part of a file's.
+        InvalidInput: It is no projection, or its name is one of treering's own, or cannot be part of a file's.
     """
-    return check_kind(VIEW + projection.name)
+    given: object = projection  # whatever it is declared to be
+    if isinstance(given, str):
+        instead = VIEWS.get(given)
+        hint = f"call `{instead}`, or follow it with `subscribe`" if instead else "give a projection"
+        raise InvalidInput(f"{given!r} is no projection: {hint}")
+    if isinstance(given, type):
+        raise InvalidInput(
+            f"{given.__name__} is a class and no projection: give an instance, such as {given.__name__}()"
+        )
+    name = getattr(given, "name", None)
+    if not isinstance(name, str) or not all(callable(getattr(given, each, None)) for each in _METHODS):
+        raise InvalidInput(f"{given!r} is no projection: it needs a `name`, and the methods {', '.join(_METHODS)}")
+    if name in VIEWS or (name.startswith(OWN) and not _is_own(given)):
+        raise InvalidInput(f"{name!r} is a name of treering's own: name the projection otherwise")
+    return check_kind(VIEW + name)
+
+
+def _is_own(projection: object) -> bool:
+    """Tell whether a projection is the library's, and no program's, one that is made of the library's included."""
+    return type(projection).__module__.startswith(__name__.partition(".")[0] + ".")

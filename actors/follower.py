@@ -109,11 +109,10 @@ class Follower:
         self.feed.subscribers += 1
         return self.feed
 
-    def close_feed(self) -> None:
+    def close_feed(self, feed: Feed) -> None:
         """Count one subscriber less; with the last one the file is watched no more."""
-        assert self.feed is not None
-        self.feed.subscribers -= 1
-        if not self.feed.subscribers:
+        feed.subscribers -= 1
+        if not feed.subscribers:
             self._watching.cancel()
             self.feed = None
             self.log.attach(None)

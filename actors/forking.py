@@ -126,6 +126,7 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
             if lease.packed and isinstance(store, ArchivingStore):
                 lease = await store.unpack(lease)
             head = await store.put(lease, dialect, dialect.encode_header(copy.header), copy.lines)
+            core.registry.replaced(ref, head)
             if not isinstance(copy.leaf, UnsetType):
                 await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
     core.runtime.touched.add(ref)

@@ -1,6 +1,7 @@
 """What every part of a session's handle stands on: whose session it is, and the way to its actor and its log.
 
-The handle's calls are in three rooms: appending, reading, and (in `session`) branching, following and ending.
+The handle's calls are in rooms by what they are about: `appending`, `reading`, `fitting`, `conversing`, `describing`,
+`exporting`, and in `session` branching, following and ending.
 """
 
 from __future__ import annotations

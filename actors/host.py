@@ -525,7 +525,7 @@ class SessionHost(SessionLookup):
         await self._sessions.flush()
 
     async def passivate_idle(self) -> int:
-        """Let all idle sessions go now, and return how many that were.
+        """Let all idle sessions go now, and return how many were let go.
 
         One that fails to go keeps no other, and is logged.
         """

@@ -37,7 +37,7 @@ class ImportReport(Struct, frozen=True, kw_only=True):
 
 
 class ImportReports(list[ImportReport]):
-    """The reports of one import, one a session in the order in which they were read.
+    """The reports of one import, one per session in the order in which they were read.
 
     Args:
         reports: The reports.

@@ -208,7 +208,8 @@ class SessionLookup:
 
         The copies are what stands beside the file: what it was before a migration or before another took its place
         (`.bak`), and fragments that a crash left (`.torn-`). Its line in the index and the pointers to it go too. The
-        session's handles serve no more: what is appended through one is refused by `SessionNotFound`.
+        session's handles serve no more: what is appended through one is refused by `SessionNotFound`. Subscriptions to the
+        session end, as they do with the host; those of read-only handles wait for a file that comes back.
 
         Raises:
             AmbiguousSession: The text means several sessions; none was deleted.
@@ -224,7 +225,7 @@ class SessionLookup:
             return
         async with core.registry.leased(ref) as lease:
             await self._store.remove(lease)
-            core.registry.settle_beginning(ref)
+            core.registry.removed(ref)
         core.runtime.touched.add(ref)
         await self._sessions.removed(ref)
         await self._searching_of().forget(ref)

@@ -16,18 +16,19 @@ Those calls are not open by accident, and stay as they are until they are answer
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Raw, Struct
 
-from ..events.content import JSON, MaybeRaw, json_object, json_value, raw_json, tool_result
-from ..events.entries import Custom, CustomEntry, Message
+from ..events.content import JSON, MaybeRaw, ToolResultPart, json_object, json_value, raw_json
+from ..events.entries import Custom, CustomEntry, Message, MessageEntry
 from ..events.errors import LeafMoved
-from ..events.kinds import Kind
+from ..events.kinds import MESSAGE_KINDS, Kind
+from ..events.showing import shown
 from ..events.stores.base import TornTail
 from ..projections.building import pairing
-from ..projections.building.pairing import NO_RESULT
 from ..projections.context import ContextMessage
 
 if TYPE_CHECKING:
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
 SUSPENDED_TYPE = "treering.suspended"
 """The custom type of the entries that say which calls wait for something outside."""
 
+_SUSPENDING = frozenset({Kind.CUSTOM})
+_ANSWERING = frozenset({*MESSAGE_KINDS, Kind.CUSTOM})
 
-class OpenCall(Struct, frozen=True, omit_defaults=True):
+
+class OpenCall(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """A call that has no result.
 
     Attributes:
@@ -58,6 +62,8 @@ class OpenCall(Struct, frozen=True, omit_defaults=True):
     raw_data: MaybeRaw = msgspec.field(name="data", default=None)
     suspended: bool = False
     message_id: str = ""
+
+    __repr__ = shown
 
     @property
     def input(self) -> dict[str, JSON]:
@@ -116,7 +122,7 @@ def unanswered(messages: Iterable[ContextMessage]) -> list[OpenCall]:
 
 def closing(call: OpenCall) -> Message:
     """Return the result that closes a call which nothing will answer."""
-    return Message("tool", (tool_result(call.id, NO_RESULT, is_error=True),), tool_name=call.name or None)
+    return pairing.closing(call.id, call.name)
 
 
 async def find_open_calls(session: Fitting) -> list[OpenCall]:
@@ -151,24 +157,24 @@ async def _open(log: OpenLog) -> list[OpenCall]:
     if not calls:
         return []
     began = min(index.find(each.message_id) for each in calls)
-    seqs: list[int] = []
-    for seq in index.upward(leaf):
-        if seq <= began:
-            break
-        if index.kinds[seq] == Kind.CUSTOM:
-            seqs.append(seq)
+    looked_into = _ANSWERING if index.edits[leaf] else _SUSPENDING
+    behind = takewhile(lambda seq: seq > began, index.upward(leaf))
+    entries = await log.entries_in([seq for seq in behind if index.kinds[seq] in looked_into][::-1])
     waiting: dict[str, OpenCall] = {}
-    if seqs:
-        found = await log.entries_at(seqs[::-1])
-        for seq in seqs[::-1]:
-            entry = found[seq]
-            if isinstance(entry, CustomEntry) and entry.custom.custom_type == SUSPENDED_TYPE:
-                waiting.update((each.id, each) for each in _read(entry.custom))
+    answered: set[str] = set()
+    for entry in entries:
+        if isinstance(entry, CustomEntry) and entry.custom.custom_type == SUSPENDED_TYPE:
+            waiting.update((each.id, each) for each in _read(entry.custom))
+        elif isinstance(entry, MessageEntry):
+            # An edit may hide a result from the context, and the call has been answered all the same.
+            parts = entry.message.content
+            answered.update(part.tool_result.tool_use_id for part in parts if isinstance(part, ToolResultPart))
     return [
         msgspec.structs.replace(each, suspended=True, reason=waits.reason, raw_data=waits.raw_data)
         if (waits := waiting.get(each.id)) is not None
         else each
         for each in calls
+        if each.id not in answered
     ]
 
 

@@ -21,7 +21,7 @@ from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.stores.base import Blob, Cursor, LocalStore, Page, Ref
 from ..events.telemetry import logger
-from ..projections.context import Context, boundary, build, plan
+from ..projections.context import Context, ContextPlan, boundary, build, plan
 from ..projections.feed import EntryAdded, Feed
 from .leaf_record import decode_leaf
 from .runtime import Runtime
@@ -229,7 +229,7 @@ class OpenLog:
             held, length = self._withheld.pop(each)
             shown = self._shown(each, held)
             if shown is not None:
-                self.feed.publish(EntryAdded(shown, self.index.leaf), length)
+                self.feed.publish(EntryAdded(shown, self.index.leaf, self.generation), length)
 
     # -- reading
 
@@ -267,6 +267,11 @@ class OpenLog:
                 cache.put(self._number, seq, entry, len(line))
                 found[seq] = entry
         return found
+
+    async def entries_in(self, seqs: Sequence[int]) -> list[Entry]:
+        """Read the entries of ordinals, in the order asked for; damaged lines are left out."""
+        found = await self.entries_at(seqs)
+        return [entry for seq in seqs if (entry := found[seq]) is not None]
 
     async def lines_at(self, seqs: Sequence[int]) -> list[bytes]:
         """Read lines as they stand in the log, in the order asked for."""
@@ -306,11 +311,14 @@ class OpenLog:
 
     async def context(self, leaf: int) -> Context:
         """Build the context of a leaf, reading only the bodies that it shows."""
-        index = self.index
-        first = boundary(index, leaf)
-        at_boundary = (await self.entries_at([first])).get(first) if first else None
-        chosen = plan(index, leaf, at_boundary)
-        return build(index, chosen, await self.entries_at(chosen.needed))
+        chosen = await self.plan(leaf)
+        return build(self.index, chosen, await self.entries_at(chosen.needed))
+
+    async def plan(self, leaf: int) -> ContextPlan:
+        """Say which entries the context of a leaf is built of."""
+        first = boundary(self.index, leaf)
+        at_boundary = (await self.entries_at([first]))[first] if first else None
+        return plan(self.index, leaf, at_boundary)
 
 
 def _runs(seqs: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:

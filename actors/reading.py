@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ..events.entries import Entry, Header, Message, MessageEntry
 from ..events.stores.base import Cursor
-from ..projections.base import Projection
+from ..projections.base import Valued
 from ..projections.context import Context
 from ..projections.cuts import find_safe_cut
 from ..projections.labels import find_by_label, labels
@@ -162,23 +162,23 @@ class Reading(Handle):
             tokenizer: What counts them; an estimate by bytes where none is given.
 
         Returns:
-            The id for `append_compaction`, or None where the path has no safe cut that keeps less than all of it.
+            The id for `append_compaction`, or None where there is no safe cut that keeps less than all that the context
+            shows of the path. What was compacted away is never kept again.
         """
         log = await self.log()
-        seqs = log.index.path(log.index.leaf)
-        found = await log.entries_at(seqs)
-        entries = [entry for seq in seqs if (entry := found[seq]) is not None]
+        entries = await log.entries_in((await log.plan(log.index.leaf)).kept)
         return find_safe_cut(entries, keep_tokens, lambda entry: entry_tokens(entry, tokenizer))
 
-    async def view(self, projection: Projection[V, Any]) -> V:
+    async def view(self, projection: Valued[V]) -> V:
         """Return the value of a projection over all entries of the session.
 
         Raises:
+            InvalidInput: It is no projection, or its name is one of treering's own.
             ProjectionFailed: The projection raised; `rebuild` begins it anew.
         """
         return await self._core.view(await self.log(), self._follower, projection, anew=False)
 
-    async def rebuild(self, projection: Projection[V, Any]) -> V:
+    async def rebuild(self, projection: Valued[V]) -> V:
         """Fold a projection from nothing, without its checkpoint, and return its value."""
         return await self._core.view(await self.log(), self._follower, projection, anew=True)
 

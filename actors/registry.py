@@ -18,7 +18,7 @@ from msgspec import Struct
 from ..events.dialects.base import Dialect
 from ..events.entries import Header
 from ..events.errors import HostClosed, SessionLocked, SessionNotFound
-from ..events.stores.base import Lease, Ref
+from ..events.stores.base import Cursor, Lease, Ref
 from ..events.telemetry import failure_of, logger
 from ..projections.feed import Feed
 from .actor import SessionActor
@@ -106,6 +106,24 @@ class Registry:
         beginning = self._beginnings.get(ref)
         if beginning is not None:
             beginning.over = True
+
+    # -- what became of a log apart from its actor
+
+    def replaced(self, ref: Ref, head: Cursor) -> None:
+        """Note that another log was written in the place of one: its subscribers begin anew."""
+        feed = self._feeds.get(ref)
+        if feed is not None:
+            feed.replaced(head)
+
+    def removed(self, ref: Ref) -> None:
+        """Note that a log was deleted: no handle brings it back, and its subscribers are at their end.
+
+        Whoever subscribes to a log that is there by this name later follows that one.
+        """
+        self.settle_beginning(ref)
+        feed = self._feeds.pop(ref, None)
+        if feed is not None:
+            feed.close()
 
     # -- taking up
 
@@ -323,11 +341,10 @@ class Registry:
         feed = self._feeds.get(ref)
         return feed.lag_max if feed is not None else 0
 
-    def close_feed(self, ref: Ref) -> None:
-        """Note that a subscriber is gone; the feed goes with the last one."""
-        feed = self._feeds[ref]
+    def close_feed(self, ref: Ref, feed: Feed) -> None:
+        """Note that a subscriber is gone; the feed goes with the last one, where it did not go with the log."""
         feed.subscribers -= 1
-        if not feed.subscribers:
+        if not feed.subscribers and self._feeds.get(ref) is feed:
             del self._feeds[ref]
             actor = self._live.get(ref)
             if actor is not None:

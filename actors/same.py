@@ -96,8 +96,7 @@ async def matching(core: HostCore, log: OpenLog, restate: Restate) -> Matching:
     seqs = [seq for seq in range(1, index.head + 1) if index.is_entry(seq) and index.kinds[seq] in SAYING]
     for start in range(0, len(seqs), _ENTRIES_AT_ONCE):
         some = seqs[start : start + _ENTRIES_AT_ONCE]
-        entries = await log.entries_at(some)
-        await offload(spoken.take, [entry for seq in some if (entry := entries[seq]) is not None])
+        await offload(spoken.take, await log.entries_in(some))
     return Matching(spoken, lambda entry_id: index.find(entry_id) > 0, index.leaf, index.leaf_id)
 
 

@@ -6,6 +6,7 @@ committed state. A handle belongs to the event loop that made it.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
 
 from ..events.content import raw_json
@@ -17,7 +18,7 @@ from ..projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summari
 from ..projections.context import Context, ContextChange
 from ..projections.feed import transient
 from ..projections.labels import LabelChange
-from ..projections.subscriptions import EntrySubscription, ViewSubscription
+from ..projections.subscriptions import EntrySubscription, TransientSubscription, ViewSubscription
 from ..projections.tokens import Tokenizer
 from ..projections.tree import Tree, TreeChange
 from .branch_summaries import BRANCH_SUMMARY_TOKENS, BranchReport, summarize_branch
@@ -170,8 +171,16 @@ class Session(Fitting, Conversing, Describing, Exporting):
 
     @overload
     def subscribe(
-        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: bool = False
+        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: Literal[False] = False
     ) -> EntrySubscription: ...
+    @overload
+    def subscribe(
+        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: Literal[True]
+    ) -> TransientSubscription: ...
+    @overload
+    def subscribe(
+        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: bool
+    ) -> EntrySubscription | TransientSubscription: ...
     @overload
     def subscribe(self, view: Literal["context"]) -> ViewSubscription[Context, ContextChange]: ...
     @overload
@@ -187,7 +196,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
         *,
         after: Cursor | int = 0,
         transient: bool = False,
-    ) -> EntrySubscription | ViewSubscription[Any, Any]:
+    ) -> EntrySubscription | TransientSubscription | ViewSubscription[Any, Any]:
         """Follow the session: `async with session.subscribe() as entries: async for entry in entries: ...`.
 
         Args:
@@ -196,14 +205,20 @@ class Session(Fitting, Conversing, Describing, Exporting):
             transient: For entries: yield transient events too.
 
         Returns:
-            For entries, a subscription that yields each entry after the cursor once and in order, then each new one;
-            for a view, one that yields a `Snapshot` and then a `Changed` for each change.
+            For entries, a subscription that yields each entry after the cursor once and in order, then each new one; and
+            a `Reset` where the session is another one now, because one that was put took its place, the file was
+            replaced or shortened from outside, or an archived one was brought back: forget what was received, since all
+            of it follows anew. For a view, a subscription that yields a `Snapshot` and then a `Changed` for each change.
+
+        Raises:
+            InvalidInput: There is no such view, it is no projection, or its name is one of treering's own; or `after` is
+                neither a cursor nor an ordinal.
         """
         self._check()
         source = self._core.source(self.ref, self._birth, self._follower)
         if view == "entries":
-            return EntrySubscription(source, after, transient=transient)
-        return ViewSubscription(self._core.shared_view(self.ref, source, view))
+            return TransientSubscription(source, after) if transient else EntrySubscription(source, after)
+        return ViewSubscription(partial(self._core.shared_view, self.ref, source, view))
 
     def emit(self, name: str, data: object) -> None:
         """Show something to the subscribers that asked for transient events, and write it nowhere.

@@ -15,9 +15,9 @@ from msgspec import UNSET, UnsetType
 
 from ..events.entries import Compaction, CompactionEntry, Payload, SessionInfo
 from ..events.errors import InvalidInput, LeafMoved, UnsafeCut
-from ..projections.context import boundary, build, plan
+from ..projections.context import build
 from ..projections.cuts import safe_cuts, unsafe_reason
-from ..projections.tokens import ByteEstimator, count_messages
+from ..projections.tokens import ByteEstimator, context_tokens
 from .decide import command_entry_id
 
 if TYPE_CHECKING:
@@ -99,8 +99,7 @@ async def _cut(log: OpenLog, keep_last: int) -> Compaction | None:
         UnsafeCut: A tool call waits for its result.
     """
     index, leaf = log.index, log.index.leaf
-    first = boundary(index, leaf)
-    chosen = plan(index, leaf, (await log.entries_at([first]))[first] if first else None)
+    chosen = await log.plan(leaf)
     entries = await log.entries_at(chosen.needed)
     messages = build(index, chosen, entries).messages
     path = [entry for seq in chosen.kept if (entry := entries[seq]) is not None]
@@ -111,7 +110,7 @@ async def _cut(log: OpenLog, keep_last: int) -> Compaction | None:
     open_call = unsafe_reason(path, len(path))
     if open_call is not None:
         raise UnsafeCut(f"{open_call}: append that first, or begin anew with `set_history`")
-    before = count_messages([each.message for each in messages], ByteEstimator())
+    before = context_tokens(messages, ByteEstimator())
     if not keep_last:
         return Compaction("", None, before)
     wanted = shown[-keep_last]

@@ -34,9 +34,19 @@ EPOCH = datetime.fromtimestamp(0, UTC)
 """The time of an entry that carries none."""
 
 ROLES = frozenset(
-    {"user", "assistant", "tool", "system", "bashExecution", "custom", "branchSummary", "compactionSummary"}
+    {
+        "user",
+        "assistant",
+        "tool",
+        "system",
+        "developer",
+        "bashExecution",
+        "custom",
+        "branchSummary",
+        "compactionSummary",
+    }
 )
-"""The roles that `append_message` takes."""
+"""The roles that models are told of. A message of another role is a program's own: kept, shown, and sent to no model."""
 
 
 class Header(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, repr_omit_defaults=True):
@@ -564,7 +574,7 @@ def message(
     """Make a message of whatever `append_message` takes.
 
     Args:
-        role: One of `ROLES`, or another program's own.
+        role: One of `ROLES`, or a program's own, of which no model is told.
         content: A string, a part, or a sequence of both.
         metadata: A free JSON object.
         **fields: The other fields of `Message`.

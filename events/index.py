@@ -85,6 +85,16 @@ class LogIndex:
         header: The log's header.
         model_changes_win: A change of the model holds although an assistant's message names another.
         ids: The ids by ordinal, and the ordinals by id.
+        parents: By ordinal, the ordinal of the entry above; `ROOT`, `MISSING` or `CYCLE` where there is none.
+        depths: By ordinal, how many entries are above.
+        kinds: By ordinal, what sort of entry it is; see `Kind`. Numbers from `Kind.FIRST_UNKNOWN` on are in `type_names`.
+        boundaries: By ordinal, the latest entry on its path that a context begins with: a compaction or a reset; 0 for none.
+        models: By ordinal, the latest entry on its path that says who answers; likewise.
+        levels: By ordinal, the latest entry on its path that sets the level of thinking; likewise.
+        edits: By ordinal, the latest entry on its path that edits the context; likewise.
+        type_names: The types of entries that this program does not know, by their numbers among the kinds.
+        message_counts: How many messages there are, by kind, on all branches.
+        damaged: How many lines are damaged.
         leaf: The ordinal of the entry that the next append becomes a child of; 0 in an empty session.
         tip: The ordinal of the last entry that was not appended aside: the leaf, unless it was moved since.
         labels: The label of each labelled entry, by the entry's id, in the order in which they were first set.
@@ -283,7 +293,7 @@ class LogIndex:
         Args:
             entries: Lines.
             at: The first of them to look at.
-            marked: Whether the marks of a batch matter not.
+            marked: Take messages that are marked as of a batch, too: the batch is known to be whole.
         """
         last = None if self._unresolved or not self._last_id else self._last_id
         for position in range(at, len(entries)):

@@ -27,18 +27,47 @@ business.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from ..events.entries import Entry, Header
 
 V = TypeVar("V")
 """The value of a projection."""
+V_co = TypeVar("V_co", covariant=True)
 C = TypeVar("C")
 """What says how one entry changed the value."""
 C_co = TypeVar("C_co", covariant=True)
 
+OWN = "treering-"
+"""How the names of the library's own projections begin, and no others: what a program folds is never taken for theirs."""
 
-class Projection(Protocol[V, C_co]):
+
+class Valued(Protocol[V_co]):
+    """A projection, as far as somebody cares who asks for its value: what is an int may be taken for an object."""
+
+    @property
+    def name(self) -> str:
+        """See `Projection.name`."""
+        ...
+
+    def initial(self, header: Header) -> V_co:
+        """See `Projection.initial`."""
+        ...
+
+    def apply(self, value: Any, entry: Entry) -> tuple[V_co, Any | None]:  # noqa: ANN401  # its own value, and no other
+        """See `Projection.apply`."""
+        ...
+
+    def dump(self, value: Any) -> bytes:  # noqa: ANN401  # its own value, and no other
+        """See `Projection.dump`."""
+        ...
+
+    def load(self, blob: bytes) -> V_co:
+        """See `Projection.load`."""
+        ...
+
+
+class Projection(Valued[V], Protocol[V, C_co]):
     """A fold over entries, whose value is a view.
 
     `apply` is pure: it leaves the value that it was given as it was, and the same entries always give the same value.
@@ -48,7 +77,7 @@ class Projection(Protocol[V, C_co]):
 
     @property
     def name(self) -> str:
-        """The name under which the view is asked for and its checkpoints are kept."""
+        """The name under which the value is shared and its checkpoints are kept; those that begin with "treering-" are taken."""
         ...
 
     def initial(self, header: Header) -> V:

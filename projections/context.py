@@ -16,13 +16,23 @@ where it cannot, two contexts are compared by `diff`. How a context is cut to a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..events.content import JSON, Content, TextPart, json_object, text
+from ..events.content import (
+    JSON,
+    Content,
+    ImagePart,
+    TextPart,
+    ToolResult,
+    ToolResultPart,
+    ToolUsePart,
+    json_object,
+    text,
+)
 from ..events.entries import (
     BranchSummaryEntry,
     CompactionEntry,
@@ -41,6 +51,9 @@ from ..events.providers.rendering import bash_text
 
 DEFAULT_THINKING_LEVEL = "off"
 """The thinking level of a path that names none."""
+
+LEFT_OUT = "[result left out]"
+"""What a context shows of a tool's result that an edit left out, as long as it shows the call."""
 
 _EDITABLE = frozenset({"user", "assistant", "tool", "custom"})
 _SPEAKING = frozenset({*MESSAGE_KINDS, Kind.BRANCH_SUMMARY, Kind.CUSTOM_MESSAGE, Kind.CONTEXT_EDIT})
@@ -152,7 +165,7 @@ def plan(index: LogIndex, leaf: int, boundary_entry: Entry | None) -> ContextPla
     warnings: tuple[str, ...] = ()
     if isinstance(boundary_entry, CompactionEntry):
         compaction = end
-        stop = _first_kept(index, end, boundary_entry.compaction.first_kept_entry_id) or end
+        stop = first_kept(index, end, boundary_entry)
     elif index.kinds[end] == Kind.COMPACTION:
         warnings = (f"the compaction {index.ids[end]!r} (seq {end}) cannot be read: the path begins after it",)
     kinds, root = index.kinds, 0
@@ -177,6 +190,7 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
     An entry that is absent, None or opaque says nothing.
     """
     edits = _edits(index, plan, entries)
+    kinds = index.kinds
     messages: list[ContextMessage] = []
     held = entries.get(plan.compaction)
     before = 0
@@ -189,16 +203,12 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
             # A history that was cut short has a compaction too, whose summary is empty and says nothing.
             told = Message("compactionSummary", (text(held.compaction.summary),)) if held.compaction.summary else None
             messages.extend(ContextMessage(held.id, each) for each in (stored, told) if each is not None)
-    kinds = index.kinds
-    for seq in plan.kept:
-        entry = entries.get(seq)
-        if entry is None or not entry.id or (seq < before and kinds[seq] == Kind.SYSTEM):
-            continue
-        message = message_of(entry)
-        if message is not None and seq in edits:
-            message = _edited(message, edits[seq])
-        if message is not None:
-            messages.append(ContextMessage(entry.id, message))
+    kept = [
+        entry
+        for seq in plan.kept
+        if (entry := entries.get(seq)) is not None and entry.id and not (seq < before and kinds[seq] == Kind.SYSTEM)
+    ]
+    messages += told_by(with_edits(kept, edits))
     return Context(
         index.header.id,
         plan.leaf,
@@ -227,6 +237,66 @@ def message_of(entry: Entry) -> Message | None:
     if isinstance(entry, BranchSummaryEntry) and entry.branch_summary.summary:
         return Message("branchSummary", (text(entry.branch_summary.summary),))
     return None
+
+
+def told_by(entries: Iterable[Entry]) -> list[ContextMessage]:
+    """Return what entries say to a model."""
+    return [ContextMessage(entry.id or "", message) for entry in entries if (message := message_of(entry)) is not None]
+
+
+def edits_on(index: LogIndex, leaf: int) -> list[int]:
+    """Return the ordinals of the edits on the path to `leaf`, in path order."""
+    found: list[int] = []
+    seq = index.edits[leaf]
+    while seq:
+        found.append(seq)
+        seq = index.edits[max(index.parents[seq], 0)]
+    return found[::-1]
+
+
+def last_edits(index: LogIndex, entries: Iterable[Entry | None]) -> dict[int, ContextEdit]:
+    """Return the last edit of each entry that some entries of a path aim at, by the ordinal of the one aimed at."""
+    return {
+        _referenced(index, entry.context_edit.target_id, entry.seq): entry.context_edit
+        for entry in entries
+        if isinstance(entry, ContextEditEntry)
+    }
+
+
+def with_edits(entries: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> list[Entry]:
+    """Return the entries of a path as their edits show them; those that are left out are not among them.
+
+    The result of a tool stays the answer to its call: a replacement that holds no result is what it says from there on,
+    and a result that was left out says so (`LEFT_OUT`) as long as its call is shown. The log has the answer, so nothing
+    may take the call for one that waits.
+    """
+    if not edits:
+        return list(entries)
+    shown: list[Entry] = []
+    calls: set[str] = set()
+    for entry in entries:
+        edit = edits.get(entry.seq)
+        made = entry if edit is None else _edited(entry, edit, calls)
+        if made is None:
+            continue
+        shown.append(made)
+        if isinstance(made, MessageEntry):
+            calls.update(part.tool_use.id for part in made.message.content if isinstance(part, ToolUsePart))
+    return shown
+
+
+def clears(entry: Entry | None, edits: Mapping[int, ContextEdit]) -> bool:
+    """Tell whether the compaction or reset at a boundary leaves out what came before, with nothing in its place."""
+    if not isinstance(entry, CompactionEntry) or not entry.compaction.summary:
+        return True
+    return edits.get(entry.seq, _NO_EDIT).replacement is None
+
+
+def first_kept(index: LogIndex, seq: int, boundary_entry: Entry | None) -> int:
+    """Return the ordinal of the first entry that a compaction or reset keeps: its own where it keeps none before it."""
+    if not isinstance(boundary_entry, CompactionEntry):
+        return seq
+    return _first_kept(index, seq, boundary_entry.compaction.first_kept_entry_id) or seq
 
 
 def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange | None:
@@ -327,19 +397,43 @@ def _referenced(index: LogIndex, entry_id: str, before: int) -> int:
 
 def _edits(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None]) -> dict[int, ContextEdit]:
     """Return the last edit of each entry that the kept edits aim at, by the entry's ordinal."""
-    found: dict[int, ContextEdit] = {}
-    if plan.kept and index.edits[plan.leaf] >= plan.kept[0]:
-        for seq in plan.kept:
-            entry = entries.get(seq) if index.kinds[seq] == Kind.CONTEXT_EDIT else None
-            if isinstance(entry, ContextEditEntry):
-                found[_referenced(index, entry.context_edit.target_id, seq)] = entry.context_edit
-    return found
+    if not plan.kept or index.edits[plan.leaf] < plan.kept[0]:
+        return {}
+    return last_edits(index, (entries.get(seq) for seq in plan.kept if index.kinds[seq] == Kind.CONTEXT_EDIT))
 
 
-def _edited(message: Message, edit: ContextEdit) -> Message | None:
-    if edit.replacement is None:
-        return None
-    return replace(message, content=edit.replacement) if message.role in _EDITABLE else message
+def _edited(entry: Entry, edit: ContextEdit, calls: set[str]) -> Entry | None:
+    """Return an entry as an edit shows it, or None where it is left out.
+
+    Args:
+        entry: The entry.
+        edit: Its last edit.
+        calls: The calls that are shown before it.
+    """
+    replacement = edit.replacement
+    if isinstance(entry, CustomMessageEntry):
+        said = entry.custom_message
+        return None if replacement is None else replace(entry, custom_message=replace(said, content=replacement))
+    if not isinstance(entry, MessageEntry) or (replacement is not None and entry.message.role not in _EDITABLE):
+        return None if replacement is None else entry
+    message = entry.message
+    results = [part.tool_result for part in message.content if isinstance(part, ToolResultPart)]
+    content: tuple[Content, ...]
+    if replacement is None:
+        content = _answers([each for each in results if each.tool_use_id in calls])
+        if not content:
+            return None
+    elif results and not any(isinstance(part, ToolResultPart) for part in replacement):
+        answer = tuple(part for part in replacement if isinstance(part, (TextPart, ImagePart)))
+        content = (ToolResultPart(replace(results[0], content=answer)), *_answers(results[1:]))
+    else:
+        content = replacement
+    return replace(entry, message=replace(message, content=content))
+
+
+def _answers(results: Iterable[ToolResult]) -> tuple[ToolResultPart, ...]:
+    """Return results that say only that they were left out."""
+    return tuple(ToolResultPart(replace(each, content=LEFT_OUT)) for each in results)
 
 
 def _stored_system(raw: Raw | None) -> Message | None:

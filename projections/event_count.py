@@ -7,12 +7,13 @@ marks of their batch when they are copied, so a copy counts as its original does
 from __future__ import annotations
 
 from ..events.entries import NEVER_COMPLETED, Entry, Header, OpaqueEntry
+from .base import OWN
 
 
 class EventCount:
     """The fold of events; a change is the new count."""
 
-    name = "event_count"
+    name = OWN + "event-count"
 
     def initial(self, header: Header) -> int:
         """Return no events."""

@@ -19,10 +19,11 @@ from ..events.stores.base import Cursor
 
 
 class EntryAdded(Struct, frozen=True, gc=False):
-    """An entry was appended; `leaf` is the ordinal of the leaf after it."""
+    """An entry was appended; `leaf` is the ordinal of the leaf after it, `generation` the history that both belong to."""
 
     entry: Entry
     leaf: int
+    generation: str
 
 
 class LeafMoved(Struct, frozen=True, gc=False):
@@ -52,9 +53,10 @@ def transient(name: str, data: object) -> Transient:
 
 
 class Reset(Struct, frozen=True):
-    """The log was replaced or shortened from outside: what was received before belongs to another history.
+    """The log is another one now: what was received before belongs to a history that is over.
 
-    `cursor` is where the new one is read from.
+    It comes where another session took the place of this one, where the file was replaced or shortened from outside, and
+    may come where an archived session is brought back. `cursor` is where the new history is read from: all of it follows.
     """
 
     cursor: Cursor
@@ -71,6 +73,7 @@ class News(Struct, frozen=True):
         start: The position of its first event.
         end: The position after its last event.
         first, last: The ordinals of the first and the last entry in it; 0 where there is none.
+        generation: The history that the entries belong to.
         entries: The entries in it, up to a reset.
         shown: The entries, and of the transient events between two of them the latest of each name.
         reset: Whether it ends with a reset; what follows that is not in it.
@@ -80,6 +83,7 @@ class News(Struct, frozen=True):
     end: int
     first: int
     last: int
+    generation: str
     entries: tuple[Entry, ...]
     shown: tuple[Entry | Transient, ...]
     reset: bool
@@ -199,6 +203,10 @@ class Feed:
         else:
             self._skip()
 
+    def replaced(self, cursor: Cursor) -> None:
+        """Note that another log was written in the place of one that was let go."""
+        self.taken_up(cursor, 0)
+
     def close(self) -> None:
         """End it: the subscribers get what is there, and no more."""
         self.closed = True
@@ -235,9 +243,11 @@ def _news(start: int, events: Sequence[FeedEvent]) -> News:
     entries: list[Entry] = []
     shown: list[Entry | Transient] = []
     latest: dict[str, int] = {}
+    generation = ""
     reset = False
     for event in events:
         if isinstance(event, EntryAdded):
+            generation = event.generation
             entries.append(event.entry)
             shown.append(event.entry)
             latest = {}
@@ -251,4 +261,4 @@ def _news(start: int, events: Sequence[FeedEvent]) -> News:
             reset = True
             break
     first, last = (entries[0].seq, entries[-1].seq) if entries else (0, 0)
-    return News(start, start + len(events), first, last, tuple(entries), tuple(shown), reset)
+    return News(start, start + len(events), first, last, generation, tuple(entries), tuple(shown), reset)

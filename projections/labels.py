@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from ..events.entries import Entry, Header, LabelEntry
 from ..events.index import LogIndex
+from .base import OWN
 
 LabelledEntry: TypeAlias = tuple[str, str]
 """The id of an entry, and its label."""
@@ -29,7 +30,7 @@ class LabelChange(Struct, frozen=True):
 class Labels:
     """The fold: the label of each labelled entry by its id, in the order in which they were first set."""
 
-    name = "labels"
+    name = OWN + "labels"
 
     def initial(self, header: Header) -> Mapping[str, str]:
         """Return no labels."""

@@ -48,8 +48,8 @@ class Source(Protocol):
         """Return the session's feed, and count one more subscriber."""
         ...
 
-    def close_feed(self) -> None:
-        """Count one subscriber less."""
+    def close_feed(self, feed: Feed) -> None:
+        """Count one subscriber of a feed less."""
         ...
 
     async def ready(self) -> LogView:

@@ -8,7 +8,7 @@ files is not guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -16,7 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events.content import JSON, ToolResultPart, ToolUsePart, json_object, plain_text
-from ..events.entries import Entry, Header, MessageEntry, ToolExecutionEntry
+from ..events.entries import EPOCH, Entry, Header, MessageEntry, ToolExecutionEntry
+from .base import OWN, replay
 
 Action: TypeAlias = Literal["read", "created", "modified", "deleted"]
 """What was done to a file, on balance."""
@@ -46,6 +47,7 @@ _PATCH_MARKS: tuple[tuple[str, Action], ...] = (
 )
 _PLAN_KEYS = ("todos", "plan", "tasks", "items")
 _TITLE_KEYS = ("content", "step", "title", "text", "description", "task")
+_NO_HEADER = Header(id="", version=1, timestamp=EPOCH)
 
 
 class FileTouch(Struct, frozen=True):
@@ -72,21 +74,45 @@ class OpenCall(Struct, frozen=True):
     tasks: tuple[Task, ...] | None = None
 
 
-class WorkState(Struct, frozen=True):
+Ledger: TypeAlias = tuple[Mapping[str, Action], ...]
+"""The actions on files in blocks, oldest first: of two that know a file, the later holds.
+
+No block is written to again, so states share them; and each is at least twice as large as the next, so a touch looks into
+few and, by and by, copies few.
+"""
+
+
+class WorkState(Struct, frozen=True, eq=False):
     """How the work stands.
 
     Attributes:
         original_task: What the first user message says.
-        files: The files that were touched, in the order of the first touch. A file that was created stays so when it is
-            modified; one that was only read is listed as "read".
+        ledger: What was done to files; see `files`.
         open_calls: The calls without a result, in the order in which they were made.
         tasks: The plan, as it was last written.
     """
 
     original_task: str | None = None
-    files: tuple[FileTouch, ...] = ()
+    ledger: Ledger = ()
     open_calls: tuple[OpenCall, ...] = ()
     tasks: tuple[Task, ...] = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, WorkState) and _Dump.of(self) == _Dump.of(other)
+
+    def __hash__(self) -> int:
+        return hash(_Dump.of(self))
+
+    @property
+    def files(self) -> tuple[FileTouch, ...]:
+        """The files that were touched, in the order of the first touch.
+
+        A file that was created stays so when it is modified; one that was only read is listed as "read".
+        """
+        actions: dict[str, Action] = {}
+        for block in self.ledger:
+            actions.update(block)
+        return tuple(FileTouch(path, action) for path, action in actions.items())
 
     @property
     def modified_files(self) -> tuple[FileTouch, ...]:
@@ -107,7 +133,7 @@ class WorkChange(Struct, frozen=True):
 class WorkProjection:
     """The fold of the state of the work."""
 
-    name = "state"
+    name = OWN + "state"
 
     def initial(self, header: Header) -> WorkState:
         """Return the state before any work."""
@@ -122,25 +148,39 @@ class WorkProjection:
 
     def dump(self, value: WorkState) -> bytes:
         """Return the state as bytes for a checkpoint."""
-        return msgspec.json.encode(value)
+        return msgspec.json.encode(_Dump.of(value))
 
     def load(self, blob: bytes) -> WorkState:
         """Return the state that was dumped."""
-        return msgspec.json.decode(blob, type=WorkState)
+        dump = msgspec.json.decode(blob, type=_Dump)
+        return WorkState(dump.original_task, _noted((), dump.files), dump.open_calls, dump.tasks)
+
+
+class _Dump(Struct, frozen=True):
+    """A state as a checkpoint keeps it, whatever the blocks of its ledger."""
+
+    original_task: str | None
+    files: tuple[FileTouch, ...]
+    open_calls: tuple[OpenCall, ...]
+    tasks: tuple[Task, ...]
+
+    @classmethod
+    def of(cls, state: WorkState) -> _Dump:
+        return cls(state.original_task, state.files, state.open_calls, state.tasks)
+
+
+def work_of(entries: Iterable[Entry]) -> WorkState:
+    """Return the state of the work after some entries."""
+    return replay(WorkProjection(), _NO_HEADER, entries)
 
 
 def apply_change(state: WorkState, change: WorkChange) -> WorkState:
     """Return the state as it is after a change."""
-    files = state.files
-    if change.files:
-        actions = _actions(files)
-        actions.update((each.path, each.action) for each in change.files)
-        files = tuple(FileTouch(path, action) for path, action in actions.items())
     gone = {*change.closed, *(call.id for call in change.opened)}
     calls = tuple(call for call in state.open_calls if call.id not in gone) if gone else state.open_calls
     return WorkState(
         change.original_task if change.original_task is not None else state.original_task,
-        files,
+        _noted(state.ledger, change.files),
         calls + change.opened,
         state.tasks if change.tasks is None else change.tasks,
     )
@@ -189,14 +229,28 @@ def _standing(state: WorkState, touches: tuple[FileTouch, ...]) -> tuple[FileTou
     """Return how the touched files stand after the touches, where that is news."""
     if not touches:
         return ()
-    before, after = _actions(state.files), _actions(state.files)
+    before: dict[str, Action | None] = {touch.path: _action_on(state.ledger, touch.path) for touch in touches}
+    after = dict(before)
     for touch in touches:
-        after[touch.path] = _balance(after.get(touch.path), touch.action)
-    return tuple(FileTouch(path, action) for path, action in after.items() if before.get(path) != action)
+        after[touch.path] = _balance(after[touch.path], touch.action)
+    return tuple(
+        FileTouch(path, action) for path, action in after.items() if action is not None and before[path] != action
+    )
 
 
-def _actions(files: tuple[FileTouch, ...]) -> dict[str, Action]:
-    return {each.path: each.action for each in files}
+def _action_on(ledger: Ledger, path: str) -> Action | None:
+    return next((block[path] for block in reversed(ledger) if path in block), None)
+
+
+def _noted(ledger: Ledger, files: Iterable[FileTouch]) -> Ledger:
+    """Return a ledger with how some files stand now, the last blocks merged where they are not twice as large."""
+    newest: dict[str, Action] = {each.path: each.action for each in files}
+    if not newest:
+        return ledger
+    while ledger and len(ledger[-1]) < 2 * len(newest):
+        newest = {**ledger[-1], **newest}
+        ledger = ledger[:-1]
+    return (*ledger, newest)
 
 
 def _balance(before: Action | None, action: Action) -> Action:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from ..events.entries import Entry, Header, MessageEntry, ToolExecutionEntry
+from .base import OWN
 from .tokens import Tokenizer, entry_tokens
 
 
@@ -34,7 +35,7 @@ class StatsProjection:
         tokenizer: What counts tokens; an estimate by bytes where none is given.
     """
 
-    name = "treering-stats"
+    name = OWN + "stats"
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         self._tokenizer = tokenizer

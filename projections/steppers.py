@@ -13,8 +13,7 @@ from .context import Context, ContextChange, apply_change, diff, extended
 from .feed import EntryAdded, LeafMoved
 from .labels import LabelChange, LabelledEntry, label_change, labels
 from .source import LogView
-from .tree import LeafMoved as TreeLeafMoved
-from .tree import NodeAdded, Tree, TreeChange, TreeReplica, build_tree, tree_changes
+from .tree import LeafChanged, NodeAdded, Tree, TreeChange, TreeReplica, build_tree, tree_changes
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -91,7 +90,7 @@ class TreeStepper:
                 self._labels[label.entry_id] = label.label
             changes = [self._as_of_now(change) for change in tree_changes(log.index, event.entry)]
         else:
-            changes = [TreeLeafMoved(event.leaf)]
+            changes = [LeafChanged(event.leaf)]
         for change in changes:
             self._replica.apply(change)
         self._drawn = None

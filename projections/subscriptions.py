@@ -7,26 +7,24 @@ it does the same again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Generic, Self, TypeAlias, TypeVar, cast
+from typing import Generic, Never, Self, TypeVar, cast
 
 from anyio.lowlevel import checkpoint
 
 from ..events.entries import Entry
-from ..events.errors import Closed, HostClosed, InvalidInput, LogReplaced
+from ..events.errors import Closed, InvalidInput, LogReplaced
 from ..events.stores.base import Cursor
 from .changes import Changed, Snapshot
 from .feed import Feed, News, Reset, Transient
 from .source import Source
 from .views import SharedView
 
-Followed: TypeAlias = Entry | Transient | Reset
-"""What an entry subscription yields."""
-
 V = TypeVar("V")
 C = TypeVar("C")
+T = TypeVar("T", bound=Transient)
+"""What is shown between the entries, if anything is."""
 
 
 def not_open() -> Closed:
@@ -34,22 +32,18 @@ def not_open() -> Closed:
     return Closed("the subscription is not open: use it as `async with session.subscribe() as ...`")
 
 
-class EntrySubscription:
-    """The entries of a session after a cursor, as they are and as they come.
-
-    Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. The iteration ends with the
-    host.
+class EntryFollowing(Generic[T]):
+    """What the two subscriptions to entries have in common.
 
     Args:
         source: The session.
         after: The cursor, or the ordinal, of the last entry that the subscriber has.
-        transient: Yield transient events too.
 
     Raises:
         InvalidInput: What it is to go on after is neither a cursor nor an ordinal.
     """
 
-    def __init__(self, source: Source, after: Cursor | int = 0, *, transient: bool = False) -> None:
+    def __init__(self, source: Source, after: Cursor | int = 0) -> None:
         seq = cast("object", after.seq if isinstance(after, Cursor) else after)  # whatever it is declared to be
         if not isinstance(seq, int) or seq < 0:
             raise InvalidInput(
@@ -59,11 +53,10 @@ class EntrySubscription:
         self._has_cursor = isinstance(after, Cursor)  # a bare ordinal may lie ahead of the log
         self._generation = (after.generation or None) if isinstance(after, Cursor) else None
         self._seq = after.seq if isinstance(after, Cursor) else after
-        self._transient = transient
         self._feed: Feed | None = None
         self._position = -1
         self._through = 0
-        self._ready: Iterator[Followed] = iter(())
+        self._ready: Iterator[Entry | Reset | T] = iter(())
 
     @property
     def cursor(self) -> Cursor:
@@ -80,7 +73,7 @@ class EntrySubscription:
         try:
             self._ready = iter(await self._join(feed))
         except BaseException:
-            self._source.close_feed()
+            self._source.close_feed(feed)
             raise
         self._feed = feed
         feed.readers.add(self)
@@ -90,29 +83,29 @@ class EntrySubscription:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._feed is not None:
-            self._feed.readers.discard(self)
-            self._feed = None
-            self._source.close_feed()
+            feed, self._feed = self._feed, None
+            feed.readers.discard(self)
+            self._source.close_feed(feed)
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Followed:
+    async def __anext__(self) -> Entry | Reset | T:
         for item in self._ready:
             return item
         self._ready = iter(await self._wait())
         return next(self._ready)
 
-    async def receive_many(self) -> Sequence[Followed]:
+    async def receive_many(self) -> Sequence[Entry | Reset | T]:
         """Wait for what comes next and return all that is there, at least one."""
         return tuple(self._ready) or await self._wait()
 
-    async def _wait(self) -> Sequence[Followed]:
+    async def _wait(self) -> Sequence[Entry | Reset | T]:
         """Wait for what comes next, from the feed, or from the log where the feed has gone on without us."""
         feed = self._feed
         if feed is None:
             raise not_open()
-        items: Sequence[Followed] = ()
+        items: Sequence[Entry | Reset | T] = ()
         while not items:
             if self._position < feed.start:
                 items = await self._join(feed)
@@ -120,17 +113,14 @@ class EntrySubscription:
             elif self._seq < self._through:
                 items = await self._read_log()
             elif self._position < feed.end:
-                if self._generation is None:
-                    await self._learn_generation()
-                if self._position >= feed.start:
-                    items = self._take(feed.news(self._position))
+                items = self._take(feed.news(self._position))
             elif feed.closed:
                 raise StopAsyncIteration
             else:
                 await feed.wait()
         return items
 
-    async def _join(self, feed: Feed) -> Sequence[Followed]:
+    async def _join(self, feed: Feed) -> Sequence[Reset]:
         """Note up to where the log is to be read and where the feed goes on from there; return a reset if it is needed."""
         cursor = (await self._source.ready()).cursor
         self._position, self._through = feed.end, cursor.seq
@@ -141,7 +131,7 @@ class EntrySubscription:
             return [Reset(Cursor(cursor.generation, 0))]
         return ()
 
-    async def _read_log(self) -> Sequence[Followed]:
+    async def _read_log(self) -> Sequence[Entry]:
         await checkpoint()  # who has a long way to go lets others have their turn
         log = await self._source.ready()
         if log.cursor.generation != self._generation:
@@ -156,36 +146,65 @@ class EntrySubscription:
             return ()
         return entries
 
-    async def _learn_generation(self) -> None:
-        """Learn which history a log belongs to that was not there when the subscription began."""
-        with suppress(HostClosed):
-            self._generation = (await self._source.ready()).cursor.generation or None
-
-    def _take(self, news: News) -> Sequence[Followed]:
+    def _take(self, news: News) -> Sequence[Entry | T]:
         """Take what is new in the feed."""
-        items: Sequence[Entry | Transient] = news.shown if self._transient else news.entries
+        items = self._shown(news)
         if news.last:
             if news.first <= self._seq:  # the subscriber asked for what comes later
                 items = [each for each in items if isinstance(each, Transient) or each.seq > self._seq]
             self._seq = max(self._seq, news.last)
+            self._generation = self._generation or news.generation or None  # a log that was not there when it began
         self._position = -1 if news.reset else news.end  # a reset is found again by `_join`, which yields it
         return items
+
+    def _shown(self, news: News) -> Sequence[Entry | T]:
+        """Return what is shown of what is new in the feed."""
+        raise NotImplementedError
+
+
+class EntrySubscription(EntryFollowing[Never]):
+    """The entries of a session after a cursor, as they are and as they come.
+
+    Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. A `Reset` among them says that
+    the session is another one now, which follows from its first entry on. The iteration ends with the host, or when the
+    host deletes the session, with `HostClosed` or `SessionNotFound` where entries are left that can no longer be read;
+    that of a read-only handle waits for a file that is gone.
+    """
+
+    def _shown(self, news: News) -> Sequence[Entry]:
+        return news.entries
+
+
+class TransientSubscription(EntryFollowing[Transient]):
+    """The entries of a session after a cursor, and between them what is shown and never written.
+
+    Use it as `async with session.subscribe(transient=True) as items: async for item in items: ...`; see
+    `EntrySubscription`.
+    """
+
+    def _shown(self, news: News) -> Sequence[Entry | Transient]:
+        return news.shown
 
 
 class ViewSubscription(Generic[V, C]):
     """A view of a session: first its snapshot, then its changes; another snapshot when too many were missed.
 
     Use it as `async with session.subscribe("context") as changes: async for change in changes: ...`. The iteration ends
-    with the host, with `HostClosed` where changes are left that can no longer be made out.
+    with the host, or when the host deletes the session, with `HostClosed` or `SessionNotFound` where changes are left that
+    can no longer be made out; that of a read-only handle waits for a file that is gone.
     """
 
-    def __init__(self, view: SharedView[V, C]) -> None:
-        self._view = view
+    def __init__(self, shared: Callable[[], SharedView[V, C]]) -> None:
+        self._shared = shared
+        self._view = shared()
         self._at = -1
         self._open = False
 
     async def __aenter__(self) -> Self:
-        self._view.enter()
+        view = self._shared()
+        if view is not self._view:  # the session was deleted, and is there anew
+            self._view, self._at = view, -1
+        view.enter()
         self._open = True
         return self
 

@@ -6,13 +6,13 @@ count is settled here; a tokenizer that knows better counts whole messages itsel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol, cast
 
 from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
 from ..events.entries import Entry, Message, MessageEntry, OpaqueEntry
 from ..events.providers.rendering import rendered
-from .context import message_of
+from .context import ContextMessage, message_of
 
 IMAGE_TOKENS = 1600
 """What an image counts, whatever its size: providers scale images down to about this."""
@@ -111,6 +111,11 @@ def count_messages(messages: Sequence[Message], tokenizer: Tokenizer | None = No
         for told in map(rendered, messages)
         if told is not None
     )
+
+
+def context_tokens(messages: Iterable[ContextMessage], tokenizer: Tokenizer | None = None) -> int:
+    """Return how many tokens messages of a context take; see `count_messages`."""
+    return count_messages([each.message for each in messages], tokenizer)
 
 
 def _part_tokens(part: Content, tokenizer: Tokenizer) -> int:

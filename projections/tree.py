@@ -120,13 +120,13 @@ class LabelChanged(Struct, frozen=True, tag_field="change", tag="label_changed")
     label: str | None
 
 
-class LeafMoved(Struct, frozen=True, tag_field="change", tag="leaf_moved"):
+class LeafChanged(Struct, frozen=True, tag_field="change", tag="leaf_changed"):
     """Another node is the leaf; 0 for none."""
 
     leaf: int
 
 
-TreeChange: TypeAlias = NodeAdded | LabelChanged | LeafMoved
+TreeChange: TypeAlias = NodeAdded | LabelChanged | LeafChanged
 """What can happen to a tree."""
 
 
@@ -157,7 +157,7 @@ class TreeReplica:
                 self._set_label(change.id, change.label)
             case LabelChanged():
                 self._set_label(change.id, change.label)
-            case LeafMoved():
+            case LeafChanged():
                 self._leaf = change.leaf
 
     def tree(self) -> Tree:
@@ -209,7 +209,7 @@ def build_tree(index: LogIndex) -> Tree:
     for seq in range(1, index.head + 1):
         if index.is_entry(seq):
             replica.apply(_added(index, seq))
-    replica.apply(LeafMoved(index.leaf))
+    replica.apply(LeafChanged(index.leaf))
     return replica.tree()
 
 
@@ -225,7 +225,7 @@ def tree_changes(index: LogIndex, entry: Entry) -> list[TreeChange]:
     if isinstance(entry, LabelEntry) and index.kinds[seq] != Kind.ABORTED:
         changes.append(LabelChanged(entry.label.target_id, entry.label.label or None))
     if index.becomes_leaf(entry):
-        changes.append(LeafMoved(seq))
+        changes.append(LeafChanged(seq))
     return changes
 
 

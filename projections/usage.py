@@ -24,6 +24,7 @@ from ..events.entries import (
     Usage,
     UsageEntry,
 )
+from .base import OWN
 
 NOTHING = Usage()
 """No usage."""
@@ -61,7 +62,7 @@ class UsageTotals(Struct, frozen=True, omit_defaults=True):
 class UsageProjection:
     """The fold of usage; a change is the usage that an entry added, and of which model."""
 
-    name = "usage"
+    name = OWN + "usage"
 
     def initial(self, header: Header) -> UsageTotals:
         """Return no usage."""

@@ -12,7 +12,7 @@ from typing import Generic, Protocol, TypeVar
 
 import anyio
 
-from ..events.errors import ProjectionFailed, TreeringError
+from ..events.errors import LogReplaced, ProjectionFailed, TreeringError
 from ..events.stores.base import Cursor
 from .changes import Changed
 from .failure import Failure
@@ -103,8 +103,9 @@ class SharedView(Generic[V, C]):
 
     def leave(self) -> None:
         """Count one subscriber less."""
+        assert self._feed is not None
         self._subscribers -= 1
-        self._source.close_feed()
+        self._source.close_feed(self._feed)
         if not self._subscribers:
             self._feed = None
 
@@ -154,18 +155,28 @@ class SharedView(Generic[V, C]):
         """Go on event by event. The log may be let go or replaced while a step is awaited, so it is looked at again."""
         log = await self._look()
         while not self._begun or self._position != feed.end:
-            if not self._begun or self._position < feed.start:
-                log = await self._begin(feed)
-                continue
-            event = feed.at(self._position)
-            if isinstance(event, Reset):
+            try:
+                log = await self._go_on(feed, log)
+            except LogReplaced:
+                generation, log = log.cursor.generation, await self._look()
+                if log.cursor.generation == generation:
+                    raise
                 self._begun = False
-            elif isinstance(event, EntryAdded) and event.entry.seq > log.index.head:
-                log = await self._look()
-                self._begun = self._begun and event.entry.seq <= log.index.head
-            else:
-                await self._step(log, event)
-                self._position += 1
+
+    async def _go_on(self, feed: Feed, log: LogView) -> LogView:
+        """Begin, or go on by one event; return the log to go on with."""
+        if not self._begun or self._position < feed.start:
+            return await self._begin(feed)
+        event = feed.at(self._position)
+        if isinstance(event, Reset):
+            self._begun = False
+        elif isinstance(event, EntryAdded) and event.entry.seq > log.index.head:
+            log = await self._look()
+            self._begun = self._begun and event.entry.seq <= log.index.head
+        else:
+            await self._step(log, event)
+            self._position += 1
+        return log
 
     async def _look(self) -> LogView:
         """Return the log, and note where it is another one than the view was made of."""

@@ -11,8 +11,8 @@ keeps everything as it happens, builds the context anew before each request, and
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from typing import TypeAlias
 
@@ -29,7 +29,7 @@ from ..handle import place_of
 from ..session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
-from .given import checked_model, checked_results, checked_session, checked_tools
+from .given import Results, checked_model, checked_results, checked_session, checked_tools
 from .hooks import AgentHooks
 from .keeping import HeldTurn, Tell
 from .leaving import leave
@@ -40,13 +40,10 @@ from .sent import RequestSubscription, SentContext, SentRequests
 from .streaming import TurnStream
 from .summarizing import summarizer_of
 from .tool import Tool
-from .turns import Equipment, Results, TurnRun, Work
+from .turns import Equipment, TurnRun, Work
 
 Input: TypeAlias = ContentLike | Message | Sequence[Message]
 """What can be said to an agent: content that a user says, or whole messages."""
-
-_NONE: frozenset[object] = frozenset()
-_turns_above: ContextVar[frozenset[object]] = ContextVar("treering_agent_turns", default=_NONE)
 
 
 class AgentSession:
@@ -134,7 +131,7 @@ class AgentSession:
 
         Raises:
             NotSuspended: No call waits, or not one of these; nothing was written.
-            InvalidInput: The results are not by the ids of calls.
+            InvalidInput: The results are not by the ids of calls, or one is nothing that a tool may return.
         """
         return await self._resume(results, session)(_nobody)
 
@@ -201,11 +198,11 @@ class AgentSession:
         return work
 
     def _resume(self, results: Results, session: ConversationSession | None) -> Work:
-        checked_results(results)
+        outputs = checked_results(results)
 
         async def work(tell: Tell) -> Turn:
             async with self._run(session, tell) as run:
-                return await run.resume(results)
+                return await run.resume(outputs)
 
         return work
 
@@ -269,16 +266,23 @@ class AgentSession:
             raise InvalidInput(
                 f"a turn of session {session.id!r} cannot take another of the same session: it would wait"
             )
+        if _waits_for(gate, above):
+            raise InvalidInput(
+                f"session {session.id!r} is in a turn that waits for the one which asks it, so that neither would ever end: "
+                "ask in another session, or when this turn is over"
+            )
         gate.users += 1
-        turn = object()
+        turn = _Running()
         token = _turns_above.set(above | {turn})
         try:
-            async with gate.lock:
-                gate.turn = turn
-                try:
-                    yield
-                finally:
-                    gate.turn = None
+            with _waiting(above, gate):
+                await gate.lock.acquire()
+            gate.turn = turn
+            try:
+                yield
+            finally:
+                gate.turn = None
+                gate.lock.release()
         finally:
             _turns_above.reset(token)
             gate.users -= 1
@@ -293,8 +297,47 @@ class _Gate:
 
     def __init__(self) -> None:
         self.lock = anyio.Lock()
-        self.turn: object | None = None
+        self.turn: _Running | None = None
         self.users = 0
+
+
+class _Running:
+    """A turn that runs, and the gates at which turns that its tools take wait to be let through."""
+
+    __slots__ = ("waits",)
+
+    def __init__(self) -> None:
+        self.waits: list[_Gate] = []
+
+
+_NONE: frozenset[_Running] = frozenset()
+_turns_above: ContextVar[frozenset[_Running]] = ContextVar("treering_agent_turns", default=_NONE)
+
+
+@contextmanager
+def _waiting(above: Iterable[_Running], gate: _Gate) -> Generator[None]:
+    """Note of the turns above one that it waits at a gate."""
+    for each in above:
+        each.waits.append(gate)
+    try:
+        yield
+    finally:
+        for each in above:
+            each.waits.remove(gate)
+
+
+def _waits_for(gate: _Gate, above: frozenset[_Running]) -> bool:
+    """Tell whether the turn that runs behind a gate waits, by whatever other turns, for one of those above."""
+    seen: set[_Running] = set()
+    left = [gate]
+    while left:
+        turn = left.pop().turn
+        if turn in above:
+            return True
+        if turn is not None and turn not in seen:
+            seen.add(turn)
+            left += turn.waits
+    return False
 
 
 _gates: dict[tuple[int, str], _Gate] = {}

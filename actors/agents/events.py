@@ -35,7 +35,7 @@ class MessageEnd(Struct, frozen=True):
     """The model's answer is whole, and kept where the session keeps answers at once.
 
     Attributes:
-        message: The answer: as hooks left it, where a `Session` keeps it; elsewhere they run at the end of the turn.
+        message: The answer, as hooks left it.
         entry_id: Its entry; None where no `Session` keeps it.
     """
 
@@ -86,7 +86,11 @@ class Compacted(Struct, frozen=True):
 
 
 class NotCompacted(Struct, frozen=True):
-    """Compacting failed; the turn goes on with the smallest step of the ladder that fits."""
+    """Compacting failed; the turn goes on with the smallest step of the ladder that fits.
+
+    Attributes:
+        error: Why; where a program's own summarizer raised something else, that is its cause.
+    """
 
     error: TreeringError
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
-from typing import cast
+from typing import TypeAlias, cast
 
 from ...events.errors import InvalidInput
 from ..session import Session
 from .conversation import ConversationSession
 from .model import Model, ModelEvent, ModelRequest
-from .tool import Tool
+from .tool import Tool, ToolOutput
+
+Results: TypeAlias = Mapping[str, object]
+"""What came from outside, by the ids of the calls: whatever a tool's handler may return."""
 
 _MODEL = ("provider", "model_id", "context_window", "generate")
 _SESSION = ("id", "messages", "save_turn")
@@ -72,15 +75,20 @@ def checked_session(session: object) -> ConversationSession | None:
     return cast("ConversationSession", session)  # as far as can be told without asking it
 
 
-def checked_results(results: object) -> Mapping[str, object]:
-    """Return what is given as results from outside.
+def checked_results(results: object) -> dict[str, ToolOutput]:
+    """Return what is given as results from outside, as what the calls came to.
 
     Raises:
-        InvalidInput: They are not by the ids of calls.
+        InvalidInput: They are not by the ids of calls, or one is nothing that a tool may return.
     """
     if not isinstance(results, Mapping):
         raise InvalidInput(f"the results are {_named(results)}: give a dict of them by the ids of the calls")
-    return cast("Mapping[str, object]", results)
+    outputs: dict[str, ToolOutput] = {}
+    for call_id, value in cast("Mapping[object, object]", results).items():
+        if not isinstance(call_id, str):
+            raise InvalidInput(f"a key of the results is {_named(call_id)}: give the ids of the calls, which are texts")
+        outputs[call_id] = ToolOutput.of(value)
+    return outputs
 
 
 def asked(model: Model, request: ModelRequest) -> aclosing[AsyncGenerator[ModelEvent]]:

@@ -1,9 +1,9 @@
 """Hooks: where a program takes part in a turn.
 
-A turn goes: load the session, the hooks before generation, requests and tools, the hooks after generation, save. A session
-that only has the three methods of `ConversationSession` is saved once, at the end, so that the hooks after generation run
-when all is said. A `Session` is saved as things happen: there they run on each answer when it ends, just before it is
-written. Either way a hook sees each answer once, and what it makes of it is what is saved and returned.
+A turn goes: load the session, the hooks before generation, requests, the hooks after generation, tools, save. The hooks
+after generation run on each answer when it ends, before its calls are carried out. What they make of it is what is run,
+sent in the next request, saved and returned. A `Session` is saved as things happen; a session that only has the three
+methods of `ConversationSession` is saved once, at the end.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ are built of the log. `append_context_edit` and strategies are for that.
 """
 
 PostGeneration: TypeAlias = Callable[[Message], Awaitable[Message | None]]
-"""Takes an answer and returns another in its place, or None. The calls in it must stay, as their results refer to them.
+"""Takes an answer and returns another in its place, or None. What a call is called with may change, and that is what is run;
+the calls themselves must stay, with their ids, as results refer to them.
+
+Provider, model, usage and stop reason are the answer's own where the hook leaves them out.
 
 Where a hook raises or is cancelled, a `Session` keeps the answer as the model gave it, with the stop reason "aborted".
 """
@@ -80,7 +83,7 @@ class AgentHooks(Struct, frozen=True, kw_only=True):
 
     Attributes:
         pre_generation: Run before the first request of a turn.
-        post_generation: Run on each answer before it is saved.
+        post_generation: Run on each answer before its calls are carried out and it is saved.
         leaving: Decides whether work that the leaf moves away from gets a summary.
     """
 

@@ -90,7 +90,7 @@ class Keeper(Protocol):
         ...
 
     async def end(self, messages: Sequence[Message], usage: Usage) -> None:
-        """Keep what is not kept yet: the messages of the turn, as hooks left them, and what it used."""
+        """Keep what is not kept yet: the messages of the turn, and what it used."""
         ...
 
     def show(self, event: AgentEvent) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from ...events.errors import EntryNotFound
-from ...projections.building.pairing import paired
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.tokens import Tokenizer
-from ..branch_summaries import BranchReport, left_between, told_by
+from ..branch_summaries import BranchReport, left_between, told_between
 from ..session import Session
 from .hooks import LeavePolicy, LeftWork
 
@@ -45,7 +44,6 @@ async def _left_work(session: Session, entry_id: str, why: Literal["switch", "re
     if not target:
         raise EntryNotFound(entry_id)
     _, seqs = left_between(index, index.leaf, target)
-    found = await log.entries_at(seqs)
-    told = paired(told_by(entry for seq in seqs if (entry := found[seq]) is not None))
+    told = await told_between(log, index.leaf, seqs)
     count = sum(each.role != "branchSummary" for each in told)  # which tells of other work, and is none itself
     return LeftWork(session.id, why, index.leaf_id or "", entry_id, count) if count else None

@@ -6,18 +6,20 @@ run when it comes, in the order in which they come. So a crash at any point leav
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
+from typing import cast
 
 import anyio
 from msgspec.structs import replace
 
+from ...events.characters import whole
 from ...events.entries import Message, Usage
 from ...events.errors import ContextError, ContextOverflow, LeafMoved, ModelError, TreeringError
 from ...events.telemetry import failure_of, logger
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.full_history import FullHistory
 from ...projections.building.strategy import needs_path
-from ...projections.building.summaries import Summarizer, SummarizerOptions
+from ...projections.building.summaries import Summarizer, SummarizerOptions, Summary, SummaryRequest
 from ..open_calls import OpenCall, Recovery, suspension
 from ..session import Session
 from .calling import GRACE_S, Finished
@@ -127,12 +129,10 @@ class LiveTurn:
         leaf_id = self._session.leaf_id
         if not partial.content or leaf_id is None:
             return None
-        entry_id = await self._session.append(replace(partial, stop_reason="error", error=str(error)))
         try:
+            entry_id = await self._session.append(replace(partial, stop_reason="error", error=whole(str(error))))
             await self.leave(leaf_id)
-        except (
-            BaseException
-        ):  # a summary that fails, or is cancelled, leaves nothing half: the attempt is beside the path
+        except BaseException:  # cancelled, or without its summary: either way the attempt is beside the path
             with anyio.move_on_after(GRACE_S, shield=True):
                 await self._session.branch(leaf_id)
             raise
@@ -196,12 +196,12 @@ class LiveTurn:
         """
         match event:
             case TextDelta(text=said):
-                self._session.emit("agent.text", {"at": self._shown_chars, "text": said})
+                self._session.emit("agent.text", {"at": self._shown_chars, "text": whole(said)})
                 self._shown_chars += len(said)
             case ThinkingDelta(text=thought):
-                self._session.emit("agent.thinking", {"text": thought})
+                self._session.emit("agent.thinking", {"text": whole(thought)})
             case ToolCallStarted(call_id=call_id, name=name):
-                self._session.emit("agent.call", {"id": call_id, "name": name})
+                self._session.emit("agent.call", {"id": whole(call_id), "name": whole(name)})
             case RequestSent(sent=sent):
                 self._session.emit("agent.request", sent.counts())
             case Retrying(attempt=attempt, delay_s=delay_s):
@@ -215,19 +215,48 @@ class LiveTurn:
         options = self._summarizing
         if limit:  # the instructions and the answer need room beside what is summarized
             options = replace(options, max_input_tokens=min(options.max_input_tokens, max(limit // 2, 1)))
+        summarizer = _Watched(self._summarizer)
         try:
             report = await self._session.compact(
-                self._summarizer, budget=window.budget, tokenizer=self._builder.tokenizer, options=options
+                summarizer, budget=window.budget, tokenizer=self._builder.tokenizer, options=options
             )
         except (ContextError, ModelError, LeafMoved) as error:
-            await self._not_compacted(error)
+            await self._not_compacted(error, error)
+            return
+        except Exception as error:
+            if error is not summarizer.failure:  # it is the session's own: no turn can go on in it
+                raise
+            told = ContextError(f"the summarizer failed, and nothing was compacted: {type(error).__name__}: {error}")
+            told.__cause__ = error
+            await self._not_compacted(told, error)
             return
         if report.applied:
             await self._tell(Compacted(report))
 
-    async def _not_compacted(self, error: TreeringError) -> None:
+    async def _not_compacted(self, told: TreeringError, error: Exception) -> None:
         logger().warning("not_compacted", session_id=self.session_id, **failure_of(error))
-        await self._tell(NotCompacted(error))
+        await self._tell(NotCompacted(told))
+
+
+class _Watched:
+    """A summarizer, and the error by which it failed last: a program's own may raise any."""
+
+    def __init__(self, summarizer: Summarizer) -> None:
+        self._summarizer = summarizer
+        self.failure: Exception | None = None
+
+    def __call__(self, request: SummaryRequest) -> Awaitable[Summary]:
+        """Make a summary."""
+        answering = self._summarizer(request)
+        # What is no awaitable is a mistake of the program, and told of by whoever asks for the summary.
+        return self._watched(answering) if isinstance(cast("object", answering), Awaitable) else answering
+
+    async def _watched(self, answering: Awaitable[Summary]) -> Summary:
+        try:
+            return await answering
+        except Exception as error:
+            self.failure = error
+            raise
 
 
 def _only_masked(built: ContextBuildResult) -> bool:

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from ...events.content import JSON, ToolUse, json_object, raw_json
 from ...events.entries import Message
+from ...events.showing import shown
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
 """The only key of a call's input whose arguments, as the model wrote them, are no JSON object; they stand under it."""
@@ -29,6 +30,8 @@ class ToolSpec(Struct, frozen=True):
     name: str
     description: str
     raw_parameters: Raw = Raw(b'{"type":"object","properties":{}}')
+
+    __repr__ = shown
 
     @classmethod
     def of(cls, name: str, description: str, parameters: Mapping[str, object]) -> ToolSpec:

@@ -28,7 +28,7 @@ class SentContext(Struct, frozen=True):
     """One request as it was sent, and how its context came about.
 
     Attributes:
-        number: The agent's how manieth request it was, from 1.
+        number: The ordinal of the request among the agent's, from 1.
         session_id: The session that it was made for; None without one.
         request: What the model got: the messages, tools and bounds.
         built: How the conversation in it was built: strategy, counts, budget.

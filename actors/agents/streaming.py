@@ -30,8 +30,8 @@ class TurnStream:
         self._events_max = events_max
         self._group: TaskGroup | None = None
         self._turn: Turn | None = None
-        self._failed: Exception | None = None
-        self._failure: Exception | None = None
+        self._failed: BaseException | None = None
+        self._failure: BaseException | None = None
         self._left = False
 
     @property
@@ -69,7 +69,7 @@ class TurnStream:
             await self._group.__aexit__(*ended)
         finally:
             self._send.close()
-        if error is None:
+        if error is None or not isinstance(self._failure, Exception):
             self._raise_failure()
 
     def __aiter__(self) -> Self:
@@ -78,6 +78,8 @@ class TurnStream:
     async def __anext__(self) -> AgentEvent:
         if self._group is None:
             raise Closed("the stream is not open: use it as `async with agent.stream(...) as events`")
+        if self._left:
+            raise Closed("the stream is over, as its block was left: read its events within the block")
         try:
             return await self._receive.receive()
         except anyio.EndOfStream:
@@ -93,7 +95,7 @@ class TurnStream:
         with self._send:
             try:
                 self._turn = await self._work(self._tell)
-            except Exception as error:  # noqa: BLE001 - its reader gets it, whatever it is
+            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - its reader gets it, whatever it is
                 self._failed = self._failure = error
 
     async def _tell(self, event: AgentEvent) -> None:

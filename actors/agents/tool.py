@@ -20,9 +20,12 @@ from typing import Any, TypeAlias, cast, get_type_hints
 import msgspec
 from anyio import to_thread
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
+from ...events.characters import whole
 from ...events.content import JSON, ImagePart, TextPart, raw_json
-from ...events.errors import InvalidInput
+from ...events.entries import Count
+from ...events.errors import InvalidEntry, InvalidInput
 from .model import ToolSpec
 
 Handler: TypeAlias = Callable[[dict[str, JSON]], Awaitable[object]]
@@ -35,16 +38,33 @@ class Suspend(Exception):
     Args:
         reason: What the call waits for, for people.
         data: Anything that whoever answers needs to know, as JSON.
+
+    Raises:
+        InvalidInput: The reason is no text, or the data no JSON.
     """
 
     def __init__(self, reason: str = "", data: object = None) -> None:
-        self.reason = reason
+        if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"the reason to wait is of type `{type(reason).__name__}`: give a text")
+        self.reason = whole(reason)
         self.raw_data = None if data is None else raw_json(data)
-        super().__init__(reason)
+        super().__init__(self.reason)
+
+
+class _Checked(Struct):
+    """What a `ToolOutput` holds, in the types that a log takes."""
+
+    content: str | tuple[TextPart | ImagePart, ...]
+    is_error: bool
+    error: str | None
+    exit_code: int | None
+    tokens: Count | None
 
 
 class ToolOutput(Struct, frozen=True):
     """What a tool answers, for handlers that have more to say than a text.
+
+    Half of a surrogate pair, as names of files that are no UTF-8 have it, becomes U+FFFD.
 
     Attributes:
         content: What the model is told.
@@ -52,6 +72,9 @@ class ToolOutput(Struct, frozen=True):
         error: What went wrong, for the record of the run.
         exit_code: A command's exit code.
         tokens: The size of the content, in tokens, where it is known.
+
+    Raises:
+        InvalidEntry: A field has the wrong type, or the size is below 0.
     """
 
     content: str | tuple[TextPart | ImagePart, ...]
@@ -60,6 +83,14 @@ class ToolOutput(Struct, frozen=True):
     exit_code: int | None = None
     tokens: int | None = None
 
+    def __post_init__(self) -> None:
+        try:
+            checked = msgspec.convert(msgspec.to_builtins(self), _Checked)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidEntry(f"a tool's output is none: {error}") from error
+        force_setattr(self, "content", whole(checked.content))
+        force_setattr(self, "error", whole(checked.error))
+
     @classmethod
     def of(cls, value: object) -> ToolOutput:
         """Make one of what a handler returned: a string, text and image parts, or any JSON value, which is told as such.
@@ -67,6 +98,7 @@ class ToolOutput(Struct, frozen=True):
         Raises:
             InvalidEntry: It is none of these.
         """
+        kind = type(value).__name__
         if isinstance(value, ToolOutput):
             return value
         if value is None:
@@ -79,7 +111,11 @@ class ToolOutput(Struct, frozen=True):
             parts = tuple(cast("Sequence[object]", value))
             if all(isinstance(part, (TextPart, ImagePart)) for part in parts):
                 return cls(cast("tuple[TextPart | ImagePart, ...]", parts))  # as the line above has found
-        return cls(bytes(raw_json(msgspec.to_builtins(value))).decode())
+        try:
+            plain = cast("object", msgspec.to_builtins(value))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidEntry(f"a tool's output of type `{kind}` is no JSON: {error}") from error
+        return cls(bytes(raw_json(whole(plain))).decode())
 
     @classmethod
     def failed(cls, told: str, error: str | None = None) -> ToolOutput:

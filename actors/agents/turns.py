@@ -10,7 +10,8 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...events.content import ToolUse, ToolUsePart, plain_text, text
+from ...events.characters import whole
+from ...events.content import ToolUse, plain_text, text
 from ...events.entries import Message, Usage
 from ...events.errors import (
     AnswerCutOff,
@@ -23,10 +24,12 @@ from ...events.errors import (
     TurnSuspended,
     TurnTooLong,
 )
+from ...events.telemetry import failure_of, logger
 from ...events.wording import counted
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.composing import compose
 from ..open_calls import OpenCall, closing
+from .answers import calls_of, completed, told_apart
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
 from .given import asked
@@ -43,9 +46,6 @@ SUSPENDED = "suspended"
 
 PASSING = (RateLimited, ModelUnavailable, AnswerCutOff)
 """The errors of a model after which the same request may be answered."""
-
-Results: TypeAlias = Mapping[str, object]
-"""What came from outside, by the ids of the calls: whatever a tool's handler may return."""
 
 
 class Equipment(Struct, frozen=True):
@@ -111,7 +111,7 @@ class TurnRun:
             raise InvalidInput("there is nothing to answer: say something")
         return await self._generate()
 
-    async def resume(self, results: Results) -> Turn:
+    async def resume(self, results: Mapping[str, ToolOutput]) -> Turn:
         """Go on with a suspended turn.
 
         Raises:
@@ -124,13 +124,12 @@ class TurnRun:
             raise NotSuspended(
                 f"no call {unknown[0]!r} waits for a result" if unknown else "no call waits for a result from outside"
             )
-        outputs = {call_id: ToolOutput.of(value) for call_id, value in results.items()}
         await self._begin(())
         for each in pending:
-            if each.id in outputs:
+            if each.id in results:
                 call = ToolUse(each.id, each.name, each.raw_input)
-                await self._keep_result(Finished(call, outputs[each.id]), each.message_id)
-        left = [each for each in pending if each.id not in outputs]
+                await self._keep_result(Finished(call, results[each.id]), each.message_id)
+        left = [each for each in pending if each.id not in results]
         return await self._end(SUSPENDED, left) if left else await self._generate()
 
     async def _take_up(self) -> None:
@@ -172,13 +171,14 @@ class TurnRun:
         )
         for _ in range(options.requests_max):
             answer, entry_id = await self._answer(window)
-            calls = {part.tool_use.id: part.tool_use for part in answer.content if isinstance(part, ToolUsePart)}
+            calls = calls_of(answer)
             if not calls:
                 return await self._end(answer.stop_reason)
             waiting = await carry_out(
-                list(calls.values()),
+                calls,
                 equipment.tools,
-                partial(self._keep_result, message_id=entry_id),
+                partial(self._keep_outcome, message_id=entry_id),
+                session_id=self._keeper.session_id,
                 parallel_max=options.parallel_calls_max,
                 timeout_s=options.tool_timeout_s,
             )
@@ -196,7 +196,7 @@ class TurnRun:
         """Get one answer, in as many attempts as the options allow, and keep it.
 
         Returns:
-            The answer as the model gave it, and its entry.
+            The answer as the hooks left it, and its entry.
         """
         keeper, options = self._keeper, self._with.options
         shrunk: ContextBuildResult | None = None
@@ -229,7 +229,7 @@ class TurnRun:
                 with anyio.move_on_after(GRACE_S, shield=True):
                     await keeper.aborted(self._partial(said))
                 raise
-        return answer, await self._keep_answer(answer)
+        return await self._keep_answer(answer)
 
     def _request(self, built: ContextBuildResult) -> ModelRequest:
         return ModelRequest(
@@ -249,7 +249,7 @@ class TurnRun:
         async with asked(model, request) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completed):
-                    answer = piece.message
+                    answer = told_apart(whole(piece.message))
                     return replace(
                         answer, provider=answer.provider or model.provider, model=answer.model or model.model_id
                     )
@@ -260,30 +260,43 @@ class TurnRun:
 
     def _partial(self, said: Sequence[str]) -> Message:
         """Return what had come of an answer."""
-        model, told = self._with.model, "".join(said)
+        model, told = self._with.model, whole("".join(said))
         return Message(
             "assistant", (text(told),) if told else (), provider=model.provider, model=model.model_id, usage=None
         )
 
     # -- keeping what was said
 
-    async def _keep_answer(self, answer: Message) -> str | None:
+    async def _keep_answer(self, answer: Message) -> tuple[Message, str | None]:
         if answer.usage is not None:
             self._usage += answer.usage
-        kept = answer
-        if self._keeper.at_once:
-            try:
-                kept = await self._hooked(answer)
-            except BaseException:  # a cancellation too
-                with anyio.CancelScope(shield=True):  # it is whole, and paid for
-                    await self._keeper.answer(replace(answer, stop_reason="aborted"))
-                raise
+        try:
+            kept = await self._hooked(answer)
+        except BaseException:  # a cancellation too
+            with anyio.CancelScope(shield=True):  # it is whole, and paid for
+                await self._keeper.answer(replace(answer, stop_reason="aborted"))
+            raise
         entry_id: str | None = None
         with anyio.CancelScope(shield=True):  # it is whole, and paid for
             entry_id = await self._keeper.answer(kept)
         self._note([kept], [] if entry_id is None else [entry_id])
         await self._tell(MessageEnd(kept, entry_id))
-        return entry_id
+        return kept, entry_id
+
+    async def _keep_outcome(self, finished: Finished, message_id: str | None) -> None:
+        """Keep what a tool answered, or say that it failed where the session has no way to hold that."""
+        try:
+            await self._keep_result(finished, message_id)
+        except InvalidInput as error:  # such as an image by its URL, for which a dialect has no place
+            call = finished.call
+            logger().warning(
+                "tool_failed",
+                session_id=self._keeper.session_id,
+                call_id=call.id,
+                tool=call.name,
+                **failure_of(error),
+            )
+            await self._keep_result(replace(finished, output=ToolOutput.failed(str(error))), message_id)
 
     async def _keep_result(self, finished: Finished, message_id: str | None) -> None:
         entry_id: str | None = None
@@ -302,19 +315,18 @@ class TurnRun:
         """Return what the hooks after generation make of an answer."""
         kept = answer
         for hook in self._with.hooks.post_generation:
-            kept = await hook(kept) or kept
-        if _call_ids(kept) != _call_ids(answer):
+            kept = completed(await hook(kept) or kept, answer)
+        if [call.id for call in calls_of(kept)] != [call.id for call in calls_of(answer)]:
             raise InvalidInput(
-                "a hook after generation changed which calls an answer makes: their results refer to them"
+                "a hook after generation changed which calls an answer makes: it may change their arguments, and leaves "
+                "their ids in their order, since results refer to them"
             )
-        return kept
+        return whole(kept)
 
     async def _end(self, stop_reason: str | None, pending: Sequence[OpenCall] = ()) -> Turn:
         """Save what is not saved yet, and return what the turn came to."""
         messages = self._messages
-        if not self._keeper.at_once:
-            messages = [await self._hooked(each) if each.role == "assistant" else each for each in messages]
-            await self._keeper.end(messages, self._usage)
+        await self._keeper.end(messages, self._usage)
         turn = Turn(tuple(messages), self._usage, stop_reason, tuple(pending), self._sent, tuple(self._entry_ids))
         await self._tell(TurnEnd(turn))
         return turn
@@ -322,10 +334,6 @@ class TurnRun:
     async def _tell(self, event: AgentEvent) -> None:
         self._keeper.show(event)
         await self._listener(event)
-
-
-def _call_ids(message: Message) -> list[str]:
-    return [part.tool_use.id for part in message.content if isinstance(part, ToolUsePart)]
 
 
 def _open(waiting: Waiting, message_id: str | None) -> OpenCall:

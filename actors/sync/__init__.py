@@ -17,3 +17,4 @@ from .searches import SyncSearch as SyncSearch
 from .session import SyncSession as SyncSession
 from .subscriptions import SyncEntrySubscription as SyncEntrySubscription
 from .subscriptions import SyncSubscription as SyncSubscription
+from .subscriptions import SyncTransientSubscription as SyncTransientSubscription

@@ -12,7 +12,7 @@ from ...events.content import ContentLike, ImagePart, TextPart
 from ...events.entries import Entry, Header, Message, Payload, Provider, ToolExecutionEntry, Usage
 from ...events.redaction import Redaction
 from ...events.stores.base import Cursor
-from ...projections.base import Projection
+from ...projections.base import Projection, Valued
 from ...projections.building.budget import ContextBudget
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.measured import UsedTokens
@@ -35,7 +35,7 @@ from ..open_calls import OpenCall, Recovery
 from ..reading import is_of_custom_type
 from ..session import Session
 from .bridge import Bridge
-from .subscriptions import SyncEntrySubscription, SyncSubscription
+from .subscriptions import SyncEntrySubscription, SyncSubscription, SyncTransientSubscription
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -566,11 +566,11 @@ class SyncSession:
         """See `Session.find_safe_cut`."""
         return self._bridge.wait(lambda: self.twin.find_safe_cut(keep_tokens, tokenizer=tokenizer))
 
-    def view(self, projection: Projection[V, Any]) -> V:
+    def view(self, projection: Valued[V]) -> V:
         """See `Session.view`."""
         return self._bridge.wait(lambda: self.twin.view(projection))
 
-    def rebuild(self, projection: Projection[V, Any]) -> V:
+    def rebuild(self, projection: Valued[V]) -> V:
         """See `Session.rebuild`."""
         return self._bridge.wait(lambda: self.twin.rebuild(projection))
 
@@ -619,8 +619,16 @@ class SyncSession:
 
     @overload
     def subscribe(
-        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: bool = False
+        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: Literal[False] = False
     ) -> SyncEntrySubscription: ...
+    @overload
+    def subscribe(
+        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: Literal[True]
+    ) -> SyncTransientSubscription: ...
+    @overload
+    def subscribe(
+        self, view: Literal["entries"] = "entries", *, after: Cursor | int = 0, transient: bool
+    ) -> SyncEntrySubscription | SyncTransientSubscription: ...
     @overload
     def subscribe(self, view: Literal["context"]) -> SyncSubscription[Snapshot[Context] | Changed[ContextChange]]: ...
     @overload
@@ -638,10 +646,13 @@ class SyncSession:
         *,
         after: Cursor | int = 0,
         transient: bool = False,
-    ) -> SyncEntrySubscription | SyncSubscription[Any]:
+    ) -> SyncEntrySubscription | SyncTransientSubscription | SyncSubscription[Any]:
         """See `Session.subscribe`: `with session.subscribe() as entries: for entry in entries: ...`."""
+        if view == "entries" and transient:
+            items = self._bridge.read(lambda: self.twin.subscribe(after=after, transient=True))
+            return SyncTransientSubscription(self._bridge, items)
         if view == "entries":
-            entries = self._bridge.read(lambda: self.twin.subscribe(after=after, transient=transient))
+            entries = self._bridge.read(lambda: self.twin.subscribe(after=after))
             return SyncEntrySubscription(self._bridge, entries)
         return SyncSubscription(self._bridge, self._bridge.read(lambda: self.twin.subscribe(view)))
 

@@ -9,17 +9,20 @@ from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Never, Protocol, Self, TypeVar
 
 import anyio
 
+from ...events.entries import Entry
 from ...events.errors import Closed, HostClosed
 from ...events.stores.base import Cursor
-from ...projections.subscriptions import EntrySubscription, Followed
+from ...projections.feed import Reset, Transient
+from ...projections.subscriptions import EntryFollowing
 from .bridge import Bridge
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+Shown = TypeVar("Shown", bound=Transient)
 
 
 class Subscription(Protocol[T_co]):
@@ -43,7 +46,7 @@ class Subscription(Protocol[T_co]):
 class SyncSubscription(Generic[T]):
     """The items of a subscription: `with session.subscribe("tree") as changes: for change in changes: ...`.
 
-    Iteration ends when another thread calls `close`, or when the host is closed. An interrupt or a timeout while a
+    Iteration ends when another thread calls `close`, when the host is closed, or when the session is deleted. An interrupt or a timeout while a
     thread waits loses no item.
     """
 
@@ -157,10 +160,10 @@ class SyncSubscription(Generic[T]):
                 await self._subscription.__aexit__(None, None, None)
 
 
-class SyncEntrySubscription(SyncSubscription[Followed]):
-    """The blocking twin of `EntrySubscription`."""
+class SyncEntryFollowing(SyncSubscription[Entry | Reset | Shown]):
+    """What the two blocking subscriptions to entries have in common."""
 
-    def __init__(self, bridge: Bridge, subscription: EntrySubscription) -> None:
+    def __init__(self, bridge: Bridge, subscription: EntryFollowing[Shown]) -> None:
         super().__init__(bridge, subscription)
         self._entries = subscription
 
@@ -174,15 +177,23 @@ class SyncEntrySubscription(SyncSubscription[Followed]):
         """See `EntrySubscription.lag`."""
         return self._bridge.read(lambda: self._entries.lag)
 
-    def receive_many(self) -> Sequence[Followed]:
+    def receive_many(self) -> Sequence[Entry | Reset | Shown]:
         """See `EntrySubscription.receive_many`."""
         with self._filled(None):
             items = list(self._ready)
             self._ready.clear()
         return items
 
-    async def _take(self) -> Sequence[Followed]:
+    async def _take(self) -> Sequence[Entry | Reset | Shown]:
         return await self._entries.receive_many()
+
+
+class SyncEntrySubscription(SyncEntryFollowing[Never]):
+    """The blocking twin of `EntrySubscription`."""
+
+
+class SyncTransientSubscription(SyncEntryFollowing[Transient]):
+    """The blocking twin of `TransientSubscription`."""
 
 
 def _left(ends: float) -> float:

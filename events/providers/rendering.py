@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ..content import Content, ImagePart, TextPart, ThinkingPart, ToolResultPart, plain_text, text
 from ..entries import BashExecution, Message
 
@@ -27,11 +29,14 @@ def rendered(message: Message) -> Message | None:
     """Return the message as a provider can be told it.
 
     Returns:
-        The message itself where providers know its role, a user's message in place of any other. None where the model
-        is not to see it: a bash execution excluded from the context, or a role that only another program knows.
+        The message itself where providers know its role, a system's in place of a developer's, a user's in place of any
+        other of `ROLES`. None where the model is not to see it: a bash execution excluded from the context, or a role
+        that only a program knows.
     """
     if message.role in _SPOKEN:
         return message
+    if message.role == "developer":
+        return replace(message, role="system")
     if message.role == "bashExecution":
         return _rendered_bash(message)
     if message.role == "custom":

@@ -20,7 +20,7 @@ from ...events.content import JSON, json_object
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
 from ..context import Context, ContextMessage
-from ..tokens import ByteEstimator, Tokenizer, count_messages
+from ..tokens import ByteEstimator, Tokenizer, context_tokens
 from .budget import ContextBudget
 from .full_history import FullHistory
 from .masking import MaskedTools
@@ -212,7 +212,7 @@ class ContextBuilder:
         return fault or (made, tokens)
 
     def _count(self, messages: Iterable[ContextMessage]) -> int:
-        return count_messages([each.message for each in messages], self.tokenizer)
+        return context_tokens(messages, self.tokenizer)
 
     @staticmethod
     def _result(

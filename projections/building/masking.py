@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ...events.content import ToolResult, ToolResultPart
 from ..context import ContextMessage
 from ..tokens import Tokenizer, message_tokens
-from .pairing import has_results, safe_start
+from .pairing import has_results, safe_starts
 from .source import ContextSource
 from .strategy import StrategyResult
 from .tool_results import tool_names, with_results
@@ -105,12 +105,13 @@ def masked_through(
         for one, other, size in zip(messages, masked, sizes, strict=True)
     ]
     freed = [0, *accumulate(gains)]
+    starts = _starts_kept(messages, keep_last)
     total = through = 0
     for place, size in enumerate(sizes):
         total += size
         if total - freed[through] <= limit or not _is_asked(messages, place):
             continue
-        start = max(through, _kept_from(messages, place, keep_last))
+        start = max(through, starts[place])
         if freed[start] - freed[through] >= max(min_gain, 1):
             through = start
     return through
@@ -123,10 +124,16 @@ def _is_asked(messages: Sequence[ContextMessage], place: int) -> bool:
     return messages[place].role != "assistant" and messages[place + 1].role == "assistant"
 
 
-def _kept_from(messages: Sequence[ContextMessage], place: int, keep_last: int) -> int:
-    """Return where the last results up to a place begin, a batch of parallel calls being kept whole."""
-    while place >= 0 and keep_last > 0:
-        keep_last -= sum(isinstance(part, ToolResultPart) for part in messages[place].content)
-        place -= 1
-    start = place + 1
-    return safe_start(messages, start) if start < len(messages) and has_results(messages[start].message) else start
+def _starts_kept(messages: Sequence[ContextMessage], keep_last: int) -> list[int]:
+    """Return of each place where the last results up to it begin, a batch of parallel calls being kept whole."""
+    units = safe_starts(messages)
+    results: list[int] = []
+    starts: list[int] = []
+    for place, each in enumerate(messages):
+        results += [place for part in each.content if isinstance(part, ToolResultPart)]
+        start = place + 1 if keep_last <= 0 else 0
+        if 0 < keep_last <= len(results):
+            start = results[-keep_last]
+        whole = start < len(messages) and has_results(messages[start].message)
+        starts.append(units[start] if whole else start)
+    return starts

@@ -9,9 +9,10 @@ from msgspec import Struct
 from ...events.entries import CompactionEntry, ContextEditEntry, Entry, Message, MessageEntry, Usage
 from ...events.kinds import RESET_TYPE
 from ..context import Context, message_of
-from ..tokens import Tokenizer, count_messages
+from ..tokens import Tokenizer, context_tokens, count_messages
 
-_BROKEN_OFF = frozenset({"aborted", "error"})
+BROKEN_OFF = frozenset({"aborted", "error"})
+"""The stop reasons of an answer that was broken off."""
 
 
 class UsedTokens(Struct, frozen=True):
@@ -55,7 +56,7 @@ def used_tokens(
         message = message_of(entry)
         if message is not None:
             since.append(message)
-    return UsedTokens(0, overhead + count_messages([each.message for each in context.messages], tokenizer))
+    return UsedTokens(0, overhead + context_tokens(context.messages, tokenizer))
 
 
 def request_tokens(usage: Usage) -> int:
@@ -69,6 +70,6 @@ def _measured(entry: Entry) -> int:
     if not isinstance(entry, MessageEntry):
         return 0
     message = entry.message
-    if message.role != "assistant" or message.usage is None or message.stop_reason in _BROKEN_OFF:
+    if message.role != "assistant" or message.usage is None or message.stop_reason in BROKEN_OFF:
         return 0
     return request_tokens(message.usage)

@@ -8,7 +8,7 @@ from ...events.content import ToolResultPart, text
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
 from ..context import ContextMessage
-from ..tokens import Tokenizer, count_messages
+from ..tokens import Tokenizer, context_tokens
 from .source import ContextSource
 from .state_extraction import SessionState, as_entries, extract_session_state, format_state_context, shortened
 from .strategy import StrategyResult
@@ -37,7 +37,7 @@ class MinimalState:
         for told in (state, *(_reduced(state, *step) for step in _STEPS)):
             said = ContextMessage("", Message("system", (text(format_state_context(told)),)))
             messages = (*opening, said, request)
-            if count_messages([each.message for each in messages], tokenizer) <= budget_tokens:
+            if context_tokens(messages, tokenizer) <= budget_tokens:
                 return result_of(source, messages)
         raise ContextOverflow(f"the state of the work does not fit beside the last user message into {budget_tokens}")
 

@@ -8,7 +8,7 @@ storage stays as it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import takewhile
+from itertools import groupby
 
 from msgspec.structs import replace
 
@@ -28,16 +28,16 @@ def paired(messages: Sequence[ContextMessage]) -> tuple[ContextMessage, ...]:
     without a result gets one that says so. Results move up to their calls where something was said between. Messages
     that no provider is told are left out.
     """
-    shown = [each for each in messages if _is_told(each.message)]
+    shown = (each for each in messages if _is_told(each.message))
     told: list[ContextMessage] = []
-    place = 0
-    while place < len(shown):
-        turn = list(takewhile(_is_assistant, shown[place:]))
-        place += len(turn)
-        after = list(takewhile(lambda each: not _is_assistant(each), shown[place:]))
-        place += len(after)
-        told += _turn(turn, after)
-    return tuple(told)
+    turn: list[ContextMessage] = []
+    for speaks, run in groupby(shown, _is_assistant):
+        if speaks:
+            turn = list(run)
+        else:
+            told += _turn(turn, list(run))
+            turn = []
+    return (*told, *_turn(turn, ()))
 
 
 def pairing_fault(messages: Sequence[ContextMessage]) -> str | None:
@@ -82,6 +82,11 @@ def unanswered(messages: Sequence[Message]) -> list[tuple[int, ToolUse]]:
     return list(waiting.values())
 
 
+def closing(call_id: str, name: str) -> Message:
+    """Return the result that closes a call which nothing will answer."""
+    return Message("tool", (tool_result(call_id, NO_RESULT, is_error=True),), tool_name=name or None)
+
+
 def has_results(message: Message) -> bool:
     """Tell whether a message holds results of tools."""
     return any(isinstance(part, ToolResultPart) for part in message.content)
@@ -100,6 +105,15 @@ def safe_start(messages: Sequence[ContextMessage], position: int) -> int:
     while 0 < position < len(messages) and not _may_begin(messages, position):
         position -= 1
     return position
+
+
+def safe_starts(messages: Sequence[ContextMessage]) -> list[int]:
+    """Return what `safe_start` says of each position."""
+    starts: list[int] = []
+    for position in range(len(messages)):
+        begins = not position or _may_begin(messages, position)
+        starts.append(position if begins else starts[-1])
+    return starts
 
 
 def next_start(messages: Sequence[ContextMessage], position: int) -> int:
@@ -155,7 +169,7 @@ def _turn(turn: Sequence[ContextMessage], after: Sequence[ContextMessage]) -> li
             answers.append(kept)
         elif each.role != "tool":
             others.append(kept)
-    answers += [_closing(call_id, name) for call_id, name in calls.items()]
+    answers += [ContextMessage("", closing(call_id, name)) for call_id, name in calls.items()]
     return [each for each in (*said, *answers, *others) if each.content]
 
 
@@ -163,9 +177,3 @@ def _with(each: ContextMessage, parts: list[Content]) -> ContextMessage:
     if len(parts) == len(each.content):
         return each
     return ContextMessage(each.entry_id, replace(each.message, content=tuple(parts)))
-
-
-def _closing(call_id: str, name: str) -> ContextMessage:
-    return ContextMessage(
-        "", Message("tool", (tool_result(call_id, NO_RESULT, is_error=True),), tool_name=name or None)
-    )

@@ -18,6 +18,21 @@ from .tool_results import tool_names, with_results
 RECENT_MESSAGE_COUNT = 6
 """How many messages at the end stay as they are."""
 
+FILE_END_LINES = 10
+"""How many lines stay of a file at each of its ends."""
+
+OUTPUT_MAX_CHARS = 1000
+"""Up to which length a command's output stays whole."""
+
+OUTPUT_END_CHARS = 400
+"""How much stays of a longer output at each of its ends."""
+
+RESULT_MAX_CHARS = 800
+"""Up to which length the result of any other tool stays whole."""
+
+RESULT_START_CHARS = 600
+"""How much stays of the beginning of a longer result."""
+
 
 class PrunedTools:
     """Shorten old results.
@@ -49,19 +64,21 @@ def prune_tool_result(content: str, tool_name: str | None = None) -> str:
     chars = len(content)
     if tool_name in ("Read", "read_file"):
         lines = content.split("\n")
-        if len(lines) <= 20:
+        omitted = len(lines) - 2 * FILE_END_LINES
+        if omitted <= 0:
             return content
-        omitted = f"\n... [{len(lines) - 20} lines omitted] ...\n"
-        return "\n".join([f"[File: {len(lines)} lines]", *lines[:10], omitted, *lines[-10:]])
+        mark = f"\n... [{omitted} lines omitted] ...\n"
+        return "\n".join([f"[File: {len(lines)} lines]", *lines[:FILE_END_LINES], mark, *lines[-FILE_END_LINES:]])
     if tool_name in ("Bash", "execute_bash"):
-        if chars <= 1000:
+        if chars <= OUTPUT_MAX_CHARS:
             return content
-        return f"[Command output: {chars} chars]\n{content[:400]}\n...\n{content[-400:]}"
-    if chars <= 800:
+        begins, ends = content[:OUTPUT_END_CHARS], content[-OUTPUT_END_CHARS:]
+        return f"[Command output: {chars} chars]\n{begins}\n...\n{ends}"
+    if chars <= RESULT_MAX_CHARS:
         return content
     if tool_name in ("Grep", "search"):
-        return f"[Search: {content.count(chr(10)) + 1} results]\n{content[:600]}..."
-    return f"[Tool output: {chars} chars]\n{content[:600]}..."
+        return f"[Search: {content.count(chr(10)) + 1} results]\n{content[:RESULT_START_CHARS]}..."
+    return f"[Tool output: {chars} chars]\n{content[:RESULT_START_CHARS]}..."
 
 
 def _pruned(result: ToolResult, name: str) -> ToolResult:

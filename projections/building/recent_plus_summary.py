@@ -13,7 +13,7 @@ from ...events.content import text
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
 from ..context import ContextMessage
-from ..tokens import Tokenizer, count_messages, message_tokens
+from ..tokens import Tokenizer, context_tokens, message_tokens
 from .pairing import next_start, safe_start
 from .pruned_tools import RECENT_MESSAGE_COUNT
 from .source import ContextSource
@@ -58,8 +58,7 @@ class RecentPlusSummary:
         stored = longest_summary(source.summaries, messages, opening, recent)
         if stored is not None:
             result = _summarized(source, *stored)
-            told = [each.message for each in result.messages]
-            if stored[1] == recent or count_messages(told, tokenizer) <= budget_tokens:
+            if stored[1] == recent or context_tokens(result.messages, tokenizer) <= budget_tokens:
                 return result
         if not room:
             raise ContextOverflow("the last messages leave no room for a summary: give a larger budget")
@@ -84,8 +83,8 @@ def _with_room(source: ContextSource, recent: int, budget_tokens: int, tokenizer
     messages = source.messages
     while True:
         kept = (*messages[: source.opening], *_request(source, recent), *messages[recent:])
-        frame = summary_message("")
-        room = summary_budget(budget_tokens, count_messages([frame, *(each.message for each in kept)], tokenizer))
+        frame = ContextMessage("", summary_message(""))
+        room = summary_budget(budget_tokens, context_tokens([frame, *kept], tokenizer))
         later = next_start(messages, recent)
         if room >= LEAST_SUMMARY_TOKENS or later >= len(messages):
             return recent, room

@@ -19,7 +19,8 @@ class ContextSource(Struct, frozen=True):
         messages: What can be sent, oldest first, each call with its result.
         original_count: How many messages the context has that this was made from.
         entry_ids: The entries that those messages come from.
-        entries: The entries of the path, oldest first, for the state of the work; the messages serve where there are none.
+        entries: The entries of the path as contexts show them, oldest first, for the state of the work; the messages serve
+            where there are none.
         project_path: The directory that the session works in.
         summaries: The summaries that are stored.
     """

@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ...events.content import ToolResultPart, ToolUsePart, plain_text
-from ...events.entries import EPOCH, Entry, Header, MessageEntry
-from ..base import replay
+from ...events.entries import EPOCH, Entry, MessageEntry
 from ..context import ContextMessage, message_of
-from ..state import FileTouch, WorkProjection, WorkState
+from ..state import FileTouch, WorkState, work_of
+from .measured import BROKEN_OFF
 from .pairing import unanswered
 
 STATUS_CHARS = 300
@@ -36,9 +36,7 @@ _DECISION = re.compile(
     r"|(?P<told>(?:we(?:'ve| have)? |i(?:'ve| have)? )?(?:decided|agreed|settled|opted) (?:to|on|for|that) \S.*))$",
     re.IGNORECASE | re.MULTILINE,
 )
-_BROKEN_OFF = frozenset({"error", "aborted"})
 _TARGETS = ("path", "file_path", "filePath", "file", "filename", "url")
-_NO_HEADER = Header(id="", version=1, timestamp=EPOCH)
 
 
 class SessionState(Struct, frozen=True):
@@ -68,7 +66,7 @@ def extract_session_state(entries: Sequence[Entry], *, project_path: str = "") -
         entries: The entries, oldest first.
         project_path: The directory that the session works in.
     """
-    work = replay(WorkProjection(), _NO_HEADER, entries)
+    work = work_of(entries)
     blocked = [f"{task.title} (blocked)" for task in work.tasks if task.status == "blocked"]
     return SessionState(
         project_path,
@@ -144,7 +142,7 @@ def _open_calls(entries: Sequence[Entry]) -> Iterable[str]:
     """
     messages = [message for entry in entries if (message := message_of(entry)) is not None]
     for position, call in unanswered(messages):
-        if messages[position].stop_reason not in _BROKEN_OFF:
+        if messages[position].stop_reason not in BROKEN_OFF:
             yield call.name
 
 

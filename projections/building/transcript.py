@@ -15,6 +15,12 @@ RESULT_CHARS = 200
 LEAST_TOKENS = 40
 """The tokens down to which a message is shortened before messages are left out."""
 
+MARK_TOKENS = 10
+"""About how many tokens the line takes that tells how many messages are left out."""
+
+SHRINK_PARTS = 20
+"""With each try, a text that came out too long gets less room by at least one part of this many."""
+
 _ROLES = {"compactionSummary": "SUMMARY OF WHAT CAME BEFORE", "branchSummary": "SUMMARY OF ANOTHER BRANCH"}
 _SHORTENED = "\n[... {chars} characters left out ...]\n"
 _LEFT_OUT = "[... {count} messages left out ...]"
@@ -64,7 +70,7 @@ def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:
         if count <= max_tokens or allowed <= 0:
             return shorter
         # Marks and separators take tokens too, and an exact tokenizer is not linear in the length.
-        allowed -= max(count - max_tokens, allowed // 20, 1)
+        allowed -= max(count - max_tokens, allowed // SHRINK_PARTS, 1)
 
 
 def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> list[str]:
@@ -75,7 +81,7 @@ def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> l
     if cap >= LEAST_TOKENS:
         return [_fit(part, size, cap) for part, size in zip(parts, sizes, strict=True)]
     short = [(_fit(part, size, LEAST_TOKENS), min(size, LEAST_TOKENS)) for part, size in zip(parts, sizes, strict=True)]
-    left = max_tokens - short[0][1] - LEAST_TOKENS // 4
+    left = max_tokens - short[0][1] - MARK_TOKENS
     first = len(short)
     while first > 1 and short[first - 1][1] <= left:
         first -= 1

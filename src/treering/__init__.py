@@ -26,6 +26,7 @@ from .actors.agents.events import ToolExecutionEnd as ToolExecutionEnd
 from .actors.agents.events import Turn as Turn
 from .actors.agents.events import TurnEnd as TurnEnd
 from .actors.agents.hooks import AgentHooks as AgentHooks
+from .actors.agents.hooks import LeavePolicy as LeavePolicy
 from .actors.agents.hooks import LeftWork as LeftWork
 from .actors.agents.hooks import TurnInput as TurnInput
 from .actors.agents.model import Completed as Completed
@@ -64,15 +65,23 @@ from .actors.import_report import ImportReports as ImportReports
 from .actors.keyed import KeyedSessions as KeyedSessions
 from .actors.keys import SessionKey as SessionKey
 from .actors.listing import SessionChanged as SessionChanged
+from .actors.listing import SessionsSubscription as SessionsSubscription
+from .actors.lookup import SessionLike as SessionLike
 from .actors.open_calls import OpenCall as OpenCall
 from .actors.open_calls import Recovery as Recovery
 from .actors.runtime import Limits as Limits
 from .actors.session import Session as Session
 from .actors.statistics import HostStatistics as HostStatistics
+from .actors.statistics import Latency as Latency
 from .actors.statistics import SessionStatistics as SessionStatistics
+from .actors.sync import SyncEntrySubscription as SyncEntrySubscription
 from .actors.sync import SyncHost as SyncHost
 from .actors.sync import SyncKeyedSessions as SyncKeyedSessions
+from .actors.sync import SyncSearch as SyncSearch
 from .actors.sync import SyncSession as SyncSession
+from .actors.sync import SyncSubscription as SyncSubscription
+from .actors.sync import SyncTransientSubscription as SyncTransientSubscription
+from .actors.sync.host import SyncSessionLike as SyncSessionLike
 from .events.content import Content as Content
 from .events.content import ContentLike as ContentLike
 from .events.content import ImagePart as ImagePart
@@ -169,21 +178,31 @@ from .events.errors import UnsafeCut as UnsafeCut
 from .events.errors import UnsupportedVersion as UnsupportedVersion
 from .events.errors import Where as Where
 from .events.errors import WrongThread as WrongThread
+from .events.findings import Finding as Finding
 from .events.redaction import Redaction as Redaction
 from .events.stores.base import Cursor as Cursor
 from .events.stores.base import Store as Store
 from .events.stores.base import TornTail as TornTail
+from .events.stores.files import Durability as Durability
 from .events.stores.files import FileStore as FileStore
 from .events.stores.memory import MemoryStore as MemoryStore
 from .projections.base import Projection as Projection
+from .projections.base import Valued as Valued
 from .projections.building.budget import ContextBudget as ContextBudget
 from .projections.building.budget import calculate_budget as calculate_budget
 from .projections.building.builder import ContextBuilder as ContextBuilder
 from .projections.building.builder import ContextBuildResult as ContextBuildResult
+from .projections.building.builder import StrategyFailure as StrategyFailure
 from .projections.building.composing import compose as compose
+from .projections.building.measured import UsedTokens as UsedTokens
+from .projections.building.source import ContextSource as ContextSource
 from .projections.building.strategy import ContextStrategy as ContextStrategy
+from .projections.building.strategy import NeededSummary as NeededSummary
+from .projections.building.strategy import StrategyResult as StrategyResult
 from .projections.building.summaries import Summarizer as Summarizer
+from .projections.building.summaries import SummarizerOptions as SummarizerOptions
 from .projections.building.summaries import SummaryRequest as SummaryRequest
+from .projections.building.summary_cache import StoredSummary as StoredSummary
 from .projections.changes import Changed as Changed
 from .projections.changes import Snapshot as Snapshot
 from .projections.context import Context as Context
@@ -193,15 +212,25 @@ from .projections.context import ModelRef as ModelRef
 from .projections.feed import Reset as Reset
 from .projections.feed import Transient as Transient
 from .projections.labels import LabelChange as LabelChange
+from .projections.metadata import SessionMetadata as SessionMetadata
 from .projections.state import WorkProjection as WorkProjection
 from .projections.state import WorkState as WorkState
+from .projections.stats import SessionStats as SessionStats
 from .projections.subscriptions import EntrySubscription as EntrySubscription
+from .projections.subscriptions import TransientSubscription as TransientSubscription
 from .projections.subscriptions import ViewSubscription as ViewSubscription
 from .projections.summary import SessionSummary as SessionSummary
+from .projections.tokens import ByteEstimator as ByteEstimator
+from .projections.tokens import MessageTokenizer as MessageTokenizer
 from .projections.tokens import Tokenizer as Tokenizer
+from .projections.tree import LabelChanged as LabelChanged
+from .projections.tree import LeafChanged as LeafChanged
+from .projections.tree import NodeAdded as NodeAdded
 from .projections.tree import Tree as Tree
 from .projections.tree import TreeChange as TreeChange
 from .projections.tree import TreeNode as TreeNode
+from .projections.tree import TreeReplica as TreeReplica
+from .projections.usage import ModelUsage as ModelUsage
 from .projections.usage import UsageProjection as UsageProjection
 from .projections.usage import UsageTotals as UsageTotals
 
@@ -223,6 +252,7 @@ __all__ = [
     "BranchReport",
     "BranchSummary",
     "BranchSummaryEntry",
+    "ByteEstimator",
     "Changed",
     "Closed",
     "CommandConflict",
@@ -245,6 +275,7 @@ __all__ = [
     "ContextError",
     "ContextMessage",
     "ContextOverflow",
+    "ContextSource",
     "ContextStrategy",
     "ConversationSession",
     "CorruptTree",
@@ -254,6 +285,7 @@ __all__ = [
     "CustomMessage",
     "CustomMessageEntry",
     "DialectCannot",
+    "Durability",
     "Entry",
     "EntryNotFound",
     "EntrySubscription",
@@ -261,6 +293,7 @@ __all__ = [
     "ExportFormat",
     "ExtraMissing",
     "FileStore",
+    "Finding",
     "ForeignFormatError",
     "Header",
     "Hit",
@@ -275,8 +308,12 @@ __all__ = [
     "KeyedSessions",
     "Label",
     "LabelChange",
+    "LabelChanged",
     "LabelEntry",
+    "Latency",
+    "LeafChanged",
     "LeafMoved",
+    "LeavePolicy",
     "LeftWork",
     "Limits",
     "LogDamaged",
@@ -286,6 +323,7 @@ __all__ = [
     "Message",
     "MessageEnd",
     "MessageEntry",
+    "MessageTokenizer",
     "Model",
     "ModelChange",
     "ModelChangeEntry",
@@ -294,6 +332,9 @@ __all__ = [
     "ModelRef",
     "ModelRequest",
     "ModelUnavailable",
+    "ModelUsage",
+    "NeededSummary",
+    "NodeAdded",
     "NotASession",
     "NotCompacted",
     "NotFound",
@@ -329,22 +370,35 @@ __all__ = [
     "SessionInfo",
     "SessionInfoEntry",
     "SessionKey",
+    "SessionLike",
     "SessionLocked",
+    "SessionMetadata",
     "SessionNotFound",
     "SessionStatistics",
+    "SessionStats",
     "SessionSummary",
+    "SessionsSubscription",
     "Settings",
     "Snapshot",
     "Spared",
     "Store",
     "StoredMessage",
+    "StoredSummary",
+    "StrategyFailure",
+    "StrategyResult",
     "Summarizer",
+    "SummarizerOptions",
     "SummaryRefused",
     "SummaryRequest",
     "Suspend",
+    "SyncEntrySubscription",
     "SyncHost",
     "SyncKeyedSessions",
+    "SyncSearch",
     "SyncSession",
+    "SyncSessionLike",
+    "SyncSubscription",
+    "SyncTransientSubscription",
     "TextDelta",
     "TextPart",
     "ThinkingDelta",
@@ -363,9 +417,11 @@ __all__ = [
     "ToolUsePart",
     "TornTail",
     "Transient",
+    "TransientSubscription",
     "Tree",
     "TreeChange",
     "TreeNode",
+    "TreeReplica",
     "TreeringError",
     "Turn",
     "TurnEnd",
@@ -380,6 +436,8 @@ __all__ = [
     "UsageProjection",
     "UsageRecord",
     "UsageTotals",
+    "UsedTokens",
+    "Valued",
     "ViewSubscription",
     "Where",
     "WorkProjection",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import re
 import signal
@@ -20,12 +21,14 @@ import pytest
 
 from treering import (
     Closed,
+    Entry,
     EntryNotFound,
     HostClosed,
     InvalidEntry,
     KeyedSessions,
     LeafMoved,
     MessageEntry,
+    Reset,
     Session,
     SessionClosed,
     SessionHost,
@@ -36,7 +39,7 @@ from treering import (
     plain_text,
 )
 from treering.actors.sync import SyncHost, SyncSession
-from treering.projections.subscriptions import EntrySubscription, Followed
+from treering.projections.subscriptions import EntrySubscription
 
 THREADS = 32
 PATIENCE_S = 30
@@ -159,6 +162,25 @@ def test_entries_are_iterated_without_holding_them_all(host: SyncHost) -> None:
     assert [entry.id for entry in session.iter_entries(custom_type="odd")] == [*ids[1::2], later]
 
 
+def test_what_another_program_appends_is_iterated_over_too(tmp_path: Path) -> None:
+    with SyncHost(tmp_path, dialect="pi") as host:
+        session = host.create("main")
+        entry_id = session.append_message("user", "ours")
+        assert session.file_path is not None
+        line = {"type": "message", "id": "ffffffff", "parentId": entry_id, "timestamp": "2026-01-01T00:00:00.000Z"}
+        with Path(session.file_path).open("a") as file:
+            file.write(json.dumps(line | {"message": {"role": "user", "content": "theirs"}}) + "\n")
+        assert [entry.id for entry in session.iter_entries()] == [entry_id, "ffffffff"]
+
+
+def test_saving_a_conversation_does_not_take_it_up(tmp_path: Path) -> None:
+    with SyncHost(tmp_path) as host, SyncHost(tmp_path) as other:
+        SyncKeyedSessions(host).add_message("telegram:1", "user", "Hello")
+        SyncKeyedSessions(other).save("telegram:1")
+        SyncKeyedSessions(host).add_message("telegram:1", "user", "Still ours")
+        assert other.statistics().live == 0
+
+
 def test_errors_come_through_unchanged(host: SyncHost) -> None:
     session = host.create()
     with pytest.raises(SessionNotFound):
@@ -233,7 +255,7 @@ def test_a_wait_for_another_thread_that_reads_runs_out_of_time_too(
     reading = threading.Event()
     receive_many = EntrySubscription.receive_many
 
-    async def noted(self: EntrySubscription) -> Sequence[Followed]:
+    async def noted(self: EntrySubscription) -> Sequence[Entry | Reset]:
         reading.set()
         return await receive_many(self)
 

@@ -22,6 +22,7 @@ from treering import (
     MessageEntry,
     ModelRequest,
     Session,
+    SessionClosed,
     SessionHost,
     Tool,
     TurnEnd,
@@ -221,6 +222,22 @@ async def test_the_program_s_own_error_passes_as_it_is(session: Session) -> None
             raise KeyError("mine")
 
 
+async def test_a_stream_ends_with_its_block(session: Session) -> None:
+    agent = AgentSession(ScriptedModel(["Hi!", "Hi again!"]), session=session)
+    async with agent.stream("Hello") as events:
+        async for _ in events:
+            break
+    with pytest.raises(Closed, match="its block was left"):
+        await anext(events)
+    async with agent.stream("Hello") as events:
+        async for _ in events:
+            pass
+        with pytest.raises(StopAsyncIteration):
+            await anext(events)
+    with pytest.raises(Closed, match="its block was left"):
+        await anext(events)
+
+
 async def test_a_stream_has_to_be_entered(session: Session) -> None:
     agent = AgentSession(ScriptedModel([]), session=session)
     stream = agent.stream("Hello")
@@ -256,6 +273,19 @@ async def test_a_result_that_came_as_the_turn_was_cancelled_is_kept(session: Ses
             await wait_all_tasks_blocked()
             done.set()
     assert told(await session.messages())[2:] == ["tool: paid"]
+
+
+async def test_a_result_that_cannot_be_kept_is_the_one_error_of_a_cancelled_turn(session: Session) -> None:
+    @tool
+    async def pay() -> str:
+        """Pay a bill, when nobody waits for it or keeps it any more."""
+        await session.close()
+        scope.cancel()
+        return "paid"
+
+    agent = AgentSession(ScriptedModel([answer(tool_use("1", "pay"))]), session=session, tools=[pay])
+    with pytest.raises(SessionClosed), anyio.CancelScope() as scope:
+        await agent.respond("Hello")
 
 
 async def test_an_answer_that_was_whole_when_the_turn_was_cancelled_is_kept(session: Session, told: Told) -> None:

@@ -12,7 +12,9 @@ from treering import (
     AgentSession,
     Compacted,
     CompactionEntry,
+    ContextError,
     ContextOverflow,
+    InvalidInput,
     Message,
     ModelEvent,
     ModelRequest,
@@ -190,6 +192,37 @@ async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, fail
     assert agent.last_request is not None
     assert agent.last_request.strategy != "full-history"
     assert told(await session.messages())[-1] == "assistant: Yes."
+
+
+@pytest.mark.parametrize("error", [ConnectionError("reset"), TimeoutError(), ValueError("a bug")])
+async def test_a_program_s_summarizer_may_fail_in_its_own_way(session: Session, error: Exception) -> None:
+    for number in range(8):
+        await session.append_message("user", f"question {number} " + "x" * 400)
+        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+
+    async def summarizer(request: SummaryRequest) -> str:
+        raise error
+
+    model = ScriptedModel(["Yes."], context_window=WINDOW)
+    agent = AgentSession(model, session=session, options=AgentOptions(summarizer=summarizer))
+    with capture_logs() as logs:
+        async with agent.stream("Go on") as events:
+            found = [event.error async for event in events if isinstance(event, NotCompacted)]
+    assert events.turn.text == "Yes."
+    assert [type(each) for each in found] == [ContextError]
+    assert [each.__cause__ for each in found] == [error]
+    assert [(each["event"], each["error"]) for each in logs] == [("not_compacted", type(error).__name__)]
+    assert await compactions(session) == []
+
+
+async def test_a_summarizer_that_is_not_async_is_told_of(session: Session) -> None:
+    for number in range(8):
+        await session.append_message("user", f"question {number} " + "x" * 400)
+        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+    options = AgentOptions(summarizer=lambda request: "In short.")  # type: ignore[arg-type,return-value]  # refused
+    agent = AgentSession(ScriptedModel(["Yes."], context_window=WINDOW), session=session, options=options)
+    with pytest.raises(InvalidInput, match="write it as `async def`"):
+        await agent.respond("Go on")
 
 
 async def test_an_agent_that_may_not_compact_does_not(session: Session) -> None:

@@ -23,6 +23,7 @@ from treering import (
     Session,
     SessionHost,
     Tool,
+    ToolUsePart,
     TurnInput,
     TurnTooLong,
     Usage,
@@ -226,6 +227,66 @@ async def test_a_hook_after_generation_may_not_take_calls_away(
     assert kept_answer.stop_reason == "aborted"
 
 
+@pytest.mark.parametrize("keeps", ["everything", "turns", "nothing"])
+async def test_the_calls_that_a_hook_leaves_are_those_that_are_run(
+    keeps: str, kept: Callable[..., Any], session: Session, told: Told
+) -> None:
+    ran: list[dict[str, Any]] = []
+
+    async def run(arguments: dict[str, Any]) -> str:
+        ran.append(arguments)
+        return "done"
+
+    async def guard(said: Message) -> Message | None:
+        if not said.has_calls:
+            return None
+        return message("assistant", tool_use("1", "run", {"command": "ls"}))
+
+    given = {"everything": session, "turns": kept(), "nothing": None}[keeps]
+    model = ScriptedModel([answer(tool_use("1", "run", {"command": "rm -rf /"})), "Done."])
+    runner = Tool("run", "Run a command.", {"type": "object"}, run)
+    agent = AgentSession(model, session=given, tools=[runner], hooks=AgentHooks(post_generation=(guard,)))
+    turn = await agent.respond("Clean up")
+    assert ran == [{"command": "ls"}]
+    for messages in (turn.messages, model.last_request.messages, await given.messages() if given else turn.messages):
+        (call,) = [part.tool_use for part in messages[1].content if isinstance(part, ToolUsePart)]
+        assert call.input == {"command": "ls"}
+    assert told(turn.messages)[2:] == ["tool: done", "assistant: Done."]
+
+
+async def test_what_an_answer_took_stays_where_a_hook_leaves_it_out(session: Session, kept: Callable[..., Any]) -> None:
+    async def rename(said: Message) -> Message:
+        return message("assistant", plain_text(said.content).replace("Ada", "[name]"))
+
+    async def count(said: Message) -> Message:
+        return message("assistant", said.content, usage=Usage(1), model="mine", provider="me", stop_reason="why")
+
+    used = Usage(100, 10, total_tokens=110)
+    for each in (kept(), session):
+        model = ScriptedModel([answer("I am Ada.", usage=used)], provider="maker", model_id="m-1")
+        turn = await AgentSession(model, session=each, hooks=AgentHooks(post_generation=(rename,))).respond("Who?")
+        assert turn.answer is not None
+        assert turn.answer == (await each.messages())[-1]
+        assert (turn.answer.provider, turn.answer.model) == ("maker", "m-1")
+        assert (turn.answer.usage, turn.answer.stop_reason, turn.stop_reason) == (used, "stop", "stop")
+    assert (await session.view(treering.UsageProjection())).total == used
+    agent = AgentSession(ScriptedModel(["I am Ada."]), hooks=AgentHooks(post_generation=(count, rename, count)))
+    turn = await agent.respond("Who?")
+    assert turn.answer == message(
+        "assistant", "I am [name].", usage=Usage(1), model="mine", provider="me", stop_reason="why"
+    )
+
+
+async def test_half_characters_of_a_model_are_replaced(session: Session, told: Told) -> None:
+    calls = answer(["I \ud83d", tool_use("\ude00", "a\udcff")])
+    agent = AgentSession(ScriptedModel([calls, "\ud83d\ude00 caf\udce9"], piece_chars=1), session=session)
+    async with session.subscribe(transient=True):
+        turn = await agent.respond("Hello")
+    assert turn.text == "\U0001f600 caf\ufffd"
+    assert told(turn.messages[1:2]) == ["assistant: I \ufffd | calls a\ufffd \ufffd"]
+    assert told(await session.messages()) == told(turn.messages)
+
+
 async def test_a_plain_session_gets_a_turn_whole_or_not_at_all(kept: Callable[..., Any], add: Tool) -> None:
     session = kept()
     model = ScriptedModel(lambda request: answer(tool_use("1", "add", {"a": 1})))
@@ -305,6 +366,79 @@ async def test_a_tool_cannot_wait_for_its_own_turn(session: Session) -> None:
     with anyio.fail_after(10):
         turn = await agent.respond("Hello")
     assert "cannot take another of the same session" in str(turn.messages[2].content)
+
+
+@pytest.mark.parametrize("between", [0, 1])
+async def test_agents_that_wait_for_each_other_are_told(host: SessionHost, between: int) -> None:
+    """Each is in a turn whose tool asks the next one, and the last asks the first."""
+    agents: list[AgentSession] = []
+    count = 2 + between
+    met = [anyio.Event() for _ in range(count)]
+
+    def asking(number: int) -> Tool:
+        async def ask(arguments: dict[str, Any]) -> str:
+            met[number].set()
+            for each in met:  # so that none is asked before all are in their turns
+                await each.wait()
+            return (await agents[(number + 1) % count].respond("You?")).text
+
+        return Tool("ask", "Ask the next.", {"type": "object"}, ask)
+
+    for number in range(count):
+        model = ScriptedModel([answer(tool_use("1", "ask", {})), "First.", "Second."])
+        session = await host.create(f"agent-{number}")
+        agents.append(AgentSession(model, session=session, tools=[asking(number)]))
+    turns: list[treering.Turn] = []
+
+    async def begin(agent: AgentSession) -> None:
+        turns.append(await agent.respond("Hello"))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            for agent in agents:
+                group.start_soon(begin, agent)
+    told = [str(turn.messages[2].content) for turn in turns]
+    assert (
+        sum("neither would ever end" in each for each in told) == 1
+    )  # one gives way, and the others get their answers
+    assert {turn.text for turn in turns} == {"First."}
+
+
+async def test_agents_that_are_asked_one_after_the_other_wait(host: SessionHost) -> None:
+    begun, done = anyio.Event(), anyio.Event()
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        begun.set()
+        await done.wait()
+        return "worked"
+
+    busy = await host.create("busy")
+    model = ScriptedModel([answer(tool_use("1", "work")), "Worked.", "Yes."])
+    worker = AgentSession(model, session=busy, tools=[work])
+
+    @tool
+    async def ask() -> str:
+        """Ask the worker, who is busy and will be free."""
+        return (await worker.respond("Are you free?")).text
+
+    asker = AgentSession(
+        ScriptedModel([answer(tool_use("1", "ask")), "It is."]), session=await host.create("asker"), tools=[ask]
+    )
+    turns: list[treering.Turn] = []
+
+    async def begin() -> None:
+        turns.append(await asker.respond("Is it free?"))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker.respond, "Work")
+            await begun.wait()
+            group.start_soon(begin)
+            await anyio.wait_all_tasks_blocked()
+            done.set()
+    assert "Yes." in str(turns[0].messages[2].content)
 
 
 def test_two_tools_of_one_name_are_refused(add: Tool) -> None:

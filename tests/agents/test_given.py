@@ -9,9 +9,21 @@ from typing import Any
 
 import pytest
 
-from treering import AgentSession, InvalidInput, Message, ModelEvent, ModelRequest, Session, Tool, summarizer_of, text
+from treering import (
+    AgentSession,
+    InvalidInput,
+    Message,
+    ModelEvent,
+    ModelRequest,
+    Session,
+    Suspend,
+    Tool,
+    summarizer_of,
+    text,
+    tool_use,
+)
 from treering.models.echo import EchoModel
-from treering.testing.models import ScriptedModel
+from treering.testing.models import ScriptedModel, answer
 
 Making = Callable[[Any, Tool], object]
 
@@ -86,6 +98,21 @@ async def test_results_that_are_not_by_their_calls_are_refused(results: Any, ses
     with pytest.raises(InvalidInput, match="give a dict of them by the ids of the calls"):
         await agent.resume(results)
     assert session.message_count == 0
+
+
+@pytest.mark.parametrize("results", [{"c": object()}, {1: "a", "c": "b"}, {"c": [{1, object()}]}])
+async def test_results_that_no_tool_may_return_are_refused(results: Any, session: Session) -> None:
+    async def ask(arguments: object) -> str:
+        raise Suspend("may I?")
+
+    waits = Tool("ask", "Ask.", {"type": "object"}, ask)
+    agent = AgentSession(ScriptedModel([answer(tool_use("c", "ask"))]), session=session, tools=[waits])
+    await agent.respond("Hello")
+    before = session.cursor
+    with pytest.raises(InvalidInput, match=r"is no JSON|are texts"):
+        await agent.resume(results)
+    assert session.cursor == before
+    assert [each.id for each in await session.open_calls()] == ["c"]
 
 
 @pytest.mark.parametrize("said", [5, {"role": "user", "content": "Hello"}, b"Hello", [5], object()])

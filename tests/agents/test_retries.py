@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from treering import (
     AgentHooks,
@@ -16,8 +17,10 @@ from treering import (
     AnswerCutOff,
     InvalidInput,
     LeftWork,
+    MemoryStore,
     Message,
     MessageEntry,
+    ModelRequest,
     ModelUnavailable,
     RateLimited,
     RequestRefused,
@@ -30,6 +33,7 @@ from treering import (
     plain_text,
     tool_use,
 )
+from treering.events.stores.base import Append, Outcome
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 
 Told = Callable[[Sequence[Message]], list[str]]
@@ -292,3 +296,36 @@ async def test_what_was_said_before_a_refusal_stays_on_a_side_branch(session: Se
     assert (plain_text(failed.message.content), failed.message.stop_reason) == ("I was", "error")
     await agent.respond()
     assert told(await session.messages()) == ["user: Hello", "assistant: Hi!"]
+
+
+class Slow(MemoryStore):
+    """Waits a moment when it has appended; `about_to_wait` is called before that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.about_to_wait: Callable[[], object] = str
+
+    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
+        return None
+
+    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+        outcomes: list[Outcome] = [super(Slow, self).try_append(each) for each in appends]
+        self.about_to_wait()
+        await checkpoint()
+        return outcomes
+
+
+async def test_an_attempt_is_put_aside_also_where_the_turn_is_cancelled_meanwhile(told: Told) -> None:
+    store = Slow()
+
+    def step(request: ModelRequest) -> Step:
+        store.about_to_wait = scope.cancel
+        return Broken("I was", AnswerCutOff("cut"))
+
+    async with SessionHost(store=store) as host:
+        session = await host.create("main")
+        with anyio.CancelScope() as scope:
+            await AgentSession(ScriptedModel(step), session=session).respond("Hello")
+        assert scope.cancelled_caught
+        assert told(await session.messages()) == ["user: Hello"]
+        assert len(session.children(session.leaf_id)) == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
@@ -15,13 +17,17 @@ from structlog.testing import capture_logs
 from treering import (
     AgentOptions,
     AgentSession,
+    InvalidEntry,
     InvalidInput,
     Message,
     Session,
+    SessionHost,
     Suspend,
     Tool,
     ToolExecutionEntry,
     ToolOutput,
+    ToolResultPart,
+    ToolUsePart,
     TurnTooLong,
     image,
     text,
@@ -191,7 +197,196 @@ def test_a_handler_may_return_what_it_likes(returned: object, told: object) -> N
     assert ToolOutput.of(returned) == ToolOutput(told)  # type: ignore[arg-type]  # the table says what
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"content": None},
+        {"content": {"a": 1}},
+        {"content": (text(5),)},  # type: ignore[arg-type]  # that is what is refused
+        {"content": "", "tokens": -1},
+        {"content": "", "exit_code": "1"},
+        {"content": "", "error": 5},
+        {"content": "", "is_error": "no"},
+    ],
+)
+async def test_an_output_that_is_none_is_refused_where_it_is_made(session: Session, wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidEntry, match="a tool's output is none"):
+        ToolOutput(**wrong)
+
+    @tool
+    async def broken() -> ToolOutput:
+        """Answer in a wrong way."""
+        return ToolOutput(**wrong)
+
+    agent = AgentSession(ScriptedModel([answer(tool_use("1", "broken")), "Oh."]), session=session, tools=[broken])
+    turn = await agent.respond("Try")
+    assert turn.text == "Oh."
+    failed, told = results_of(turn.messages)["1"]
+    assert failed
+    assert told.startswith("InvalidEntry: a tool's output is none")
+
+
+def test_a_reason_to_wait_is_a_text() -> None:
+    with pytest.raises(InvalidInput, match="of type `int`"):
+        Suspend(5)  # type: ignore[arg-type]  # that is what is refused
+    assert Suspend("for \udcff").reason == "for \ufffd"
+
+
 # -- carrying out
+
+
+def results_of(messages: Sequence[Message]) -> dict[str, tuple[bool, str]]:
+    return {
+        part.tool_result.tool_use_id: (part.tool_result.is_error, part.tool_result.text)
+        for each in messages
+        for part in each.content
+        if isinstance(part, ToolResultPart)
+    }
+
+
+async def test_half_characters_of_tools_are_replaced(session: Session) -> None:
+    """Names of files that are no UTF-8 come from `os.listdir` so."""
+    name = b"caf\xe9".decode(errors="surrogateescape")
+    given = {"one": name, "list": [name, {name: 1}], "parts": (text(name),), "fails": ValueError(name)}
+
+    @tool
+    async def say(what: str) -> object:
+        """Say something."""
+        said = given[what]
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    calls = answer([tool_use(what, "say", {"what": what}) for what in given])
+    agent = AgentSession(ScriptedModel([calls, "ok"]), session=session, tools=[say])
+    turn = await agent.respond("List")
+    expected = {
+        "one": (False, "caf\ufffd"),
+        "list": (False, '["caf\ufffd",{"caf\ufffd":1}]'),
+        "parts": (False, "caf\ufffd"),
+        "fails": (True, "ValueError: caf\ufffd"),
+    }
+    assert results_of(turn.messages) == expected
+    assert results_of(await session.messages()) == expected
+
+
+async def test_what_a_file_cannot_hold_of_a_tool_is_told_to_the_model(tmp_path: Path) -> None:
+    @tool
+    async def draw() -> object:
+        """Draw."""
+        return image("https://example.org/a.png", "image/png", kind="url")
+
+    async with SessionHost(tmp_path, dialect="pi") as host:
+        session = await host.create()
+        agent = AgentSession(ScriptedModel([answer(tool_use("1", "draw")), "Oh."]), session=session, tools=[draw])
+        turn = await agent.respond("Draw")
+        assert turn.text == "Oh."
+        failed, told = results_of(await session.messages())["1"]
+        assert failed
+        assert "images inline" in told
+        assert results_of(turn.messages) == {"1": (failed, told)}
+
+
+@pytest.mark.parametrize(
+    "anyio_backend",
+    [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")],
+)
+async def test_a_tool_whose_job_somebody_else_cancelled_fails_alone(session: Session) -> None:
+    """Only asyncio raises a cancellation in whoever waits for what was cancelled."""
+    waiting = anyio.Event()
+
+    @tool
+    async def follow() -> str:
+        """Wait for a job, which is cancelled meanwhile."""
+        job = asyncio.ensure_future(asyncio.sleep(60))
+        asyncio.get_running_loop().call_soon(job.cancel)
+        await waiting.wait()
+        await job
+        return "never"
+
+    @tool
+    async def work() -> str:
+        """Work, for longer than the other."""
+        waiting.set()
+        while not await session.open_calls() or len(await session.open_calls()) > 1:
+            await checkpoint()
+        return "worked"
+
+    calls = answer([tool_use("1", "follow"), tool_use("2", "work")])
+    agent = AgentSession(ScriptedModel([calls, "Oh."]), session=session, tools=[follow, work])
+    with capture_logs() as logs, anyio.fail_after(10):
+        turn = await agent.respond("Work")
+    assert turn.text == "Oh."
+    assert results_of(turn.messages) == {
+        "1": (True, "The tool was cancelled before it answered."),
+        "2": (False, "worked"),
+    }
+    (told,) = logs
+    assert (told["event"], told["session_id"], told["call_id"], told["tool"]) == (
+        "tool_cancelled",
+        "main",
+        "1",
+        "follow",
+    )
+
+
+@pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_what_ends_a_program_passes_as_it_is(
+    session: Session, error: type[BaseException], streamed: bool
+) -> None:
+    @tool
+    async def leave() -> str:
+        """End the program."""
+        raise error(2)
+
+    @tool
+    async def hang() -> str:
+        """Hang."""
+        await anyio.sleep_forever()
+        return "never"
+
+    calls = answer([tool_use("1", "hang"), tool_use("2", "leave")])
+    agent = AgentSession(ScriptedModel([calls]), session=session, tools=[leave, hang])
+
+    async def respond() -> None:
+        if streamed:
+            async with agent.stream("Leave") as events:
+                async for _ in events:
+                    pass
+        else:
+            await agent.respond("Leave")
+
+    with pytest.raises(error) as ended, anyio.fail_after(10):
+        await respond()
+    assert ended.value.args == (2,)
+
+
+async def test_what_is_logged_of_a_tool_names_session_and_call(session: Session) -> None:
+    @tool
+    async def fail() -> str:
+        """Fail."""
+        raise OSError
+
+    @tool
+    async def hang() -> str:
+        """Hang."""
+        await anyio.sleep_forever()
+        return "never"
+
+    calls = answer([tool_use("1", "fail"), tool_use("2", "hang")])
+    agent = AgentSession(
+        ScriptedModel([calls, "Oh."]),
+        session=session,
+        tools=[fail, hang],
+        options=AgentOptions(tool_timeout_s=0.001),
+    )
+    with capture_logs() as logs:
+        await agent.respond("Try")
+    assert sorted((each["event"], each["session_id"], each["call_id"], each["tool"]) for each in logs) == [
+        ("tool_failed", "main", "1", "fail"),
+        ("tool_timed_out", "main", "2", "hang"),
+    ]
 
 
 async def test_what_goes_wrong_is_told_to_the_model(session: Session, told: Told, add: Tool) -> None:
@@ -330,7 +525,7 @@ def test_bounds_must_let_something_through(name: str) -> None:
         AgentOptions(**options)
 
 
-async def test_a_call_made_twice_is_carried_out_once(add: Tool) -> None:
+async def test_a_call_made_twice_is_carried_out_once(add: Tool, told: Told) -> None:
     ran: list[dict[str, Any]] = []
 
     async def note(arguments: dict[str, Any]) -> None:
@@ -338,8 +533,36 @@ async def test_a_call_made_twice_is_carried_out_once(add: Tool) -> None:
 
     calls = answer([tool_use("1", "note", {"n": 1}), tool_use("1", "note", {"n": 1})])
     agent = AgentSession(ScriptedModel([calls, "ok"]), tools=[Tool("note", "Note.", {"type": "object"}, note)])
-    await agent.respond("Note")
+    turn = await agent.respond("Note")
     assert ran == [{"n": 1}]
+    assert told(turn.messages) == ["user: Note", "assistant: calls note 1", "tool: ", "assistant: ok"]
+
+
+async def test_calls_that_share_an_id_are_told_apart(
+    session: Session, add: Tool, told: Told, strictly_paired: Callable[[Sequence[Message]], bool]
+) -> None:
+    calls = [
+        tool_use("1", "add", {"a": 1}),
+        tool_use("1", "add", {"a": 2}),
+        tool_use("1_2", "add", {"a": 3}),
+        tool_use("1", "add", {"a": 2}),
+        tool_use("1", "add", {"a": 4}),
+    ]
+    model = ScriptedModel([answer(calls), "ok"])
+    turn = await AgentSession(model, session=session, tools=[add]).respond("Add")
+    shown = [part.tool_use for part in turn.messages[1].content if isinstance(part, ToolUsePart)]
+    assert [(each.id, each.input) for each in shown] == [
+        ("1", {"a": 1}),
+        ("1_3", {"a": 2}),
+        ("1_2", {"a": 3}),
+        ("1_4", {"a": 4}),
+    ]
+    results = results_of(turn.messages)
+    assert results == {"1": (False, "2"), "1_3": (False, "3"), "1_2": (False, "4"), "1_4": (False, "5")}
+    assert results_of(await session.messages()) == results
+    assert strictly_paired(model.last_request.messages)
+    records = [each.tool_execution for each in await session.entries() if isinstance(each, ToolExecutionEntry)]
+    assert {each.tool_call_id: each.arguments for each in records} == {each.id: each.input for each in shown}
 
 
 async def test_keys_of_arguments_are_read_from_strings() -> None:

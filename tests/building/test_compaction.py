@@ -298,3 +298,12 @@ async def test_messages_are_what_they_were(session: Session) -> None:
     await session.branch(made[3])
     assert [each.role for each in await session.messages()] == ["user", "assistant", "tool", "assistant"]
     assert Message("user", message("user", "question 0").content) == (await session.messages())[0]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_a_hundred_times_as_many_messages_are_compacted_in_a_hundred_times_as_long(session: Session) -> None:
+    count = 40_000
+    await session.append_many([message("user" if each % 2 else "assistant", "so") for each in range(count)])
+    report = await session.compact(Scripted(), keep_tokens=100)
+    assert report.summarized_count + report.kept_count == count

@@ -54,6 +54,18 @@ def test_all_results_but_the_last_few_are_cleared_at_once(source_of: Callable[..
     )
 
 
+@pytest.mark.timeout(15)
+def test_a_hundred_times_as_many_results_take_a_hundred_times_as_long(source_of: Callable[..., ContextSource]) -> None:
+    many = [message("tool", tool_result(f"c{each}", BODY)) for each in range(20_000)]
+    calls = message("assistant", [tool_use(f"c{each}", "read_file") for each in range(20_000)])
+    talk = [message(role, "and on") for _ in range(20_000) for role in ("assistant", "user")]
+    source = source_of(message("user", "go on"), calls, *many, *talk)
+    result = MaskedTools(keep_last=50_000).build(source, 1500, ByteEstimator())
+    assert cleared(result.messages) == []
+    result = MaskedTools(keep_last=1).build(source, 1500, ByteEstimator())
+    assert cleared(result.messages) == []  # they are one batch of parallel calls
+
+
 def test_protected_tools_and_small_results_stay(source_of: Callable[..., ContextSource]) -> None:
     small = [message("assistant", tool_use("s", "ls")), message("tool", tool_result("s", "a"))]
     source = source_of(*turn(0, "skill"), *small, *turn(1), *turn(2), *turn(3))

@@ -32,6 +32,12 @@ def test_what_is_whole_stays_the_same_object(context_of: Callable[..., Context])
     assert pairing_fault(made) is None
 
 
+@pytest.mark.timeout(15)
+def test_a_hundred_times_as_many_turns_take_a_hundred_times_as_long(context_of: Callable[..., Context]) -> None:
+    context = context_of(*(each for _ in range(100_000) for each in (USER, ANSWER)))
+    assert len(paired(context.messages)) == 200_000
+
+
 @pytest.mark.parametrize(
     ("messages", "expected"),
     [

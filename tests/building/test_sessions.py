@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from treering import CustomEntry, EntryNotFound, Session, SessionHost, Usage, message, tool_result, tool_use
-from treering.events.errors import InvalidEntry, SummaryRefused
+from treering.events.errors import InvalidEntry, InvalidInput, SummaryRefused
 from treering.projections.building.budget import ContextBudget, calculate_budget
 from treering.projections.building.builder import ContextBuilder
 from treering.projections.building.pairing import pairing_fault
@@ -68,6 +68,26 @@ async def test_a_missing_summary_is_made_once_and_kept(
     assert (await session.context()).messages[-1].entry_id != kept.id
 
 
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_what_a_kept_summary_cost_is_in_the_totals(
+    tmp_path: Path, dialect: Literal["native", "pi", "omp"], budget: Budget
+) -> None:
+    async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
+        session = await host.create("main")
+        ids = await talk(session, 41)
+        summarizer = Scripted(message("assistant", "They talked.", usage=Usage(900, 100, cost=0.5)))
+        for _ in range(2):
+            await session.build_context(budget(2000), summarizer=summarizer)
+            assert (
+                await session.total_usage() == await session.total_usage(session.leaf_id) == Usage(900, 100, cost=0.5)
+            )
+        await session.summary_for_range(ids[0], ids[9], 100, summarizer)
+        await session.passivate()
+        session = await host.load("main")
+        assert await session.total_usage() == Usage(1800, 200, cost=1.0)
+        assert len(summarizer.asked) == 2
+
+
 async def test_a_summary_that_does_not_shrink_is_not_kept(session: Session, content: Bytes, budget: Budget) -> None:
     await talk(session, 41)
     before = content(session)
@@ -114,6 +134,10 @@ async def test_the_summary_of_a_range_is_made_once(session: Session, host: Sessi
         await session.summary_for_range(ids[0], "nowhere", 200, summarizer)
     with pytest.raises(InvalidEntry, match="stands before"):
         await session.summary_for_range(ids[5], ids[0], 200, summarizer)
+    label = await session.set_label(ids[0], "here")
+    for ends in ((label, ids[5]), (ids[0], label)):
+        with pytest.raises(InvalidInput, match=f"'{label}' is no message of the context"):
+            await session.summary_for_range(*ends, 200, summarizer)
 
 
 async def test_the_last_user_message_outlives_a_compaction_that_keeps_none(session: Session, budget: Budget) -> None:

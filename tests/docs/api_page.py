@@ -59,8 +59,8 @@ This page is made of the docstrings, by `python tests/docs/api_page.py`. Each na
 arguments, results and errors.
 
 **What is awaited.** What the index of a session knows (its leaf, paths, tree, labels, counts, metadata) is in memory and answers at
-once. What reads what entries say, or writes, is awaited. What goes on is gone through: `async with` opens it, or `async for`
-does. `SyncHost` gives the same host without an event loop: every member below has a twin of the same name and
+once. What reads what entries say, or writes, is awaited. Subscriptions are opened by `async with` and iterated by `async for`; a
+search is iterated at once. `SyncHost` gives the same host without an event loop: every member below has a twin of the same name and
 arguments in `SyncHost`, `SyncSession` and `SyncKeyedSessions`, which blocks instead; `async for` and `async with` become `for` and
 `with`. `AgentSession` has no twin.
 

@@ -569,6 +569,18 @@ def test_what_is_kept_from_the_model_is_not_told() -> None:
     assert rendered(says("somebodys", text("a"))) is None
 
 
+def test_a_developer_s_message_is_told_as_a_system_s() -> None:
+    said = says("developer", text("Be brief."))
+    assert rendered(said) == says("system", text("Be brief."))
+    assert to_openai([said]) == [{"role": "system", "content": "Be brief."}]
+    assert to_anthropic([said]).system == [{"type": "text", "text": "Be brief."}]
+
+
+def test_the_roles_are_those_that_models_are_told_of() -> None:
+    assert all(rendered(says(role, text("a"))) is not None for role in ROLES)
+    assert rendered(says("asistant", text("a"))) is None
+
+
 def test_messages_that_providers_know_are_told_as_they_are() -> None:
     for role in ("user", "assistant", "tool", "system"):
         given_message = says(role, text("a"))

@@ -15,10 +15,13 @@ from treering import (
     MessageEntry,
     OpaqueEntry,
     Payload,
+    Recovered,
     SessionHost,
     SessionInfo,
     SyncHost,
     ToolExecution,
+    ToolSpec,
+    Turn,
     Usage,
     message,
     tool_result,
@@ -64,6 +67,21 @@ async def test_entries_show_no_addresses() -> None:
     assert {type(entry) for entry in entries} >= {MessageEntry}
     for value in ('{"a":1}', '{"b":2}', "[1]", '{"c":3}'):
         assert value in repr(entries)
+
+
+async def test_open_calls_show_what_they_were_called_with() -> None:
+    told = "OpenCall(id='1', name='run', input={\"a\":1}, message_id="
+    async with SessionHost() as host:
+        session = await host.create()
+        await session.append_message("assistant", tool_use("1", "run", {"a": 1}))
+        (call,) = await session.open_calls()
+        recovery = await session.recover()
+    assert repr(call).startswith(told)
+    for value in (recovery, Recovered(recovery), Turn((), Usage(), "suspended", (call,))):
+        assert told in repr(value)
+        assert " object at 0x" not in repr(value)
+    spec = ToolSpec.of("run", "Run.", {"type": "object"})
+    assert repr(spec) == "ToolSpec(name='run', description='Run.', parameters={\"type\":\"object\"})"
 
 
 def test_an_entry_of_an_unknown_type_shows_its_line() -> None:

@@ -58,7 +58,9 @@ def ran(*arguments: str) -> tuple[Any, str]:
 def test_a_program_that_configures_nothing_has_its_stdout_to_itself() -> None:
     printed, told = ran()
     assert printed == {"text": "Done.", "structlog": False}
-    assert re.fullmatch(r"tool_failed tool='broken' error='OSError' raised_at=\[.*\]\n", told)
+    assert re.fullmatch(
+        r"tool_failed session_id=None call_id='\w+' tool='broken' error='OSError' raised_at=\[.*\]\n", told
+    )
     assert "secret" not in told
 
 

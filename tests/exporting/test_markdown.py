@@ -99,7 +99,7 @@ async def test_nothing_that_is_said_becomes_structure(session: Session, said: st
     await session.append_message("assistant", [thinking(said), text(said), tool_use("c", said, {said: said})])
     await session.append_message("tool", tool_result("c", said), tool_name=said)
     await session.append_compaction(said, None, 1)
-    await session.append_message("user", image(said, f"image/{said}", kind="url"))
+    await session.append_message("user", image(said, said, kind="url"))
     await session.append_session_info(said)
     document = (await session.export("markdown")).decode()
     assert headings(document)[1:] == [

@@ -20,8 +20,11 @@ from treering import (
     InvalidInput,
     Label,
     LabelChange,
+    LabelChanged,
+    LeafChanged,
     Limits,
     ModelChange,
+    NodeAdded,
     Payload,
     Session,
     SessionChanged,
@@ -31,11 +34,11 @@ from treering import (
     ThinkingLevel,
     Tree,
     TreeChange,
+    TreeReplica,
     message,
 )
 from treering.projections import context as contexts
 from treering.projections import labels
-from treering.projections.tree import TreeReplica
 
 T = TypeVar("T")
 
@@ -181,6 +184,28 @@ async def test_a_replica_of_the_tree_equals_it_at_every_seq(seed: int, every: in
                         now = item.cursor.seq
                         trees.take(item)
                     assert trees.replica.tree() == session.tree()
+
+
+async def test_each_change_of_a_tree_is_known_by_its_class() -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        told: list[str] = []
+        async with session.subscribe("tree") as changes:
+            await anext(changes)
+            first = await session.append_message("user", "Hello")
+            await session.set_label(first, "start")
+            await session.branch(first)
+            for _ in range(6):
+                item = await anext(changes)
+                assert isinstance(item, Changed)
+                match item.change:
+                    case NodeAdded():
+                        told.append(f"{item.change.seq} below {item.change.parent_seq}")
+                    case LabelChanged():
+                        told.append(f"{item.change.label} at {item.change.id == first}")
+                    case LeafChanged():
+                        told.append(f"leaf {item.change.leaf}")
+        assert told == ["1 below 0", "leaf 1", "2 below 1", "start at True", "leaf 2", "leaf 1"]
 
 
 @pytest.mark.feature("X-19")

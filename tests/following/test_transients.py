@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from treering import Entry, EntrySubscription, Limits, SessionHost, Transient
+from treering import Entry, EntrySubscription, Limits, SessionHost, Transient, TransientSubscription
 
 PATIENCE_S = 30
 
 
-async def told(subscription: EntrySubscription, until: int) -> list[object]:
+async def told(subscription: EntrySubscription | TransientSubscription, until: int) -> list[object]:
     """What a subscriber is told up to an entry: transient events as (name, data), entries as their ordinals."""
     found: list[object] = []
     with anyio.fail_after(PATIENCE_S):

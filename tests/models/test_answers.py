@@ -60,6 +60,15 @@ async def test_an_answer_comes_in_pieces_and_then_whole(
     )
 
 
+async def test_half_characters_are_replaced_and_the_answer_kept(
+    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    server.calls(Call("c1", "say", ['{"what": "\\ud83d", ', '"ok": "\\ud83d\\ude00"}']), text=["I \ud83d", "!"])
+    told, whole = await answer(model())
+    assert told[:2] == [TextDelta("I \ufffd"), TextDelta("!")]
+    assert whole.content == (text("I \ufffd!"), tool_use("c1", "say", {"what": "\ufffd", "ok": "\U0001f600"}))
+
+
 async def test_calls_come_in_fragments_side_by_side(
     server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
 ) -> None:

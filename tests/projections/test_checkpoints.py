@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,9 @@ from treering import (
     Session,
     SessionHost,
     Snapshot,
+    Usage,
+    UsageProjection,
+    WorkProjection,
     plain_text,
 )
 from treering.events.stores.base import Store
@@ -243,11 +247,79 @@ async def test_a_name_that_could_be_a_path_is_refused(store: Callable[[], Store]
             session.subscribe(words)
 
 
-async def test_the_names_of_the_views_are_taken(words: Words) -> None:
-    words.name = "tree"
+@pytest.mark.parametrize("name", ["tree", "entries", "treering-usage", "treering-stats", "treering-of-a-program"])
+async def test_the_names_of_the_librarys_own_views_are_taken(words: Words, name: str) -> None:
+    words.name = name
     async with SessionHost() as host:
         session = await host.create("one")
-        with pytest.raises(InvalidInput, match="'tree'"):
+        await fill(session, 1, 1)
+        with pytest.raises(InvalidInput, match=f"'{name}' is a name of treering's own: name the projection otherwise"):
             session.subscribe(words)
+        for fold in session.view, session.rebuild:
+            with pytest.raises(InvalidInput, match=f"'{name}'"):
+                await fold(words)
         with pytest.raises(InvalidInput, match="context, entries, labels, tree"):
             session.subscribe("nothing")  # type: ignore[call-overload]
+
+
+class Spent(UsageProjection):
+    """A program's own idea of usage, which has not got a name of its own."""
+
+
+async def test_a_projection_that_is_made_of_the_librarys_needs_another_name() -> None:
+    async with SessionHost() as host:
+        session = await host.create("one")
+        with pytest.raises(InvalidInput, match="name the projection otherwise"):
+            await session.view(Spent())
+        assert await session.view(UsageProjection()) == await session.rebuild(UsageProjection())
+
+
+@pytest.mark.parametrize("name", ["usage", "event_count", "event-count", "stats", "state"])
+async def test_a_programs_projections_leave_the_librarys_figures_alone(
+    store: Callable[[], Store], words: Words, name: str
+) -> None:
+    words.name = name
+    for number in range(2):
+        async with SessionHost(store=store()) as host:
+            session = await host.open("one")
+            await fill(session, number + 1, number + 1)
+            assert await session.view(words) == (1, 3)[number]
+            assert await session.event_count() == number + 1
+            assert await session.total_usage() == Usage()
+            assert (await session.stats()).message_count == number + 1
+            assert (await session.view(WorkProjection())).original_task is not None
+            async with session.subscribe(words) as changes, session.subscribe(UsageProjection()) as spent:
+                await anext(changes)
+                await anext(spent)
+            assert await session.view(words) == (1, 3)[number]
+
+
+@pytest.mark.parametrize(
+    ("view", "hint"),
+    [
+        ("context", r"call `await session\.context\(\)`"),
+        ("tree", r"call `session\.tree\(\)`"),
+        ("labels", r"call `session\.labels\(\)`"),
+        ("nothing", "give a projection"),
+    ],
+)
+async def test_the_value_of_a_view_is_asked_for_otherwise(view: Any, hint: str) -> None:  # noqa: ANN401  # what the types forbid
+    async with SessionHost() as host:
+        session = await host.create("one")
+        for fold in session.view, session.rebuild:
+            with pytest.raises(InvalidInput, match=f"'{view}' is no projection: {hint}"):
+                await fold(view)
+
+
+@pytest.mark.parametrize(
+    ("projection", "hint"),
+    [(Words, r"give an instance, such as Words\(\)"), (5, "5 is no projection"), (None, "None is no projection")],
+)
+async def test_what_is_no_projection_is_refused(projection: Any, hint: str) -> None:  # noqa: ANN401  # what the types forbid
+    async with SessionHost() as host:
+        session = await host.create("one")
+        with pytest.raises(InvalidInput, match=hint):
+            session.subscribe(projection)
+        for fold in session.view, session.rebuild:
+            with pytest.raises(InvalidInput, match=hint):
+                await fold(projection)

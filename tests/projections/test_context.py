@@ -181,12 +181,12 @@ class Naive:
                 messages.append((seq, line["id"], "custom", body["content"]))
             elif line["type"] == "branch_summary" and body["summary"]:
                 messages.append((seq, line["id"], "branchSummary", [words(body["summary"])]))
-        for seq, line in kept:
-            if line["type"] == "context_edit":
-                target = self.before(line["context_edit"]["target_id"], seq)
-                last = [each for each in kept if self.aims_at(each, target)][-1]
-                if last[0] == seq:
-                    messages = self.edited(messages, target, line["context_edit"].get("replacement"))
+        edits = {
+            self.before(line["context_edit"]["target_id"], seq): line["context_edit"].get("replacement")
+            for seq, line in kept
+            if line["type"] == "context_edit"
+        }
+        messages = self.edited(messages, edits)
         return {
             "session_id": "s",
             "leaf_id": self.lines[leaf]["id"] if leaf else None,
@@ -195,20 +195,31 @@ class Naive:
             "messages": [{"entry_id": by, "role": role, "content": content} for _, by, role, content in messages],
         }
 
-    def aims_at(self, each: tuple[int, dict[str, Any]], target: int) -> bool:
-        seq, line = each
-        return line["type"] == "context_edit" and self.before(line["context_edit"]["target_id"], seq) == target
-
     @staticmethod
     def is_system(line: dict[str, Any]) -> bool:
         return bool(line["type"] == "message" and line["message"]["role"] == "system")
 
     @staticmethod
-    def edited(messages: list[Any], target: int, content: list[Any] | None) -> list[Any]:
-        if content is None:
-            return [each for each in messages if each[0] != target]
-        editable = ("user", "assistant", "tool", "custom")
-        return [(*each[:3], content) if each[0] == target and each[2] in editable else each for each in messages]
+    def edited(messages: list[Any], edits: dict[int, list[Any] | None]) -> list[Any]:
+        shown: list[Any] = []
+        for seq, by, role, content in messages:
+            said = edits.get(seq, content)
+            calls = [part["tool_use"]["id"] for each in shown for part in each[3] if part["type"] == "tool_use"]
+            results = [part["tool_result"] for part in content if part["type"] == "tool_result"]
+            if said is None:
+                left = [each for each in results if each["tool_use_id"] in calls]
+                said = [answered(each, "[result left out]") for each in left]
+            elif role not in ("user", "assistant", "tool", "custom"):
+                said = content
+            elif said is not content and results:
+                said = [answered(results[0], said)]
+            if said or seq not in edits:
+                shown.append((seq, by, role, said))
+        return shown
+
+
+def answered(result: dict[str, Any], content: object) -> dict[str, Any]:
+    return {"type": "tool_result", "tool_result": {**result, "content": content}}
 
 
 def words(content: str) -> dict[str, Any]:

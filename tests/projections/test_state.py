@@ -187,3 +187,22 @@ def test_a_replica_that_applies_changes_equals_the_state_and_checkpoints_go_on()
             replica = apply_change(replica, change) if change else replica
             assert replica == value, (seed, each.seq)
         assert value == replay(WORK, HEADER, entries)
+
+
+@pytest.mark.timeout(15)
+def test_a_hundred_times_as_many_files_take_a_hundred_times_as_long() -> None:
+    paths = [f"{number}.py" for number in range(20_000)]
+    first = [entry(seq, ran("read", {"path": path})) for seq, path in enumerate(paths, 1)]
+    again = [entry(seq, ran("edit", {"path": path})) for seq, path in enumerate(reversed(paths), len(paths) + 1)]
+    state = replay(WORK, HEADER, [*first, *again])
+    assert state.files == tuple(FileTouch(path, "modified") for path in paths)
+    assert WORK.load(WORK.dump(state)) == state
+    assert hash(WORK.load(WORK.dump(state))) == hash(state)
+
+
+def test_a_state_stays_as_it_is_when_work_goes_on() -> None:
+    states = [WORK.initial(HEADER)]
+    for seq in range(1, 40):
+        states.append(WORK.apply(states[-1], entry(seq, ran("write", {"path": f"{seq % 30}.py"})))[0])
+    for count, state in enumerate(states):
+        assert [each.path for each in state.files] == [f"{seq % 30}.py" for seq in range(1, min(count, 30) + 1)]

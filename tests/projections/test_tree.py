@@ -15,7 +15,7 @@ from treering.events.errors import EntryNotFound
 from treering.events.index import LogIndex
 from treering.projections.tree import (
     LabelChanged,
-    LeafMoved,
+    LeafChanged,
     NodeAdded,
     Tree,
     TreeReplica,
@@ -208,7 +208,7 @@ def test_a_replica_that_applies_changes_equals_the_tree_at_every_step() -> None:
             if rng.random() < 0.2:
                 leaf = rng.choice([0, *(node.seq for node in replica.tree().nodes)])
                 log.index.move_leaf(leaf)
-                replica.apply(LeafMoved(leaf))
+                replica.apply(LeafChanged(leaf))
             assert replica.tree() == build_tree(log.index), seed
 
 
@@ -220,8 +220,8 @@ def test_the_changes_of_an_entry_say_what_it_did() -> None:
     log.add(batch=Batch("s", "b", 0, 2))
     changes = [tree_changes(log.index, entry) for entry in log.entries if entry]
     assert changes == [
-        [NodeAdded("e1", 1, 0, "message", "here", "user"), LeafMoved(1)],
-        [NodeAdded("e2", 2, 1, "label", None, None), LabelChanged("e1", "here"), LeafMoved(2)],
+        [NodeAdded("e1", 1, 0, "message", "here", "user"), LeafChanged(1)],
+        [NodeAdded("e2", 2, 1, "label", None, None), LabelChanged("e1", "here"), LeafChanged(2)],
         [NodeAdded("e3", 3, 1, "message", None, "user")],
         [],
     ]

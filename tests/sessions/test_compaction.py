@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from treering import (
+    Compaction,
     CompactionEntry,
     EntryNotFound,
     Message,
@@ -16,17 +17,19 @@ from treering import (
     ToolResultPart,
     ToolUsePart,
     UnsafeCut,
+    message,
     plain_text,
     text,
     tool_result,
     tool_use,
 )
+from treering.actors.decide import command_entry_id
 
 Content = Callable[[Session], bytes]
 
 
 async def said(session: Session) -> list[str]:
-    return [plain_text(message.content) for message in await session.messages()]
+    return [plain_text(each.content) for each in await session.messages()]
 
 
 @pytest.mark.feature("G-3", "G-21", "G-30")
@@ -49,7 +52,7 @@ async def test_a_context_is_the_summary_and_the_entries_from_the_first_kept_one_
         assert entry.compaction.details == {"by": "me"}
         await session.passivate()
         session = await host.load("main")
-    assert [plain_text(message.content) for message in await session.all_messages()][:4] == [
+    assert [plain_text(each.content) for each in await session.all_messages()][:4] == [
         "message 0",
         "message 1",
         "message 2",
@@ -125,10 +128,52 @@ async def test_the_store_takes_what_find_safe_cut_finds_and_refuses_what_is_unsa
     assert refused > 20
 
 
+async def test_find_safe_cut_brings_back_nothing_that_was_compacted_away(session: Session) -> None:
+    ids = [await session.append_message("user", f"message {number} " + "word " * 10) for number in range(8)]
+    await session.append_compaction("the beginning", ids[5], 100)
+    ids.append(await session.append_message("user", "and on"))
+    found = [await session.find_safe_cut(keep) for keep in range(0, 300, 10)]
+    assert set(found) == {None, ids[6], ids[7], ids[8]}
+    assert found[-1] is None
+    await session.append_compaction("more of it", found[0], 100)
+    assert await session.find_safe_cut(10**6) is None
+    await session.truncate_history(0)
+    assert await session.find_safe_cut(0) is None
+
+
+async def test_a_compaction_sees_the_calls_that_are_appended_with_it(session: Session, content: Content) -> None:
+    first = await session.append_message("user", "go on")
+    before = content(session)
+    call, result = message("assistant", tool_use("c", "read")), message("tool", tool_result("c", "found"))
+    for kept in (None, first):
+        with pytest.raises(UnsafeCut, match="call 'c' of entry"):
+            await session.append_many([call, Compaction("s", kept, 10)])
+    assert content(session) == before
+    *_, called = await session.append_many([call])
+    with pytest.raises(UnsafeCut, match="still waits"):
+        await session.append_compaction("s", first, 10)
+    await session.append_many([result, Compaction("s", called, 10)])
+    check_pairs(await session.messages())
+    await session.append_many([call, result, Compaction("s", None, 10)])
+    assert await said(session) == ["s"]
+
+
+async def test_a_compaction_may_keep_from_an_entry_that_is_appended_with_it(session: Session) -> None:
+    first = await session.append_message("user", "go on")
+    payloads = [message("user", "and on"), message("assistant", tool_use("c", "read"))]
+    answer = message("tool", tool_result("c", "found"))
+    kept = [command_entry_id("main", name, place) for name, place in (("one", 0), ("two", 2))]
+    ids = await session.append_many([*payloads, answer, Compaction("s", kept[0], 10)], command_id="one")
+    assert [each.entry_id for each in (await session.context()).messages] == [ids[3], *ids[:3]]
+    await session.branch(first)
+    with pytest.raises(UnsafeCut, match="without the call"):
+        await session.append_many([*payloads, answer, Compaction("s", kept[1], 10)], command_id="two")
+
+
 def check_pairs(messages: list[Message]) -> None:
     """Find each call answered and each result after its call."""
     waiting: set[str] = set()
-    for part in [part for message in messages for part in message.content]:
+    for part in [part for each in messages for part in each.content]:
         if isinstance(part, ToolUsePart):
             waiting.add(part.tool_use.id)
         elif isinstance(part, ToolResultPart):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_type
 
 import treering
@@ -49,14 +50,80 @@ async def reading(session: Session) -> None:
     assert_type(session.tree().nodes[0].children, tuple[str, ...])
 
 
+class Words:
+    """A projection of a program's own."""
+
+    name = "words"
+
+    def initial(self, header: treering.Header) -> int:
+        """Count none."""
+        return 0
+
+    def apply(self, value: int, entry: Entry) -> tuple[int, str | None]:
+        """Count one more."""
+        return value + 1, entry.type
+
+    def dump(self, value: int) -> bytes:
+        """Write the count."""
+        return str(value).encode()
+
+    def load(self, blob: bytes) -> int:
+        """Read the count."""
+        return int(blob)
+
+
+async def projecting(session: Session, own: treering.Projection[int, str]) -> None:
+    """The value of a projection has its type, whatever it is used for."""
+    assert_type(await session.view(Words()), int)
+    assert_type(await session.view(own), int)
+    assert_type(await session.view(treering.UsageProjection()), treering.UsageTotals)
+    print(await session.view(Words()), await session.rebuild(Words()))  # noqa: T201  # takes any object
+    declared: treering.Projection[int, str] = Words()
+    async with session.subscribe(declared) as changes:
+        async for change in changes:
+            assert_type(change, Snapshot[int] | Changed[str])
+    async with session.subscribe(Words()) as steps:
+        async for step in steps:
+            assert_type(step, Snapshot[int] | Changed[str])
+    await session.view("context")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
 async def following(session: Session) -> None:
     """Subscriptions yield what their view yields."""
-    async with session.subscribe(after=0, transient=True) as entries:
-        async for item in entries:
+    async with session.subscribe(after=0) as entries:
+        assert_type(entries, treering.EntrySubscription)
+        async for entry in entries:
+            assert_type(entry, Entry | Reset)
+        assert_type(await entries.receive_many(), Sequence[Entry | Reset])
+    async with session.subscribe(after=0, transient=True) as items:
+        assert_type(items, treering.TransientSubscription)
+        async for item in items:
             assert_type(item, Entry | Transient | Reset)
+    async with session.subscribe("tree") as tree:
+        replica = treering.TreeReplica()
+        async for step in tree:
+            if isinstance(step, Snapshot):
+                replica = treering.TreeReplica(step.value)
+                continue
+            replica.apply(step.change)
+            match step.change:
+                case treering.NodeAdded() | treering.LabelChanged():
+                    assert_type(step.change.id, str)
+                case treering.LeafChanged():
+                    assert_type(step.change.leaf, int)
     async with session.subscribe("context") as changes:
         async for change in changes:
             assert_type(change, Snapshot[Context] | Changed[ContextChange])
+
+
+def following_from_threads(session: treering.SyncSession) -> None:
+    """The blocking twins yield the same."""
+    with session.subscribe() as entries:
+        for entry in entries:
+            assert_type(entry, Entry | Reset)
+    with session.subscribe(transient=True) as items:
+        for item in items:
+            assert_type(item, Entry | Transient | Reset)
 
 
 @treering.tool

@@ -25,7 +25,7 @@ from ..actors.runtime import Limits
 from ..actors.session import Session
 from ..events.content import tool_use
 from ..events.doctor import examine
-from ..projections.feed import Reset, Transient
+from ..projections.feed import Reset
 from .output import echo_lines, run
 from .story import SESSION, TORN, story_clock, story_ids
 from .telling import said, short, who
@@ -221,7 +221,7 @@ class _Watcher:
         async with self._session.subscribe() as entries:
             task_status.started()
             async for entry in entries:
-                if isinstance(entry, Reset | Transient):
+                if isinstance(entry, Reset):
                     continue
                 _say(f"live: {self._session.id} {entry.seq}  {who(entry)}: {said(entry)}")
                 self._seen = entry.seq

@@ -7,7 +7,7 @@ from contextlib import suppress
 import click
 
 from ..events.entries import Entry
-from ..projections.feed import Reset, Transient
+from ..projections.feed import Reset
 from .entries import show
 from .home import root_option
 from .logs import warn
@@ -44,6 +44,6 @@ async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) 
                     show(entries, as_json=as_json)
                     entries = []
                     warn(f"{file}: the file was replaced or shortened: following it from its start")
-                elif not isinstance(item, Transient):
+                else:
                     entries.append(item)
             show(entries, as_json=as_json)

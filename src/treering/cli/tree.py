@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from ..actors.session import Session
-from ..projections.tree import LeafMoved, Tree, TreeNode, TreeReplica, to_json
+from ..projections.tree import LeafChanged, Tree, TreeNode, TreeReplica, to_json
 from .drawing import gutters
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
@@ -62,7 +62,7 @@ def _seen_from(tree: Tree, leaf: int | None) -> Tree:
     if leaf is None or leaf == tree.leaf:
         return tree
     replica = TreeReplica(tree)
-    replica.apply(LeafMoved(leaf))
+    replica.apply(LeafChanged(leaf))
     return replica.tree()
 
 

@@ -21,7 +21,7 @@ from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
 from .anthropic_answer import AnthropicAnswer, decode_event
 from .connecting import CONNECT_TIMEOUT_S, require
-from .event_stream import EventData
+from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
 from .remote import RemoteModel
 
@@ -120,7 +120,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
                 aclosing(EventData(response.http_response)) as events,
             ):
                 async for data in events:
-                    event = decode_event(data)
+                    event = decoded(data, decode_event)
                     if event.raw_error is not None and not answer.whole:
                         raise failed_request(self._provider, None, {}, json_value(event.raw_error))
                     for told in answer.take(event):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from ..actors.agents.model import MALFORMED_ARGUMENTS
+from ..events.characters import whole_json
 
 
 def arguments_of(written: str, *, cut: bool) -> str:
@@ -18,8 +19,16 @@ def arguments_of(written: str, *, cut: bool) -> str:
     """
     if not written.strip() and not cut:
         return "{}"
-    try:
-        msgspec.json.decode(written, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
-        return msgspec.json.encode({MALFORMED_ARGUMENTS: written}).decode()
-    return written
+    for reading in (str.encode, _mended):
+        try:
+            read = reading(written)
+            msgspec.json.decode(read, type=dict[str, Any])
+        except (ValueError, RecursionError):
+            continue
+        return read.decode()
+    return msgspec.json.encode({MALFORMED_ARGUMENTS: written}).decode()
+
+
+def _mended(written: str) -> bytes:
+    """Return arguments with U+FFFD for half of a surrogate pair, as left by cutting a string."""
+    return whole_json(written.encode())

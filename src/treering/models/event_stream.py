@@ -11,12 +11,14 @@ looks, warns of each answer that was given up. Here the response is read by one 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeVar
 
+import msgspec
 from anyio import move_on_after
 
+from ..events.characters import whole_json
 from ..events.errors import ModelUnavailable
 
 EVENT_BYTES_MAX = 64 * 1024 * 1024
@@ -25,12 +27,32 @@ EVENT_BYTES_MAX = 64 * 1024 * 1024
 END_WAIT_S = 0.1
 """How long to wait for the end of a response that has said all, in seconds: its connection can serve the next one."""
 
+T = TypeVar("T")
+
 
 class Response(Protocol):
     """An HTTP response whose body has not been read."""
 
     def aiter_bytes(self) -> AsyncIterator[bytes]: ...
     async def aclose(self) -> None: ...
+
+
+def decoded(data: bytes, decode: Callable[[bytes], T]) -> T:
+    """Decode the data of an event; half of a surrogate pair in it, as left by cutting a string, becomes U+FFFD.
+
+    Raises:
+        DecodeError: It is no JSON, or not of the shape that is asked for.
+    """
+    try:
+        return decode(data)
+    except msgspec.DecodeError:
+        if b"\\u" not in data:
+            raise
+        try:
+            mended = whole_json(data)
+        except (ValueError, RecursionError):
+            mended = data
+        return decode(mended)
 
 
 class EventData:

@@ -21,7 +21,7 @@ from ..events.content import JSON, json_value
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.openai import to_openai
 from .connecting import CONNECT_TIMEOUT_S, require
-from .event_stream import EventData
+from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
 from .openai_answer import OpenAIAnswer, decode_chunk
 from .remote import RemoteModel
@@ -114,7 +114,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
                 if data == b"[DONE]":
                     await events.finish()
                     break
-                chunk = decode_chunk(data)
+                chunk = decoded(data, decode_chunk)
                 if chunk.error is not None and not answer.whole:
                     raise failed_request(self._provider, None, {}, json_value(chunk.error))
                 for event in answer.take(chunk):

@@ -23,7 +23,7 @@ from ...events.errors import (
     TreeringError,
 )
 from ...events.stores.base import Cursor
-from ...projections.feed import Reset, Transient
+from ...projections.feed import Reset
 from .checks import Broken
 from .ledger import Asked, Fate
 from .unwell import ERRORS
@@ -239,7 +239,7 @@ class Subscriber:
                 if isinstance(item, Reset):
                     self._world.tell(f"subscriber: {self.name} begins again")
                     self.seen.clear()
-                elif not isinstance(item, Transient):
+                else:
                     self._take(item.seq, item.id or "")
                     self.cursor = Cursor(entries.cursor.generation, item.seq)
                 if self._random.random() < 0.3:

@@ -1,0 +1,49 @@
+"""Text that can be written: half of a surrogate pair is no character, so that no file and no provider can hold it.
+
+Such halves come of names of files that are no UTF-8, and of texts that were cut in the middle of a character.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+T = TypeVar("T")
+
+
+def whole_text(said: str) -> str:
+    """Return a text with U+FFFD in the place of each half of a surrogate pair that stands alone."""
+    try:
+        said.encode()
+    except UnicodeEncodeError:
+        return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return said
+
+
+def whole(value: T) -> T:
+    """Return a value with all the texts in it as `whole_text` has them: a text, a struct, what JSON is decoded to."""
+    made: object = value
+    if isinstance(value, str):
+        made = whole_text(value)
+    elif isinstance(value, tuple):
+        made = tuple(map(whole, cast("tuple[object, ...]", value)))
+    elif isinstance(value, list):
+        made = list(map(whole, cast("list[object]", value)))
+    elif isinstance(value, dict):
+        pairs = cast("dict[object, object]", value)
+        made = {whole(key): whole(each) for key, each in pairs.items()}
+    elif isinstance(value, Struct):
+        made = replace(value, **{name: whole(getattr(value, name)) for name in value.__struct_fields__})
+    return cast("T", made)  # of the same type, as each branch has it
+
+
+def whole_json(data: bytes) -> bytes:
+    """Return JSON whose texts hold no escaped half of a surrogate pair.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    return whole_text(json.dumps(json.loads(data), ensure_ascii=False)).encode()

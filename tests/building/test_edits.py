@@ -1,0 +1,268 @@
+"""Edits of the context: what was changed, left out or cleared stays so, whoever is told of the session."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from treering import (
+    AgentHooks,
+    AgentSession,
+    Content,
+    ContextMessage,
+    LeftWork,
+    Session,
+    SessionHost,
+    ToolResultPart,
+    image,
+    text,
+    tool_result,
+    tool_use,
+)
+from treering.projections.building.budget import ContextBudget
+from treering.projections.building.pairing import pairing_fault
+from treering.projections.context import LEFT_OUT
+from treering.testing.models import ScriptedModel
+
+from .scripted import Scripted
+
+Bytes = Callable[[Session], bytes]
+Budget = Callable[[int], ContextBudget]
+
+
+async def asked_and_answered(session: Session, call_id: str = "c", *, is_error: bool = False) -> str:
+    """Append a question, a call and its result, and return the result's entry."""
+    await session.append_message("user", "look")
+    await session.append_message("assistant", tool_use(call_id, "read", {"path": "a.py"}))
+    return await session.append_message("tool", tool_result(call_id, "the long original", is_error=is_error))
+
+
+def results(messages: tuple[ContextMessage, ...]) -> list[Content]:
+    return [part for each in messages for part in each.content if isinstance(part, ToolResultPart)]
+
+
+def written_behind(session: Session, line: dict[str, object]) -> None:
+    """Write a line to a session's file as another program does."""
+    path = Path(session.file_path or "")
+    path.write_text(f"{path.read_text()}{json.dumps(line)}\n")
+
+
+async def told(session: Session, budget: ContextBudget) -> str:
+    return repr((await session.build_context(budget)).messages)
+
+
+# -- results of tools
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+@pytest.mark.parametrize("is_error", [False, True])
+async def test_an_edited_result_still_answers_its_call(
+    tmp_path: Path, budget: Budget, content: Bytes, dialect: Literal["native", "pi", "omp"], is_error: bool
+) -> None:
+    async with SessionHost(tmp_path / "root", dialect=dialect) as host:
+        session = await host.create("theirs")
+        result = await asked_and_answered(session, is_error=is_error)
+        await session.append_context_edit(result, "short")
+        before = content(session)
+        for _ in range(2):
+            (shown,) = results((await session.context()).messages)
+            assert isinstance(shown, ToolResultPart)
+            answer = shown.tool_result
+            assert (answer.tool_use_id, answer.text, answer.is_error) == ("c", "short", is_error)
+            assert results((await session.build_context(budget(10_000))).messages) == [shown]
+            assert await session.open_calls() == []
+            assert await session.close_open_calls() == []
+            assert not await session.recover()
+            assert content(session) == before
+            await session.passivate()
+            session = await host.load("theirs")
+
+
+async def test_a_result_that_is_left_out_says_so_as_long_as_its_call_is_shown(
+    session: Session, content: Bytes, budget: Budget
+) -> None:
+    result = await asked_and_answered(session)
+    call = session.path()[-2]
+    await session.append_context_edit(result, None)
+    before = content(session)
+    context = await session.context()
+    assert results(context.messages) == [tool_result("c", LEFT_OUT)]
+    assert pairing_fault(context.messages) is None
+    assert (await session.build_context(budget(10_000))).messages == context.messages
+    assert (await session.open_calls(), bool(await session.recover())) == ([], False)
+    assert content(session) == before
+    await session.append_context_edit(call, None)
+    assert [each.role for each in (await session.context()).messages] == ["user"]
+
+
+async def test_images_and_results_of_one_message_are_edited_together(session: Session) -> None:
+    await session.append_message("assistant", [tool_use("a", "read"), tool_use("b", "read")])
+    both = await session.append_message("user", [tool_result("a", "one"), tool_result("b", "two"), "and?"])
+    picture = image("aGk=", "image/png")
+    await session.append_context_edit(both, [text("short"), picture])
+    shown = (await session.context()).messages[-1]
+    assert shown.content == (tool_result("a", [text("short"), picture]), tool_result("b", LEFT_OUT))
+    await session.append_context_edit(both, [tool_result("a", "1"), tool_result("b", "2")])
+    assert (await session.context()).messages[-1].content == (tool_result("a", "1"), tool_result("b", "2"))
+    assert await session.open_calls() == []
+
+
+async def test_a_call_that_was_answered_is_not_open_whatever_an_edit_shows(session: Session, content: Bytes) -> None:
+    result = await asked_and_answered(session)
+    await session.append_context_edit(result, [tool_result("another", "x")])
+    before = content(session)
+    assert (await session.open_calls(), bool(await session.recover())) == ([], False)
+    assert content(session) == before
+    await session.append_message("assistant", tool_use("d", "read"))
+    assert [each.id for each in await session.open_calls()] == ["d"]
+
+
+async def test_an_agent_goes_on_after_an_edited_result_without_closing_its_call(session: Session) -> None:
+    await session.append_context_edit(await asked_and_answered(session), "short")
+    model = ScriptedModel(["done"])
+    await AgentSession(model, session=session).respond("go on")
+    assert "no result" not in repr(await session.all_messages())
+    (request,) = model.requests
+    answers = [part for each in request.messages for part in each.content if isinstance(part, ToolResultPart)]
+    assert answers == [tool_result("c", [text("short")])]
+
+
+# -- what else is told of the path
+
+
+async def compacted_past_the_request(session: Session, steps: int = 3) -> None:
+    """Work through some calls, and compact all but the last of them."""
+    for step in range(steps):
+        await session.append_message("assistant", tool_use(f"c{step}", "read"))
+        await session.append_message("tool", tool_result(f"c{step}", "x"))
+    await session.append_compaction("They began.", session.path()[-2], 100)
+
+
+async def test_the_request_that_outlives_a_compaction_is_the_edited_one(session: Session, budget: Budget) -> None:
+    before = await session.append_message("user", "an older request")
+    request = await session.append_message("user", "the secret request")
+    await session.append_context_edit(request, "the public request")
+    await compacted_past_the_request(session)
+    built = await session.build_context(budget(1000))
+    assert [(each.role, each.entry_id) for each in built.messages[:2]] == [
+        ("compactionSummary", session.path()[-1]),
+        ("user", request),
+    ]
+    assert built.messages[1].content == (text("the public request"),)
+    await session.append_context_edit(request, None)
+    assert (await session.build_context(budget(1000))).messages[1].entry_id == before
+
+
+@pytest.mark.parametrize("cleared", ["whole", "but for the last"])
+async def test_what_was_cleared_before_a_compaction_is_no_request(
+    session: Session, budget: Budget, cleared: str
+) -> None:
+    await session.append_message("user", "the secret request")
+    await session.append_message("assistant", "ok")
+    await session.truncate_history(0 if cleared == "whole" else 1)
+    await compacted_past_the_request(session)
+    built = await session.build_context(budget(1000))
+    assert [each.role for each in built.messages] == ["compactionSummary", "assistant", "tool"]
+
+
+async def test_what_a_hidden_summary_stood_for_is_no_request(tmp_path: Path, budget: Budget) -> None:
+    async with SessionHost(tmp_path / "root", dialect="pi") as host:
+        session = await host.create("theirs")
+        await session.append_message("user", "the secret request")
+        summary = await session.append_compaction("A secret.", None, 100)
+        await session.passivate()
+        line: dict[str, object] = {
+            "type": "context_edit",
+            "id": "0000000e",
+            "parentId": summary,
+            "timestamp": "2026-01-01T00:00:00.000Z",
+        }
+        written_behind(session, {**line, "targetId": summary, "replacement": None})
+        session = await host.load("theirs")
+        await compacted_past_the_request(session)
+        assert "secret" not in await told(session, budget(1000))
+
+
+async def test_the_state_of_the_work_tells_nothing_that_was_taken_away(session: Session, budget: Budget) -> None:
+    task = await session.append_message("user", "the secret task")
+    await session.append_message("assistant", "Decision: the secret decision")
+    await session.append_context_edit(task, None)
+    await session.truncate_history(0)
+    for turn in range(12):
+        await session.append_message("user", f"{turn} " + "word " * 200)
+        await session.append_message("assistant", "yes")
+    built = await session.build_context(budget(600))
+    assert built.strategy == "minimal-state"
+    assert "ORIGINAL TASK: 0 word" in repr(built.messages[0])
+    assert "secret" not in repr(built.messages)
+
+
+async def test_the_state_of_the_work_tells_of_edited_messages_what_contexts_show(
+    session: Session, budget: Budget
+) -> None:
+    task = await session.append_message("user", "the secret task")
+    await session.append_context_edit(task, "the public task")
+    result = await session.append_message("assistant", tool_use("c", "write", {"path": "made.py"}))
+    result = await session.append_message("tool", tool_result("c", "ok"))
+    await session.append_context_edit(result, None)
+    await session.append_compaction("They began.", None, 100)
+    for turn in range(12):
+        await session.append_message("user", f"{turn} " + "word " * 200)
+        await session.append_message("assistant", "yes")
+    state = repr((await session.build_context(budget(600))).messages[0])
+    assert "ORIGINAL TASK: the public task" in state
+    assert "made.py (created)" in state
+    assert "Waiting for" not in state
+
+
+async def test_a_later_compaction_that_keeps_more_is_believed(session: Session, budget: Budget) -> None:
+    first = await session.append_message("user", "the first task")
+    await session.append_message("assistant", "ok")
+    await session.append_compaction("", None, 100)
+    await session.append_compaction("", first, 100)
+    for turn in range(12):
+        await session.append_message("user", f"{turn} " + "word " * 200)
+    assert "ORIGINAL TASK: the first task" in await told(session, budget(600))
+
+
+async def test_a_branch_is_summarized_as_contexts_show_it(session: Session) -> None:
+    root = await session.append_message("user", "shared")
+    edited = await session.append_message("assistant", "the secret answer")
+    hidden = await session.append_message("user", "the secret question")
+    await session.append_context_edit(edited, "the public answer")
+    await session.append_context_edit(hidden, None)
+    summarizer = Scripted()
+    report = await session.summarize_branch(root, summarizer)
+    (request,) = summarizer.asked
+    assert report.message_count == 1
+    assert "the public answer" in repr(request.conversation)
+    assert "secret" not in repr(request.messages)
+
+
+async def test_a_branch_that_was_cleared_leaves_nothing_to_summarize(session: Session) -> None:
+    root = await session.append_message("user", "shared")
+    await session.append_message("assistant", "the secret answer")
+    await session.truncate_history(0)
+    summarizer = Scripted()
+    report = await session.summarize_branch(root, summarizer)
+    assert (report.entry_id, summarizer.asked, session.leaf_id) == (None, [], root)
+
+
+async def test_the_policy_of_an_agent_hears_of_what_contexts_show(session: Session) -> None:
+    heard: list[int] = []
+
+    async def policy(left: LeftWork) -> bool:
+        heard.append(left.message_count)
+        return False
+
+    root = await session.append_message("user", "shared")
+    hidden = await session.append_message("assistant", "an attempt")
+    await session.append_message("user", "more")
+    await session.append_context_edit(hidden, None)
+    agent = AgentSession(ScriptedModel([]), session=session, hooks=AgentHooks(leaving=policy))
+    await agent.switch(root)
+    assert heard == [1]

@@ -1,0 +1,239 @@
+"""Following a session whose log is replaced or deleted: who follows it is told at once, and of nothing twice."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import anyio
+import pytest
+from anyio.lowlevel import checkpoint
+
+from treering import (
+    Cursor,
+    CustomEntry,
+    Entry,
+    EntrySubscription,
+    Header,
+    Reset,
+    Session,
+    SessionHost,
+    SessionNotFound,
+    Snapshot,
+    SyncHost,
+)
+
+PATIENCE_S = 30
+
+
+@pytest.fixture(params=["memory", "files"])
+async def host(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[SessionHost]:
+    async with SessionHost(tmp_path if request.param == "files" else None) as host:
+        yield host
+
+
+async def append(session: Session, *said: str) -> None:
+    for each in said:
+        await session.append_custom_entry("note", each)
+
+
+async def put(host: SessionHost, *said: str) -> Session:
+    """Let another session take the place of the one that is called "main"."""
+    async with SessionHost() as elsewhere:
+        another = await elsewhere.create("main")
+        await append(another, *said)
+        return await host.put(another, replace=True)
+
+
+async def take(entries: EntrySubscription, count: int) -> list[object]:
+    """Take so many items: what each entry says, and the resets as they are."""
+    with anyio.fail_after(PATIENCE_S):
+        items = [await anext(entries) for _ in range(count)]
+    return [item.custom.data if isinstance(item, CustomEntry) else item for item in items]
+
+
+async def test_who_follows_entries_is_told_at_once_of_a_session_that_takes_the_place(host: SessionHost) -> None:
+    session = await host.create("main")
+    await append(session, "old 1", "old 2")
+    async with session.subscribe() as entries, session.subscribe(after=session.cursor) as late:
+        assert await take(entries, 2) == ["old 1", "old 2"]
+        new = await put(host, "new 1", "new 2", "new 3")
+        reset = Reset(Cursor(new.cursor.generation, 0))
+        for each in entries, late:
+            assert await take(each, 4) == [reset, "new 1", "new 2", "new 3"]
+        await append(session, "new 4")
+        for each in entries, late:
+            assert await take(each, 1) == ["new 4"]
+        assert entries.cursor == session.cursor
+
+
+async def test_who_follows_views_gets_a_snapshot_of_the_session_that_takes_the_place(host: SessionHost) -> None:
+    session = await host.create("main")
+    await append(session, "old 1")
+    async with session.subscribe("tree") as trees, session.subscribe("context") as contexts:
+        await anext(trees)
+        await anext(contexts)
+        await put(host, "new 1", "new 2")
+        with anyio.fail_after(PATIENCE_S):
+            tree, context = await anext(trees), await anext(contexts)
+        assert tree == Snapshot(session.cursor, session.tree())
+        assert context == Snapshot(session.cursor, await session.context())
+        assert session.cursor.seq == 2
+
+
+async def test_a_session_that_takes_the_place_of_nothing_is_no_reset(host: SessionHost) -> None:
+    session = await host.create("main")
+    async with session.subscribe() as entries, session.subscribe("tree") as trees:
+        await anext(trees)
+        await put(host, "new 1", "new 2")
+        assert await take(entries, 2) == ["new 1", "new 2"]
+        assert await anext(trees) == Snapshot(session.cursor, session.tree())
+
+
+async def test_entries_of_a_session_that_began_later_and_was_replaced_are_no_part_of_the_new_one(
+    host: SessionHost,
+) -> None:
+    session = await host.create("main")
+    async with session.subscribe() as entries:
+        await append(session, "old 1", "old 2")
+        old = session.cursor
+        new = await put(host, "new 1", "new 2", "new 3")
+        assert session.cursor.seq == 3
+        assert await take(entries, 2) == ["old 1", "old 2"]
+        assert entries.cursor == old
+        assert await take(entries, 4) == [Reset(Cursor(new.cursor.generation, 0)), "new 1", "new 2", "new 3"]
+        assert entries.cursor == new.cursor
+    async with session.subscribe(after=old) as entries:
+        assert await take(entries, 2) == [Reset(Cursor(new.cursor.generation, 0)), "new 1"]
+
+
+async def test_subscriptions_end_when_the_session_is_deleted(host: SessionHost) -> None:
+    session, unwritten = await host.create("main"), await host.create("unwritten")
+    await append(session, "old 1")
+    ended: list[str] = []
+
+    async def read(name: str, session: Session) -> None:
+        async with session.subscribe() as entries:
+            async for _ in entries:
+                pass
+        ended.append(f"entries of {name}")
+
+    async def watch(name: str, session: Session) -> None:
+        async with session.subscribe("tree") as changes:
+            async for _ in changes:
+                pass
+        ended.append(f"tree of {name}")
+
+    with anyio.fail_after(PATIENCE_S):
+        async with anyio.create_task_group() as group:
+            for name, each in ("main", session), ("unwritten", unwritten):
+                group.start_soon(read, name, each)
+                group.start_soon(watch, name, each)
+            for _ in range(50):
+                await checkpoint()
+            await append(session, "old 2")
+            for _ in range(50):
+                await checkpoint()
+            assert not ended
+            await host.delete(session)
+            await host.delete(unwritten)
+    assert sorted(ended) == ["entries of main", "entries of unwritten", "tree of main", "tree of unwritten"]
+    assert host.statistics().subscribers == 0
+
+
+async def test_what_the_feed_holds_of_a_session_that_is_deleted_is_told_and_what_it_lacks_is_an_error(
+    host: SessionHost,
+) -> None:
+    session = await host.create("main")
+    async with session.subscribe() as prompt, session.subscribe("tree") as trees:
+        await anext(trees)
+        await append(session, "old 1", "old 2")
+        async with session.subscribe() as late:
+            await host.delete(session)
+            assert await take(prompt, 2) == ["old 1", "old 2"]
+            with pytest.raises(StopAsyncIteration):
+                await anext(prompt)
+            with pytest.raises(SessionNotFound):
+                await anext(late)
+            with pytest.raises(SessionNotFound):
+                await anext(trees)
+
+
+async def test_who_follows_a_session_that_was_deleted_does_not_follow_the_next_one_of_its_name(
+    host: SessionHost,
+) -> None:
+    session = await host.create("main")
+    await append(session, "old 1")
+    early = session.subscribe("tree")
+    async with session.subscribe() as entries, session.subscribe("tree") as trees:
+        await take(entries, 1)
+        await anext(trees)
+        await host.delete(session)
+        again = await host.create("main")
+        await append(again, "new 1")
+        async with again.subscribe() as fresh, early, again.subscribe("tree") as fresh_trees:
+            for each in early, fresh_trees:
+                assert await anext(each) == Snapshot(again.cursor, again.tree())
+            for over in entries, trees:
+                with pytest.raises(StopAsyncIteration):
+                    await anext(over)
+            await append(again, "new 2")
+            assert await take(fresh, 2) == ["new 1", "new 2"]
+            for each in early, fresh_trees:
+                assert (await anext(each)).cursor.seq == 2
+            assert host.statistics().subscribers == 3
+
+
+def test_blocking_subscriptions_end_when_the_session_is_deleted() -> None:
+    with SyncHost() as host:
+        session = host.create("main")
+        with session.subscribe() as entries, session.subscribe("tree") as changes:
+            session.append_message("user", "Hello")
+            assert isinstance(entries.receive(PATIENCE_S), Entry)
+            changes.receive(PATIENCE_S)
+            host.delete(session)
+            assert list(entries) == []
+            assert list(changes) == []
+
+
+class Disturbed:
+    """Counts entries; the first time that it begins, another file takes the place of the one that it is to read."""
+
+    name = "disturbed"
+
+    def __init__(self, another: Path, path: Path) -> None:
+        self._another: Path | None = another
+        self._path = path
+
+    def initial(self, header: Header) -> int:
+        if self._another is not None:
+            os.replace(self._another, self._path)
+            self._another = None
+        return 0
+
+    def apply(self, value: int, entry: Entry) -> tuple[int, int]:
+        return value + 1, entry.seq
+
+    def dump(self, value: int) -> bytes:
+        return str(value).encode()
+
+    def load(self, blob: bytes) -> int:
+        return int(blob)
+
+
+async def test_a_view_whose_file_is_replaced_while_it_begins_is_a_snapshot_of_the_new_one(tmp_path: Path) -> None:
+    path, another = tmp_path / "main.jsonl", tmp_path / "another"
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("main")
+        await append(session, "old 1", "old 2", "old 3")
+    shutil.copy(path, another)
+    another.write_bytes(b"".join(another.read_bytes().splitlines(keepends=True)[:-1]))
+    async with SessionHost(tmp_path) as host:
+        session = await host.load("main", read_only=True)
+        async with session.subscribe(Disturbed(another, path)) as changes:
+            with anyio.fail_after(PATIENCE_S):
+                first = await anext(changes)
+            assert isinstance(first, Snapshot)
+            assert (first.value, first.cursor.seq) == (2, 2)
