@@ -13,8 +13,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import anyio
-from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint, checkpoint_if_cancelled
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -35,6 +34,7 @@ from .commands import Append, Command, MoveLeaf, Unarchive
 from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, says_status, wanted
 from .leaf_record import encode_leaf
 from .mail import Decided, Landed, Made, Mail, unreachable
+from .mailbox import Mailbox
 from .open_log import OpenLog
 from .runtime import Runtime
 
@@ -60,31 +60,14 @@ class SessionActor:
         torn: The torn tail that was repaired when the session was taken up, until somebody has been told of it.
     """
 
-    __slots__ = (
-        "_entering",
-        "_header_block",
-        "_lease",
-        "_quiet",
-        "_receiver",
-        "_runtime",
-        "_sender",
-        "_serving",
-        "_stale",
-        "log",
-        "recent",
-        "torn",
-    )
+    __slots__ = ("_header_block", "_lease", "_mailbox", "_runtime", "_stale", "log", "recent", "torn")
 
     def __init__(self, runtime: Runtime, lease: Lease, log: OpenLog, *, header_block: bytes | None) -> None:
         self._runtime = runtime
         self._lease = lease
         self._header_block = header_block
-        self._sender: MemoryObjectSendStream[Mail] | None = None
-        self._receiver: MemoryObjectReceiveStream[Mail] | None = None
-        self._entering = 0
-        self._serving = False
+        self._mailbox = Mailbox(runtime)
         self._stale = lease.packed  # so that nothing is appended before it is unpacked
-        self._quiet: anyio.Event | None = None
         self.log = log
         self.recent = True
         self.torn = lease.torn
@@ -107,12 +90,12 @@ class SessionActor:
     @property
     def mailbox_depth(self) -> int:
         """How many commands wait."""
-        return 0 if self._receiver is None else self._receiver.statistics().current_buffer_used
+        return self._mailbox.depth
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return not self._serving and not self._entering
+        return self._mailbox.idle
 
     # -- taking commands
 
@@ -122,7 +105,7 @@ class SessionActor:
         A caller that is cancelled has its command not taken, or carried out whole.
         """
         request: Command | Landed = command
-        if isinstance(command, Append) and not self._serving and not self._stale and not self.archived:
+        if isinstance(command, Append) and not self._mailbox.serving and not self._stale and not self.archived:
             await checkpoint_if_cancelled()
             done = self._perform_now(command)
             if isinstance(done, _Begun):
@@ -135,61 +118,8 @@ class SessionActor:
                 return done
             request = done
         mail = Mail(request)
-        await self._send(mail)
+        await self._mailbox.put(mail, self._run)
         return await mail.reply()
-
-    async def _send(self, mail: Mail) -> None:
-        """Put a command into the mailbox, waiting while it is full, and see that somebody serves it."""
-        sender = self._open_mailbox()
-        await checkpoint_if_cancelled()
-        try:
-            sender.send_nowait(mail)
-        except anyio.WouldBlock:
-            self._entering += 1  # it may be served, emptied and idle before the sender has its turn again
-            try:
-                await sender.send(mail)
-            finally:
-                self._entering -= 1
-        if not self._serving:
-            self._serving = True
-            self._runtime.spawn(self._serve)
-
-    def _open_mailbox(self) -> MemoryObjectSendStream[Mail]:
-        if self._sender is None:
-            self._sender, self._receiver = anyio.create_memory_object_stream[Mail](self._runtime.limits.mailbox_max)
-        return self._sender
-
-    async def _serve(self) -> None:
-        """Serve the mailbox until it is empty."""
-        try:
-            with anyio.CancelScope(shield=True):
-                while mails := self._take():
-                    await self._run(mails)
-        finally:
-            self._rest()
-
-    def _rest(self) -> None:
-        """Serve no more until somebody asks for it."""
-        self._serving = False
-        if self._quiet is not None:
-            self._quiet.set()
-            self._quiet = None
-
-    def _take(self) -> list[Mail]:
-        """Take what waits, as much as one batch may hold."""
-        assert self._receiver is not None
-        mails: list[Mail] = []
-        while len(mails) < self._runtime.limits.batch_max:
-            try:
-                mails.append(self._receiver.receive_nowait())
-            except anyio.WouldBlock:
-                break
-        return mails
-
-    @staticmethod
-    def _written(mails: Sequence[Mail]) -> None:
-        for mail in mails:
-            mail.written = True
 
     # -- carrying them out
 
@@ -215,24 +145,21 @@ class SessionActor:
                 self._take_in([decided], outcome, started)
                 return decided.entries
             self._stale = True
-            return Landed(tuple(entry.id or "" for entry in decided.entries))
+            return Landed(decided.ids)
         self._stale = True
         self._runtime.counters.failures += 1
         raise outcome.error
 
     async def _perform_waiting(self, command: Append, begun: _Begun) -> Made:
         """Carry out an append that was decided, on its caller's task, where the store takes its time."""
-        self._serving = True
+        self._mailbox.serving = True
         try:
             outcome: Outcome | Exception
             try:
                 (outcome,) = await self._runtime.store.append([begun.request])
             except anyio.get_cancelled_exc_class():  # and yet it was appended, or may have been
                 self._stale = True
-                with suppress(anyio.WouldBlock):  # whoever fills the mailbox has it served
-                    self._open_mailbox().send_nowait(
-                        Mail(Landed(tuple(entry.id or "" for entry in begun.decided.entries)))
-                    )
+                self._mailbox.leave(Mail(Landed(begun.decided.ids)))
                 raise
             except Exception as error:  # noqa: BLE001 - the mailbox's way tells what that means
                 outcome = error
@@ -243,10 +170,7 @@ class SessionActor:
             with anyio.CancelScope(shield=True):
                 await self._run([mail], (begun, outcome))
         finally:
-            self._rest()
-            if self._receiver is not None and self.mailbox_depth:
-                self._serving = True
-                self._runtime.spawn(self._serve)
+            self._mailbox.release(self._run)
         return await mail.reply()
 
     async def _run(self, mails: list[Mail], begun: tuple[_Begun, Outcome | Exception] | None = None) -> None:
@@ -433,11 +357,11 @@ class SessionActor:
                     if each.mail is not None:
                         each.mail.answer(each.entries)
             else:
-                self._written(mails)
+                _note_written(mails)
                 await self._recover()
                 for each in group:
                     if each.mail is not None:
-                        await self._answer_landed(each.mail, [entry.id or "" for entry in each.entries])
+                        await self._answer_landed(each.mail, each.ids)
             return []
         self._stale = True
         if isinstance(outcome, Fenced):
@@ -445,7 +369,7 @@ class SessionActor:
         self._runtime.counters.failures += 1
         if isinstance(outcome, Failed):
             if outcome.head.seq > request.expected_head.seq:
-                self._written(mails)
+                _note_written(mails)
             await self._answer_prefix(group, outcome)
         self._refuse(mails, outcome.error)
         return []
@@ -473,9 +397,8 @@ class SessionActor:
         """Reply to the commands of a failed write whose lines landed whole."""
         await self._recover()
         for each in group:
-            ids = [entry.id or "" for entry in each.entries]
-            if each.mail is not None and all(self.log.index.find(entry_id) for entry_id in ids):
-                await self._answer_landed(each.mail, ids)
+            if each.mail is not None and all(self.log.index.find(entry_id) for entry_id in each.ids):
+                await self._answer_landed(each.mail, each.ids)
 
     async def _answer_landed(self, mail: Mail, ids: Sequence[str]) -> None:
         """Reply with entries that are in the log."""
@@ -506,13 +429,13 @@ class SessionActor:
 
     async def refresh(self) -> None:
         """Take in what another program may have appended to a file that is shared with it."""
-        if self.log.dialect.shared and self._header_block is None and not self._serving:
+        if self.log.dialect.shared and self._header_block is None and not self._mailbox.serving:
             try:
                 await self.log.catch_up()
             except LogReplaced:
                 self._stale = True
                 mail = Mail(Landed(()))
-                await self._send(mail)
+                await self._mailbox.put(mail, self._run)
                 with suppress(LogReplaced):  # it is served from here on, and subscribers were told
                     await mail.reply()
 
@@ -564,13 +487,7 @@ class SessionActor:
 
     async def quiet(self) -> None:
         """Wait until every command that was accepted has its answer."""
-        while not self.idle:
-            if not self._serving:
-                await checkpoint()
-                continue
-            if self._quiet is None:
-                self._quiet = anyio.Event()
-            await self._quiet.wait()
+        await self._mailbox.quiet()
 
     async def passivate(self) -> None:
         """Keep the index's snapshot where the log has grown enough, and let the log go."""
@@ -581,11 +498,13 @@ class SessionActor:
             if index.head - kept >= enough and self._header_block is None and not self._stale:
                 await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
         finally:
-            if self._sender is not None and self._receiver is not None:
-                self._sender.close()
-                self._receiver.close()
-                self._sender = self._receiver = None
+            self._mailbox.close()
             await self._runtime.store.release([self._lease])
+
+
+def _note_written(mails: Sequence[Mail]) -> None:
+    for mail in mails:
+        mail.written = True
 
 
 def _relying_on_nothing(command: Command) -> Command:

@@ -91,3 +91,8 @@ class Decided:
         self.mail: Mail | None = None
         self.entries = entries
         self.lines = lines
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the entries."""
+        return tuple(entry.id or "" for entry in self.entries)

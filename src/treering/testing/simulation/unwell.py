@@ -65,7 +65,7 @@ class UnwellDisk(WrappedDisk):
             self.lag_s += 0.2
         if name in self.chances and self._random.random() < self.chances[name]:
             number = self._random.choice(ERRORS[name])
-            self._tell(f"{name} {os.path.basename(path).partition('.tmp')[0]}: {errno.errorcode[number]}")
+            self._tell(f"{name} {_named(path).partition('.tmp')[0]}: {errno.errorcode[number]}")
             raise OSError(number, os.strerror(number), path)
 
     def open(self, path: str, flags: int) -> int:
@@ -147,11 +147,16 @@ class UnwellDisk(WrappedDisk):
         return self.inner.list_directory(path)
 
 
-def told(operation: Operation, pid: str) -> str:
+def told(operation: Operation) -> str:
     """Say in a line what was done to a disk, the same in every process."""
-    names = [os.path.basename(path).replace(pid, "PID") for path in (operation.path, operation.target) if path]
+    names = [_named(path) for path in (operation.path, operation.target) if path]
     size = f"{operation.offset}+{len(operation.data)}" if operation.kind in ("write", "truncate") else ""
     return " ".join(["disk", operation.kind, *names, size]).rstrip()
+
+
+def _named(path: str) -> str:
+    """Return a file's name without the process id that a journal or a temporary file has in it."""
+    return os.path.basename(path).replace(str(os.getpid()), "PID")
 
 
 __all__ = ["ERRORS", "Disk", "UnwellDisk", "told"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from hashlib import blake2b
 from itertools import islice
@@ -64,7 +63,6 @@ class World:
         self._left: MemoryDisk | None = None
         self._known: dict[str, list[str]] = {}
         self._token = 0
-        self._pid = str(os.getpid())
         self._host: SessionHost | None = None
         self._sessions: dict[str, Session] = {}
         self._opening = anyio.Lock()
@@ -101,7 +99,7 @@ class World:
             def happened(operation: Operation) -> None:
                 nonlocal countdown
                 self.operations += 1
-                self.tell(told(operation, self._pid))
+                self.tell(told(operation))
                 countdown -= 1
                 if countdown == 0:
                     self._crash()
