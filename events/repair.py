@@ -41,9 +41,9 @@ from .stores.files.journal_replay import JournalReplay
 from .stores.files.locks import Held, Locks
 from .stores.files.log import Log
 from .stores.files.names import folders_between
+from .stores.files.private_folder import ASIDE
 from .stores.files.private_locks import locks_of
 from .stores.files.table import chunks
-from .surroundings import ASIDE
 from .wording import counted
 
 Action: TypeAlias = Literal[
@@ -158,7 +158,7 @@ class Surgeon:
             self._keep(subject, found)
             return []
         real = self._disk.real_path(os.path.abspath(subject.path))
-        self._replay(subject.root, real)
+        self._journals(subject.root).before(real)
         held = self._take(subject.root, real)
         if isinstance(held, SessionLocked):
             return [Repair(subject.path, "locked", held.message)]
@@ -260,7 +260,7 @@ class Surgeon:
             targets.append(self._copy_aside(root, path))
             with suppress(FileNotFoundError):
                 self._copy_aside(root, void_of(path))
-        self._replay(root, os.path.join(root, "any"))
+        self._journals(root).under(root)
         left = {os.path.basename(each) for each in journals_in(self._disk, os.path.join(root, JOURNALS))}
         what = "some of it has to wait: its sessions are owned, or cannot be written"
         return [
@@ -270,9 +270,9 @@ class Surgeon:
             for finding, target in zip(waiting, targets, strict=True)
         ]
 
-    def _replay(self, root: str, path: str) -> None:
-        """Have the journals above a file say what they have of it, as whoever opens it does."""
-        JournalReplay(self._disk, self._locks_of(root), ()).before(path)
+    def _journals(self, root: str) -> JournalReplay:
+        """Return what has journals say what they have of sessions, as whoever opens those does."""
+        return JournalReplay(self._disk, self._locks_of(root), ())
 
     # -- moving aside
 

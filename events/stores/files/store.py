@@ -50,7 +50,7 @@ from ...offload import Offload, ThreadOffload, carried_out
 from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
-from . import archiving, beside, listing, writer
+from . import archiving, beside, listing, removal, writer
 from .appender import Appender, Pace
 from .codecs import SUFFIXES
 from .group_committer import GroupCommitter
@@ -64,7 +64,6 @@ from .open_files import OpenFiles
 from .open_files import open_files_max as default_open_files_max
 from .packed import packed_forms
 from .peek import FilePeek
-from .private_folder import PRIVATE_FOLDER
 from .private_locks import locks_of
 from .rewriting import put
 from .scan import scan
@@ -217,7 +216,7 @@ class FileStore:
             OSError: A journal cannot be read.
         """
         self._logs.check_open()
-        await carried_out(self._offload, self._replay.before, os.path.join(self.root, "anything"))
+        await carried_out(self._offload, self._replay.under, self.root)
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Take the right to append; see `Store.acquire`.
@@ -500,36 +499,8 @@ class FileStore:
             self._let_go(log)
 
     def _remove(self, log: Log) -> None:
-        """Delete a log, and before it whatever holds a copy of what it says.
-
-        The log goes last but for its leaf record, which says nothing without it: as long as anything of a session is there it
-        is listed, and can be deleted again. The other way round a crash would leave copies that nobody is told of. The folder
-        is flushed in between, or a power cut could keep the copies and take the log; whatever the durability, since what
-        was said to be deleted must not come back.
-        """
         self._stand_alone(log)
-        folder, name = os.path.split(log.path)
-        for each in self._folders_of_copies(folder):
-            beside.remove_copies(self._disk, each, name)
-            self._flush_names(each)
-        archiving.remove_packed(self._disk, log.path)  # before the log, or a crash would bring an older session back
-        for path in (log.path, log.path + beside.LEAF_SUFFIX):
-            with suppress(FileNotFoundError):
-                self._disk.unlink(path)
-        self._flush_names(folder)
-
-    def _folders_of_copies(self, folder: str) -> list[str]:
-        """Return where copies of the logs in a folder stand: beside them, and where a repair moves what is left over."""
-        under = os.path.relpath(folder, self.root)
-        inside = under == os.curdir or under.split(os.sep)[0] != os.pardir
-        return (
-            [folder, os.path.normpath(os.path.join(self.root, PRIVATE_FOLDER, "aside", under))] if inside else [folder]
-        )
-
-    def _flush_names(self, folder: str) -> None:
-        """Make it sure that names which were taken away stay away."""
-        with suppress(FileNotFoundError):
-            self._disk.sync_directory(folder)
+        removal.remove(self._disk, self.root, log.path)
 
     async def pack(self, lease: Lease) -> None:
         """Keep a log in its packed form; see `ArchivingStore.pack`.
@@ -600,20 +571,20 @@ class FileStore:
         return await self._offload(self._page, prefix, after, limit)
 
     def _page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
-        self._bring_back(prefix)
+        self._bring_back()
         return listing.page_of(self._disk, self.root, prefix, after, limit)
 
-    def _bring_back(self, ref: Ref) -> None:
+    def _bring_back(self) -> None:
         """Replay journals before logs are listed: one may know of logs whose names are lost."""
         try:
-            self._replay.before(os.path.join(self.root, "*"))
+            self._replay.under(self.root)
         except (OSError, TreeringError) as error:
-            logger().warning("replay_waits", ref=ref, why=str(error))
+            logger().warning("replay_waits", root=self.root, why=str(error))
 
     def scan(self) -> dict[Ref, FileStat]:
         """Return how the files of all logs under the root look, in no order; it may take a while, and opens none of them."""
         self._logs.check_open()
-        self._bring_back("*")
+        self._bring_back()
         return scan(self._disk, self.root)
 
     def look_at(self, ref: Ref) -> FileStat | None:
