@@ -185,17 +185,20 @@ class OsDisk:
         """Return the names in a directory, sorted."""
         return sorted(os.listdir(path))
 
-    def scan_directory(self, path: str, suffix: str) -> Sequence[tuple[str, FileStat]]:
-        """Return the directories in a directory, and the files whose names end in `suffix`, with how they look."""
-        found: list[tuple[str, FileStat]] = []
+    def scan_directory(self, path: str, suffixes: tuple[str, ...]) -> Sequence[tuple[str, FileStat, bool]]:
+        """Return the directories in a directory, and the files whose names end in a suffix.
+
+        Of each its name, how it looks, and whether it is a link.
+        """
+        found: list[tuple[str, FileStat, bool]] = []
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with os.scandir(fd) as entries:  # with a descriptor, the kernel need not walk the path for each file
                 for entry in entries:
                     name = entry.name
                     try:
-                        if name.endswith(suffix) or entry.is_dir():
-                            found.append((name, _file_stat(entry.stat())))
+                        if name.endswith(suffixes) or entry.is_dir():
+                            found.append((name, _file_stat(entry.stat()), entry.is_symlink()))
                     except OSError:
                         continue  # gone meanwhile, or a link to nowhere
         finally:

@@ -69,6 +69,7 @@ from .rewriting import put
 from .scan import scan
 from .syncer import Syncer
 from .table import CHUNK
+from .unreadable_folders import UnreadableFolders
 from .watcher import Watch
 
 Durability: TypeAlias = Literal["os", "file", "group"]
@@ -163,6 +164,7 @@ class FileStore:
         self._replay = JournalReplay(self._disk, self._locks, self._group.paths if self._group else frozenset())
         self._appender = Appender(self._disk, self._logs, self._open_files, syncer, pace, timer, self._group)
         self._watch_poll_s = watch_poll_s
+        self._unreadable = UnreadableFolders()
         _stores.add(self)
 
     def _refuse_network(self) -> None:
@@ -572,7 +574,7 @@ class FileStore:
 
     def _page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
         self._bring_back()
-        return listing.page_of(self._disk, self.root, prefix, after, limit)
+        return listing.page_of(self._disk, self.root, prefix, after, limit, self._unreadable)
 
     def _bring_back(self) -> None:
         """Replay journals before logs are listed: one may know of logs whose names are lost."""
@@ -585,7 +587,7 @@ class FileStore:
         """Return how the files of all logs under the root look, in no order; it may take a while, and opens none of them."""
         self._logs.check_open()
         self._bring_back()
-        return scan(self._disk, self.root)
+        return scan(self._disk, self.root, self._unreadable)
 
     def look_at(self, ref: Ref) -> FileStat | None:
         """Return how the file of one log looks, or the packed form of it; None where there is none."""
