@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from treering import Session, SessionHost
+from treering import AppendFailed, Session, SessionHost
 from treering.actors.catalog.settings import Settings
 from treering.events.disk import Disk, FileStat, OsDisk
+from treering.events.doctor import examine
+from treering.events.repair import repair
 from treering.events.stores.files import FileStore
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, WrappedDisk
@@ -112,3 +114,16 @@ async def test_a_link_to_what_lies_under_the_root_is_no_second_session(
         assert len([hit async for hit in host.search("Hello")]) == len(expected)
     async with aclosing(FileStore(root, disk=disk_of())) as store:
         assert [info.ref for info in await store.page()] == expected
+
+
+async def test_a_pipe_among_the_sessions_keeps_nobody_waiting(root: Path, made: Make) -> None:
+    async with SessionHost(root) as host:
+        await made(host, "one")
+        os.mkfifo(root / "pipe.jsonl")
+        assert [row.id for row in await host.list_sessions()] == ["one"]
+        assert [hit.session_id async for hit in host.search("Hello", index=True)] == ["one"]
+        session = await host.open("pipe")
+        with pytest.raises(AppendFailed):
+            await session.append_message("user", "Hello")
+    assert [(Path(each.path).name, each.code) for each in examine(root)] == [("pipe.jsonl", "unreadable")]
+    assert repair(root) == []
