@@ -9,6 +9,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -17,6 +18,7 @@ import pytest
 from treering import HostClosed, SessionHost
 from treering.actors.search_index import SearchIndex
 from treering.actors.search_portions import Portion
+from treering.events.disk import OsDisk
 from treering.events.stores.base import Ref
 
 BOTH = pytest.mark.parametrize("index", [False, True], ids=["scan", "index"])
@@ -142,3 +144,50 @@ async def test_a_search_that_outlives_its_host_opens_nothing_again(root: Path, m
         with pytest.raises(HostClosed):
             assert [hit async for hit in each]
     assert connections == []
+
+
+class HeldFlushes(OsDisk):
+    """A disk whose flushes wait, from when that is asked for until they are let go."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.go_on = threading.Event()
+        self.waiting = threading.Event()
+
+    def datasync(self, fd: int) -> None:
+        if self.held:
+            self.waiting.set()
+            assert self.go_on.wait(30)
+        super().datasync(fd)
+
+
+@pytest.mark.parametrize("durability", ["file", "group"])
+async def test_what_is_being_flushed_while_the_index_is_fed_is_found_afterwards(
+    root: Path, durability: Literal["file", "group"]
+) -> None:
+    disk = HeldFlushes()
+    async with SessionHost(root, disk=disk, durability=durability) as host:
+        await filled(host, "a")
+        session = await host.load("a")
+        disk.held = True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.append_message, "user", "pebble")
+            await anyio.to_thread.run_sync(disk.waiting.wait, 30)
+            assert await found(host, "needle", index=True) == ["a"]
+            disk.held = False
+            disk.go_on.set()
+        assert await found(host, "pebble", index=True) == ["a"]
+    async with SessionHost(root) as host:
+        assert await found(host, "pebble", index=True) == ["a"]
+
+
+async def test_a_line_that_another_program_left_without_its_newline_is_found_afterwards(root: Path) -> None:
+    async with SessionHost(root) as host:
+        await filled(host, "a")
+        session = await host.load("a")
+        line = (root / "a.jsonl").read_bytes().splitlines()[-1]
+        with (root / "a.jsonl").open("ab") as file:
+            file.write(line.replace(b"needle", b"pebble").replace(session.path()[-1].encode(), b"foreign"))
+        assert await found(host, "needle", index=True) == ["a"]
+    async with SessionHost(root) as host:
+        assert await found(host, "pebble", index=True) == ["a"]

@@ -599,6 +599,15 @@ class FileStore:
                 return None if found.is_directory else found
         return None
 
+    def reads_all(self, ref: Ref) -> bool:
+        """Tell whether what is read of a log here is all that its file holds.
+
+        It is not while an append is in doubt or being flushed, and not where another program left a line without its
+        newline in a log that is owned: what the log's file looks like then says nothing of what was read.
+        """
+        log = self._logs.owned.get(ref)
+        return log is None or not (log.busy or log.doubt is not None or log.size > log.table.scanned)
+
     def left(self, ref: Ref) -> tuple[int, int, int] | None:
         """Return how an owned log was left: its last line's ordinal, its size, its inode.
 
