@@ -11,7 +11,7 @@ The logs are the truth. A session that cannot be read is named in `Search.findin
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 
@@ -30,6 +30,7 @@ from ..projections.search.texts import Filters, Said
 from ..projections.summary import CORRUPTED, SessionSummary
 from .counts import check_count
 from .hits import Hit, Search
+from .listing import Listing
 from .naming import checked_path
 from .runtime import Runtime
 from .search_feeding import INLINE_MAX, feed, texts_of
@@ -45,12 +46,13 @@ class Searching:
 
     Args:
         runtime: The host's seams.
-        rows: Gives the rows of all sessions, archived ones included, the most recently used first.
+        listing: The rows of all sessions, archived ones included, the most recently used first.
     """
 
-    def __init__(self, runtime: Runtime, rows: Callable[[], Awaitable[list[SessionSummary]]]) -> None:
+    def __init__(self, runtime: Runtime, listing: Listing) -> None:
         self._runtime = runtime
-        self._rows = rows
+        self._listing = listing
+        self._listed = 0
         self._index: SearchIndex | None = None
         self._closed = False
         self._turn = anyio.Lock()
@@ -217,8 +219,10 @@ class Searching:
         async with self._turn:
             looks = await self._look()
             ground = self._ground
-            if looks is None or ground is None or looks != ground.looks or ground.doubtful:
-                ground = Ground(looks, await self._rows())
+            listed = self._listed == self._listing.changes
+            if looks is None or ground is None or looks != ground.looks or ground.doubtful or not listed:
+                ground = Ground(looks, await self._listing.rows())
+                self._listed = self._listing.changes
             if index is not None and looks is not None:
                 try:
                     await self._runtime.offload(index.known)

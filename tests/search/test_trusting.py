@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
@@ -20,6 +21,7 @@ from treering.actors.search_index import SearchIndex
 from treering.actors.search_portions import Portion
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Ref
+from treering.testing.clocks import ManualClock
 
 BOTH = pytest.mark.parametrize("index", [False, True], ids=["scan", "index"])
 FOREIGN = (
@@ -191,3 +193,15 @@ async def test_a_line_that_another_program_left_without_its_newline_is_found_aft
         assert await found(host, "needle", index=True) == ["a"]
     async with SessionHost(root) as host:
         assert await found(host, "pebble", index=True) == ["a"]
+
+
+@BOTH
+async def test_what_was_found_is_in_the_order_of_the_listing_after_a_session_was_loaded(
+    root: Path, index: bool
+) -> None:
+    async with SessionHost(root, clock=ManualClock(step=timedelta(seconds=1))) as host:
+        await filled(host, "a", "b")
+        assert await found(host, "needle", index=index) == ["b", "a"]
+        await host.load("a")
+        assert await found(host, "needle", index=index) == ["a", "b"]
+        assert [row.id for row in await host.list_sessions()] == ["a", "b"]
