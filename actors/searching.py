@@ -20,6 +20,7 @@ import anyio
 from ..events.disk import OsDisk
 from ..events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
 from ..events.findings import Finding
+from ..events.offload import carried_out
 from ..events.projects import project_hash
 from ..events.stores.base import Ref
 from ..events.stores.files import FileStore
@@ -30,6 +31,7 @@ from ..projections.search.texts import Filters, Said
 from ..projections.summary import CORRUPTED, SessionSummary
 from .counts import check_count
 from .hits import Hit, Search
+from .inner_roots import inner_roots
 from .listing import Listing
 from .naming import checked_path
 from .runtime import Runtime
@@ -95,13 +97,15 @@ class Searching:
 
         Whoever feeds the index just now is waited for: he may have read the session before it was deleted.
         """
-        index = await self._index_for(None)
+        index, store = await self._index_for(None), self._runtime.store
         if index is not None:
             async with self._turn:
                 try:
                     await self._runtime.offload(index.take_in, (), (ref,))
                 except IndexUnavailable as error:
                     warn(error)
+        if isinstance(store, FileStore) and isinstance(store.disk, OsDisk):
+            await carried_out(self._runtime.offload, _forget_below, store, ref)
 
     async def aclose(self) -> None:
         """Let go of the index's file for good."""
@@ -252,6 +256,19 @@ class Searching:
             return None
         self._index = self._index or index
         return self._index
+
+
+def _forget_below(store: FileStore, ref: Ref) -> None:
+    """Take a session that was deleted out of the indexes of the folders in the root, which were roots of others."""
+    for folder, inner in inner_roots(store, ref):
+        index = SearchIndex(folder)
+        if index.exists():
+            try:
+                index.take_in((), (inner,))
+            except IndexUnavailable as error:
+                warn(error)
+            finally:
+                index.close()
 
 
 def _unreadable(row: SessionSummary, problem: str) -> Finding:

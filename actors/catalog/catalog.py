@@ -10,10 +10,13 @@ import os
 from typing import TYPE_CHECKING
 
 from ...events.errors import AmbiguousSession, SessionNotFound
+from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
+from ...events.telemetry import failure_of, logger
 from ...projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from ..inner_roots import inner_roots
 from ..listing import Listing
 from ..naming import checked_path
 from .current import Pointers
@@ -163,6 +166,18 @@ class Catalog:
         self._pointed = {project: each for project, each in self._pointed.items() if each != ref}
         if self._pointers is not None:
             await self._runtime.offload(self._pointers.forget, ref)
+        store = self._runtime.store
+        if isinstance(store, FileStore):
+            await carried_out(self._runtime.offload, _forget_below, store, ref)
+
+
+def _forget_below(store: FileStore, ref: Ref) -> None:
+    """Take a session that is gone out of the indexes of the folders in the root, which were roots of others."""
+    for folder, inner in inner_roots(store, ref):
+        try:
+            IndexFile(store.disk, folder).forget(inner)
+        except OSError as error:
+            logger().debug("index_not_written", **failure_of(error))
 
 
 def _several(text: str, rows: list[SessionSummary]) -> str:

@@ -48,6 +48,10 @@ def texts_in(path: Path) -> int:
     return int(count)
 
 
+def files_with(root: Path, said: bytes) -> list[str]:
+    return [path.name for path in root.rglob("*") if path.is_file() and said in path.read_bytes()]
+
+
 @BOTH
 async def test_a_file_replaced_by_one_of_its_size_and_time_is_read_again(root: Path, index: bool) -> None:
     async with SessionHost(root) as host:
@@ -205,3 +209,20 @@ async def test_what_was_found_is_in_the_order_of_the_listing_after_a_session_was
         await host.load("a")
         assert await found(host, "needle", index=index) == ["a", "b"]
         assert [row.id for row in await host.list_sessions()] == ["a", "b"]
+
+
+async def test_what_was_deleted_is_in_no_index_while_the_host_lives(root: Path) -> None:
+    async with SessionHost(root / "work") as host:
+        await filled(host, "a", "b")
+        assert await found(host, "needle", index=True) == ["b", "a"]
+    async with SessionHost(root) as host:
+        session = await host.create("c")
+        await session.append_message("user", "the only pebble")
+        assert await found(host, "pebble", index=True) == ["c"]
+        await host.delete("c")
+        await host.delete(root / "work" / "a.jsonl")
+        await host.flush()
+        assert files_with(root, b"pebble") == []
+        assert files_with(root, b'"a.jsonl"') == []
+        assert texts_in(root / "work" / "search.db") == 1
+        assert await found(host, "needle", index=True) == ["b"]
