@@ -117,9 +117,9 @@ class Catalog:
         usable = (row for row in rows if row.status not in (CORRUPTED, ARCHIVED))
         for found in (
             [row for row in rows if row.id == text],
-            [row for row in rows if row.name == text],
+            [row for row in rows if row.name == text] if text else [],
             [row for row in [next(usable, None)] if row is not None] if text == LAST else [],
-            [row for row in rows if row.id.startswith(text)],
+            [row for row in rows if row.id.startswith(text)] if text else [],
         ):
             if len(found) > 1:
                 raise AmbiguousSession(_several(text, found), candidates=tuple(row.id for row in found))

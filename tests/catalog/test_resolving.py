@@ -222,3 +222,13 @@ async def test_a_session_that_could_not_be_deleted_is_there_still_and_not_locked
         await session.append_message("user", "still here")
         await host.delete("s")
         assert await host.list_sessions() == []
+
+
+async def test_an_empty_text_means_no_session_even_where_there_is_but_one(root: Path, clock: Clock, made: Make) -> None:
+    async with SessionHost(root, clock=clock) as host:
+        await made(host, "only")
+        for meant in (host.load, host.resolve, host.delete):
+            with pytest.raises(InvalidSessionId):
+                await meant("")
+        assert await host.get_session("") is None
+        assert [row.id for row in await host.list_sessions()] == ["only"]
