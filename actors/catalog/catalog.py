@@ -96,8 +96,8 @@ class Catalog:
         elif status != ANY:
             rows = [row for row in rows if row.status == status]
         if project is not None:
-            wanted = await self.hash_of(project)
-            rows = [row for row in rows if row.project_hash == wanted]
+            written, wanted = checked_path(project), await self.hash_of(project)
+            rows = [row for row in rows if row.project_hash == wanted or row.project == written]
         return rows[offset:] if limit is None else rows[offset : offset + limit]
 
     async def hash_of(self, project: str | os.PathLike[str]) -> str:

@@ -236,11 +236,18 @@ class FileListing:
     async def load(self) -> None:
         """Read the index, the first time that there is a listing."""
         if not self._loaded:
-            self.held = (await self._runtime.offload(self._index.read)).lines | self.held
+            self.held = await self._runtime.offload(self._kept) | self.held
             self._loaded = True
             self._changed()
             for ref in self._accessed:
                 self._date(ref)
+
+    def _kept(self) -> dict[Ref, IndexLine]:
+        """Return what the index says, but for what follows from other things than the sessions' files."""
+        lines = self._index.read().lines
+        for line in lines.values():
+            self._rows.hash_anew(line.session)
+        return lines
 
 
 def is_kept(ref: Ref) -> bool:
