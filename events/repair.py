@@ -41,6 +41,7 @@ from .stores.files.journal_replay import JournalReplay
 from .stores.files.locks import Held, Locks
 from .stores.files.log import Log
 from .stores.files.names import folders_between
+from .stores.files.packed import log_path
 from .stores.files.private_folder import ASIDE
 from .stores.files.private_locks import locks_of
 from .stores.files.table import chunks
@@ -129,8 +130,6 @@ class Surgeon:
         try:
             if subject.kind == "folder":
                 return self._mend_folder(subject, found)
-            if subject.kind == "archive":
-                return []  # it is read as it is, or not at all
             return self._mend_session(subject, found)
         except (OSError, TreeringError) as error:
             return [_failed(subject.path, error)]
@@ -157,7 +156,7 @@ class Surgeon:
         if not any(finding.code in _MENDED for finding in found):
             self._keep(subject, found)
             return []
-        real = self._disk.real_path(os.path.abspath(subject.path))
+        real = self._disk.real_path(os.path.abspath(log_path(subject.path)))  # a packed log is owned by the log's name
         self._journals(subject.root).before(real)
         held = self._take(subject.root, real)
         if isinstance(held, SessionLocked):
@@ -341,7 +340,7 @@ class Surgeon:
 
     def _is_there(self, folder: str, seen: Seen) -> bool:
         with suppress(OSError):
-            self._disk.stat(os.path.join(folder, seen.file))
+            self._disk.stat(os.path.join(folder, seen.name))
             return True
         return False
 
