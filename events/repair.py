@@ -8,7 +8,7 @@ somebody owns is left alone altogether, and said to be.
   line that only lacks its newline gets one.
 - What is derived and does not fit (snapshots, checkpoints), leaf records that cannot hold, and temporary files of a crash
   move to `.treering/aside` of the folder that was given, under their own names. A snapshot keeps counting histories, so
-  its old form is copied there, and an empty one takes its place. Nothing is deleted.
+  its old form is copied there, and an empty one takes its place, but beside an archived session. Nothing is deleted.
 - Journals that no host holds are copied aside and replayed, before any session is touched.
 
 Everything else stays where it is: lines that are no JSON, duplicate ids, missing parents, cycles, second headers, files
@@ -171,7 +171,8 @@ class Surgeon:
             for finding in left:
                 if finding.code in _ANEW and subject.kind == "session":
                     done.append(self._make_anew(subject, finding, real))
-                elif finding.code in _ASIDE:
+                elif finding.code in _ASIDE or (finding.code in _ANEW and subject.kind == "archive"):
+                    # Whoever packs a log takes its snapshot away, so nothing counts on by this one.
                     done.append(self._move_aside(subject.root, finding))
             self._keep(subject, left)
             return done

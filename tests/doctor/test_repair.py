@@ -592,7 +592,7 @@ def test_a_directory_that_is_not_there() -> None:
         repair("/nowhere/at/all")
 
 
-@pytest.mark.parametrize("suffix", [".leaf", ".view-words"])
+@pytest.mark.parametrize("suffix", [".index", ".leaf", ".view-words", ".tmp-1-1", ".gz.tmp-1-1"])
 def test_what_stands_beside_an_archived_session_is_moved_aside(tmp_path: Path, suffix: str) -> None:
     path = put(tmp_path / "work/a.jsonl", NATIVE, said("a", None, 1))
     packed = beside(path, ".gz")
