@@ -35,7 +35,7 @@ PASSING = frozenset(
     {"unreadable", "locked", "torn_tail", "no_newline", "temporary", "orphan", "known_torn"}
     | {"index_torn", "index_foreign", "index_stale", "index_wrong", "view_torn", "view_foreign"}
     | {"leaf_torn", "leaf_foreign", "leaf_unknown"}
-    | {"archive_left", "archive_unreadable"}
+    | {"archive_damaged", "archive_left", "archive_unreadable"}
     | {"journal_waiting", "journal_torn", "journal_unused", "journal_foreign"}
 )
 """The codes that are never written down: a repair mends them, or they pass, or nobody could look."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
@@ -11,9 +10,9 @@ from errno import EACCES
 from pathlib import Path
 
 import pytest
+import structlog
 
 from treering import AppendFailed, Session, SessionHost
-from treering.actors.catalog.settings import Settings
 from treering.events.disk import Disk, FileStat, OsDisk
 from treering.events.doctor import examine
 from treering.events.repair import repair
@@ -56,23 +55,22 @@ def without_scan(_: str = "") -> Disk:
 
 @DISKS
 async def test_a_folder_that_may_not_be_listed_is_told_of_once_and_hides_no_other(
-    root: Path, made: Make, disk_of: Callable[[str], Disk], caplog: pytest.LogCaptureFixture
+    root: Path, made: Make, disk_of: Callable[[str], Disk]
 ) -> None:
     (root / "lost+found").mkdir(parents=True)
-    caplog.set_level(logging.WARNING, logger="treering")
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
-    async with SessionHost(root, disk=disk_of("lost+found"), clock=clock, settings=Settings()) as host:
-        await made(host, "one")
-        for _ in range(2):
-            assert [row.id for row in await host.list_sessions()] == ["one"]
-            assert [hit.session_id async for hit in host.search("Hello", index=True)] == ["one"]
-        assert (await host.load("last")).id == "one"
-        recent = await host.find_recent()
-        assert recent is not None
-        assert (await host.apply_retention()).archived == ()
-    told = [record.getMessage() for record in caplog.records if "folder_unreadable" in record.getMessage()]
-    assert len(told) == 1
-    assert str(root / "lost+found") in told[0]
+    with structlog.testing.capture_logs() as told:
+        async with SessionHost(root, disk=disk_of("lost+found"), clock=clock) as host:
+            await made(host, "one")
+            for _ in range(2):
+                assert [row.id for row in await host.list_sessions()] == ["one"]
+                assert [hit.session_id async for hit in host.search("Hello", index=True)] == ["one"]
+            assert (await host.load("last")).id == "one"
+            recent = await host.find_recent()
+            assert recent is not None
+            assert (await host.apply_retention()).archived == ()
+    passed_over = [event["path"] for event in told if event["event"] == "folder_unreadable"]
+    assert passed_over == [str(root / "lost+found")]
     async with aclosing(FileStore(root, disk=disk_of("lost+found"))) as store:
         assert [info.ref for info in await store.page()] == ["one.jsonl"]
 

@@ -581,7 +581,7 @@ class FileStore:
         try:
             self._replay.under(self.root)
         except (OSError, TreeringError) as error:
-            logger().warning("replay_waits", root=self.root, why=str(error))
+            logger().warning("replay_waits", ref=self.root, why=str(error))
 
     def scan(self) -> dict[Ref, FileStat]:
         """Return how the files of all logs under the root look, in no order; it may take a while, and opens none of them."""
