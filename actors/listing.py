@@ -24,7 +24,13 @@ class SessionChanged(Struct, frozen=True):
 
 
 class Listing(Protocol):
-    """The rows of all sessions of a store, whatever store it is."""
+    """The rows of all sessions of a store, whatever store it is.
+
+    Attributes:
+        changes: Grows with each change of the rows that no log shows, such as when a session was accessed.
+    """
+
+    changes: int
 
     async def rows(self) -> list[SessionSummary]:
         """Return the rows of all sessions, the most recently used first."""

@@ -237,7 +237,7 @@ class SessionLookup:
         if self._searching is None:
             from .searching import Searching
 
-            self._searching = Searching(self.core.runtime, self._sessions.listing.rows)
+            self._searching = Searching(self.core.runtime, self._sessions.listing)
         return self._searching
 
     async def _recover(self) -> None:

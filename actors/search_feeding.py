@@ -8,6 +8,7 @@ from zlib import crc32
 
 from ..events.errors import TreeringError
 from ..events.stores.base import Cursor, Opening, Ref
+from ..events.stores.files import FileStore
 from ..events.telemetry import logger
 from ..projections.search.lines import TextReader
 from ..projections.search.texts import Said
@@ -50,7 +51,10 @@ async def feed(runtime: Runtime, index: SearchIndex, looks: Looks) -> None:
 async def _portions(runtime: Runtime, ref: Ref, look: Look, known: Known | None) -> AsyncGenerator[Portion]:
     """Yield the texts of a log after its checkpoint; a log that cannot be read has none, and is tried again."""
     try:
-        opening = await runtime.store.open(ref)
+        store = runtime.store
+        opening = await store.open(ref)
+        if isinstance(store, FileStore) and not store.reads_all(ref):
+            look = UNFINISHED  # the file is ahead of what is read, and will look the same when the rest can be read
         head, before = opening.head, known.checkpoint if known is not None else None
         if before is not None and not await _holds(runtime, ref, head, before):
             before = None

@@ -95,6 +95,9 @@ class SearchIndex:
                     self._known.pop(ref, None)
                 else:
                     self._known[ref] = known
+            if gone:
+                # What was deleted would stand in the log of writes until that happens to be written over.
+                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     # -- looking up
 

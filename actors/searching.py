@@ -11,7 +11,7 @@ The logs are the truth. A session that cannot be read is named in `Search.findin
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 
@@ -20,6 +20,7 @@ import anyio
 from ..events.disk import OsDisk
 from ..events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
 from ..events.findings import Finding
+from ..events.offload import carried_out
 from ..events.projects import project_hash
 from ..events.stores.base import Ref
 from ..events.stores.files import FileStore
@@ -30,6 +31,8 @@ from ..projections.search.texts import Filters, Said
 from ..projections.summary import CORRUPTED, SessionSummary
 from .counts import check_count
 from .hits import Hit, Search
+from .inner_roots import inner_roots
+from .listing import Listing
 from .naming import checked_path
 from .runtime import Runtime
 from .search_feeding import INLINE_MAX, feed, texts_of
@@ -45,12 +48,13 @@ class Searching:
 
     Args:
         runtime: The host's seams.
-        rows: Gives the rows of all sessions, archived ones included, the most recently used first.
+        listing: The rows of all sessions, archived ones included, the most recently used first.
     """
 
-    def __init__(self, runtime: Runtime, rows: Callable[[], Awaitable[list[SessionSummary]]]) -> None:
+    def __init__(self, runtime: Runtime, listing: Listing) -> None:
         self._runtime = runtime
-        self._rows = rows
+        self._listing = listing
+        self._listed = 0
         self._index: SearchIndex | None = None
         self._closed = False
         self._turn = anyio.Lock()
@@ -93,13 +97,15 @@ class Searching:
 
         Whoever feeds the index just now is waited for: he may have read the session before it was deleted.
         """
-        index = await self._index_for(None)
+        index, store = await self._index_for(None), self._runtime.store
         if index is not None:
             async with self._turn:
                 try:
                     await self._runtime.offload(index.take_in, (), (ref,))
                 except IndexUnavailable as error:
                     warn(error)
+        if isinstance(store, FileStore) and isinstance(store.disk, OsDisk):
+            await carried_out(self._runtime.offload, _forget_below, store, ref)
 
     async def aclose(self) -> None:
         """Let go of the index's file for good."""
@@ -217,8 +223,10 @@ class Searching:
         async with self._turn:
             looks = await self._look()
             ground = self._ground
-            if looks is None or ground is None or looks != ground.looks or ground.doubtful:
-                ground = Ground(looks, await self._rows())
+            listed = self._listed == self._listing.changes
+            if looks is None or ground is None or looks != ground.looks or ground.doubtful or not listed:
+                ground = Ground(looks, await self._listing.rows())
+                self._listed = self._listing.changes
             if index is not None and looks is not None:
                 try:
                     await self._runtime.offload(index.known)
@@ -248,6 +256,19 @@ class Searching:
             return None
         self._index = self._index or index
         return self._index
+
+
+def _forget_below(store: FileStore, ref: Ref) -> None:
+    """Take a session that was deleted out of the indexes of the folders in the root, which were roots of others."""
+    for folder, inner in inner_roots(store, ref):
+        index = SearchIndex(folder)
+        if index.exists():
+            try:
+                index.take_in((), (inner,))
+            except IndexUnavailable as error:
+                warn(error)
+            finally:
+                index.close()
 
 
 def _unreadable(row: SessionSummary, problem: str) -> Finding:

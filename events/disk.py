@@ -7,9 +7,12 @@ promises: a write may be short, a file survives a power cut when it was synced, 
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from msgspec import Struct
@@ -124,7 +127,15 @@ class OsDisk:
         return os.path.realpath(path)
 
     def open(self, path: str, flags: int) -> int:
-        """Open a file with the flags of `os.open`."""
+        """Open a file with the flags of `os.open`; what is neither a file nor a directory is refused.
+
+        To open a pipe is to wait for whoever writes to it, and to open a device may do anything.
+        """
+        if not flags & os.O_EXCL:
+            with suppress(FileNotFoundError):
+                kind = stat.S_IFMT(os.stat(path).st_mode)
+                if kind not in (stat.S_IFREG, stat.S_IFDIR):
+                    raise OSError(errno.EINVAL, "this is no regular file", path)
         return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
@@ -185,17 +196,20 @@ class OsDisk:
         """Return the names in a directory, sorted."""
         return sorted(os.listdir(path))
 
-    def scan_directory(self, path: str, suffix: str) -> Sequence[tuple[str, FileStat]]:
-        """Return the directories in a directory, and the files whose names end in `suffix`, with how they look."""
-        found: list[tuple[str, FileStat]] = []
+    def scan_directory(self, path: str, suffixes: tuple[str, ...]) -> Sequence[tuple[str, FileStat, bool]]:
+        """Return the directories in a directory, and the files whose names end in a suffix.
+
+        Of each its name, how it looks, and whether it is a link.
+        """
+        found: list[tuple[str, FileStat, bool]] = []
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with os.scandir(fd) as entries:  # with a descriptor, the kernel need not walk the path for each file
                 for entry in entries:
                     name = entry.name
                     try:
-                        if name.endswith(suffix) or entry.is_dir():
-                            found.append((name, _file_stat(entry.stat())))
+                        if name.endswith(suffixes) or entry.is_dir():
+                            found.append((name, _file_stat(entry.stat()), entry.is_symlink()))
                     except OSError:
                         continue  # gone meanwhile, or a link to nowhere
         finally:

@@ -24,6 +24,7 @@ from msgspec import Struct
 from .disk import Disk
 from .findings import Finding
 from .stores.files.beside import write_beside
+from .stores.files.packed import log_path
 from .stores.files.private_folder import PRIVATE_FOLDER
 from .undecodable import UNDECODABLE
 
@@ -34,6 +35,7 @@ PASSING = frozenset(
     {"unreadable", "locked", "torn_tail", "no_newline", "temporary", "orphan", "known_torn"}
     | {"index_torn", "index_foreign", "index_stale", "index_wrong", "view_torn", "view_foreign"}
     | {"leaf_torn", "leaf_foreign", "leaf_unknown"}
+    | {"archive_damaged", "archive_left", "archive_unreadable"}
     | {"journal_waiting", "journal_torn", "journal_unused", "journal_foreign"}
 )
 """The codes that are never written down: a repair mends them, or they pass, or nobody could look."""
@@ -45,13 +47,22 @@ _VERSION = 1
 _EDGE = 64 * 1024
 
 
-class Seen(Struct, frozen=True):
-    """One piece of damage: its file below the folder, its code, its place, and the checksum of what stands there."""
+class Seen(Struct, frozen=True, omit_defaults=True):
+    """One piece of damage: its file below the folder, its code, its place, and the checksum of what stands there.
+
+    A file's name that is no text is given in its bytes as well.
+    """
 
     file: str
     code: str
     byte: int | None
     crc: int
+    raw: bytes = b""
+
+    @property
+    def name(self) -> str:
+        """The file's name, as the file system has it."""
+        return os.fsdecode(self.raw) if self.raw else self.file
 
 
 class _Record(Struct):
@@ -94,13 +105,17 @@ def seen_of(disk: Disk, folder: str, finding: Finding) -> Seen | None:
     path = disk.real_path(os.path.abspath(finding.path))
     if finding.code in PASSING or finding.code in QUIET or not path.startswith(folder.rstrip("/") + "/"):
         return None
+    # What is packed is never appended to; and where a line of it lies is not where its bytes are.
+    packed = log_path(path) != path
     try:
-        crc = _checksum(disk, path, finding.byte)
-        name = path[len(folder.rstrip("/")) + 1 :]
-        name.encode()
-    except (OSError, UnicodeEncodeError):
+        crc = _checksum(disk, path, None if packed else finding.byte)
+    except OSError:
         return None
-    return Seen(name, finding.code, finding.byte, crc)
+    raw = os.fsencode(path[len(folder.rstrip("/")) + 1 :])
+    try:
+        return Seen(raw.decode(), finding.code, finding.byte, crc)
+    except UnicodeDecodeError:
+        return Seen(raw.decode(errors="backslashreplace"), finding.code, finding.byte, crc, raw)
 
 
 def _checksum(disk: Disk, path: str, byte: int | None) -> int:

@@ -8,7 +8,7 @@ somebody owns is left alone altogether, and said to be.
   line that only lacks its newline gets one.
 - What is derived and does not fit (snapshots, checkpoints), leaf records that cannot hold, and temporary files of a crash
   move to `.treering/aside` of the folder that was given, under their own names. A snapshot keeps counting histories, so
-  its old form is copied there, and an empty one takes its place. Nothing is deleted.
+  its old form is copied there, and an empty one takes its place, but beside an archived session. Nothing is deleted.
 - Journals that no host holds are copied aside and replayed, before any session is touched.
 
 Everything else stays where it is: lines that are no JSON, duplicate ids, missing parents, cycles, second headers, files
@@ -41,9 +41,10 @@ from .stores.files.journal_replay import JournalReplay
 from .stores.files.locks import Held, Locks
 from .stores.files.log import Log
 from .stores.files.names import folders_between
+from .stores.files.packed import log_path
+from .stores.files.private_folder import ASIDE
 from .stores.files.private_locks import locks_of
 from .stores.files.table import chunks
-from .surroundings import ASIDE
 from .wording import counted
 
 Action: TypeAlias = Literal[
@@ -129,8 +130,6 @@ class Surgeon:
         try:
             if subject.kind == "folder":
                 return self._mend_folder(subject, found)
-            if subject.kind == "archive":
-                return []  # it is read as it is, or not at all
             return self._mend_session(subject, found)
         except (OSError, TreeringError) as error:
             return [_failed(subject.path, error)]
@@ -157,8 +156,8 @@ class Surgeon:
         if not any(finding.code in _MENDED for finding in found):
             self._keep(subject, found)
             return []
-        real = self._disk.real_path(os.path.abspath(subject.path))
-        self._replay(subject.root, real)
+        real = self._disk.real_path(os.path.abspath(log_path(subject.path)))  # a packed log is owned by the log's name
+        self._journals(subject.root).before(real)
         held = self._take(subject.root, real)
         if isinstance(held, SessionLocked):
             return [Repair(subject.path, "locked", held.message)]
@@ -172,7 +171,8 @@ class Surgeon:
             for finding in left:
                 if finding.code in _ANEW and subject.kind == "session":
                     done.append(self._make_anew(subject, finding, real))
-                elif finding.code in _ASIDE:
+                elif finding.code in _ASIDE or (finding.code in _ANEW and subject.kind == "archive"):
+                    # Whoever packs a log takes its snapshot away, so nothing counts on by this one.
                     done.append(self._move_aside(subject.root, finding))
             self._keep(subject, left)
             return done
@@ -260,7 +260,7 @@ class Surgeon:
             targets.append(self._copy_aside(root, path))
             with suppress(FileNotFoundError):
                 self._copy_aside(root, void_of(path))
-        self._replay(root, os.path.join(root, "any"))
+        self._journals(root).under(root)
         left = {os.path.basename(each) for each in journals_in(self._disk, os.path.join(root, JOURNALS))}
         what = "some of it has to wait: its sessions are owned, or cannot be written"
         return [
@@ -270,9 +270,9 @@ class Surgeon:
             for finding, target in zip(waiting, targets, strict=True)
         ]
 
-    def _replay(self, root: str, path: str) -> None:
-        """Have the journals above a file say what they have of it, as whoever opens it does."""
-        JournalReplay(self._disk, self._locks_of(root), ()).before(path)
+    def _journals(self, root: str) -> JournalReplay:
+        """Return what has journals say what they have of sessions, as whoever opens those does."""
+        return JournalReplay(self._disk, self._locks_of(root), ())
 
     # -- moving aside
 
@@ -341,7 +341,7 @@ class Surgeon:
 
     def _is_there(self, folder: str, seen: Seen) -> bool:
         with suppress(OSError):
-            self._disk.stat(os.path.join(folder, seen.file))
+            self._disk.stat(os.path.join(folder, seen.name))
             return True
         return False
 

@@ -29,9 +29,6 @@ from .stores.files.table import Table, checksum
 from .undecodable import UNDECODABLE
 from .wording import counted
 
-ASIDE = os.path.join(PRIVATE_FOLDER, "aside")
-"""Where a repair moves what is derived or left over, below the folder that was examined."""
-
 _STRAY = re.compile(rf"(?P<log>.+?\.jsonl)(?P<rest>(?:{beside.BESIDE.pattern}))")
 _TEMPORARY = re.compile(r".*\.tmp-(\d+)-\d+")
 

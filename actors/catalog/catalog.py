@@ -10,10 +10,13 @@ import os
 from typing import TYPE_CHECKING
 
 from ...events.errors import AmbiguousSession, SessionNotFound
+from ...events.offload import carried_out
 from ...events.projects import project_hash
 from ...events.stores.base import Ref
 from ...events.stores.files import FileStore
+from ...events.telemetry import failure_of, logger
 from ...projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from ..inner_roots import inner_roots
 from ..listing import Listing
 from ..naming import checked_path
 from .current import Pointers
@@ -93,8 +96,8 @@ class Catalog:
         elif status != ANY:
             rows = [row for row in rows if row.status == status]
         if project is not None:
-            wanted = await self.hash_of(project)
-            rows = [row for row in rows if row.project_hash == wanted]
+            written, wanted = checked_path(project), await self.hash_of(project)
+            rows = [row for row in rows if row.project_hash == wanted or row.project == written]
         return rows[offset:] if limit is None else rows[offset : offset + limit]
 
     async def hash_of(self, project: str | os.PathLike[str]) -> str:
@@ -114,9 +117,9 @@ class Catalog:
         usable = (row for row in rows if row.status not in (CORRUPTED, ARCHIVED))
         for found in (
             [row for row in rows if row.id == text],
-            [row for row in rows if row.name == text],
+            [row for row in rows if row.name == text] if text else [],
             [row for row in [next(usable, None)] if row is not None] if text == LAST else [],
-            [row for row in rows if row.id.startswith(text)],
+            [row for row in rows if row.id.startswith(text)] if text else [],
         ):
             if len(found) > 1:
                 raise AmbiguousSession(_several(text, found), candidates=tuple(row.id for row in found))
@@ -163,6 +166,18 @@ class Catalog:
         self._pointed = {project: each for project, each in self._pointed.items() if each != ref}
         if self._pointers is not None:
             await self._runtime.offload(self._pointers.forget, ref)
+        store = self._runtime.store
+        if isinstance(store, FileStore):
+            await carried_out(self._runtime.offload, _forget_below, store, ref)
+
+
+def _forget_below(store: FileStore, ref: Ref) -> None:
+    """Take a session that is gone out of the indexes of the folders in the root, which were roots of others."""
+    for folder, inner in inner_roots(store, ref):
+        try:
+            IndexFile(store.disk, folder).forget(inner)
+        except OSError as error:
+            logger().debug("index_not_written", **failure_of(error))
 
 
 def _several(text: str, rows: list[SessionSummary]) -> str:

@@ -100,7 +100,7 @@ class IndexCheck:
         differing = [
             name
             for name in SessionSummary.__struct_fields__
-            if name != "last_accessed" and getattr(true, name) != getattr(line.session, name)
+            if name not in ("last_accessed", "project_hash") and getattr(true, name) != getattr(line.session, name)
         ]
         if line.session.last_accessed is None or (true.last_accessed or true.modified) > line.session.last_accessed:
             differing.append("last_accessed")

@@ -57,6 +57,7 @@ class FileListing:
         index: The file of the index.
 
     Attributes:
+        changes: Grows with each change of what is held, and so of the rows and their order.
         held: The lines that are known, by session.
         unsaved: The sessions whose lines in the index are outdated; a listener of `Touched`.
         gone: The sessions that are gone, and that the index may hold: it has to be written anew without them.
@@ -73,6 +74,7 @@ class FileListing:
         self._parted: dict[Ref, Remembered] = {}
         self._sorted: list[SessionSummary] | None = None
         self._loaded = False
+        self.changes = 0
         self.held: dict[Ref, IndexLine] = {}
         self.unsaved: dict[Ref, None] = {}
         self.gone: set[Ref] = set()
@@ -214,7 +216,7 @@ class FileListing:
         """Know a session's line."""
         self.held[line.ref] = line
         self._parted.pop(line.ref, None)
-        self._sorted = None
+        self._changed()
 
     def forget(self, refs: Iterable[Ref]) -> None:
         """Know nothing of sessions that are gone; the index is written anew without them."""
@@ -224,17 +226,28 @@ class FileListing:
             self._accessed.pop(ref, None)
             self._parted.pop(ref, None)
             self.gone.add(ref)
-        self._sorted = None
+        self._changed()
         self._runtime.touched.wake()
+
+    def _changed(self) -> None:
+        self.changes += 1
+        self._sorted = None
 
     async def load(self) -> None:
         """Read the index, the first time that there is a listing."""
         if not self._loaded:
-            self.held = (await self._runtime.offload(self._index.read)).lines | self.held
+            self.held = await self._runtime.offload(self._kept) | self.held
             self._loaded = True
-            self._sorted = None
+            self._changed()
             for ref in self._accessed:
                 self._date(ref)
+
+    def _kept(self) -> dict[Ref, IndexLine]:
+        """Return what the index says, but for what follows from other things than the sessions' files."""
+        lines = self._index.read().lines
+        for line in lines.values():
+            self._rows.hash_anew(line.session)
+        return lines
 
 
 def is_kept(ref: Ref) -> bool:

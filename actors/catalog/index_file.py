@@ -172,6 +172,16 @@ class IndexFile:
         head = _encode(_Head(VERSION, len(body))) + b"\n"
         write_beside(self._disk, self.path, [head, body], sync=False)
 
+    def forget(self, ref: Ref) -> None:
+        """Say nothing of a session any more, which is gone.
+
+        Raises:
+            OSError: The disk refuses; the index is as it was.
+        """
+        lines = self.read().lines
+        if lines.pop(ref, None) is not None:
+            self.replace(lines, make_folder=False)
+
     def remove(self) -> None:
         """Take the index away; one that is not there is no error.
 

@@ -154,12 +154,12 @@ def due(rows: Sequence[SessionSummary], settings: Settings, now: datetime) -> It
 
     Sessions that belong to no project are not counted against each other.
     """
-    too_old = now - timedelta(days=settings.auto_archive_after_days)
+    longest = timedelta(days=min(settings.auto_archive_after_days, timedelta.max.days))
     kept: defaultdict[str, list[SessionSummary]] = defaultdict(list)
     for row in rows:
         if row.status in (ARCHIVED, CORRUPTED):
             continue
-        if row.last_entry < too_old:
+        if now - row.last_entry > longest:
             yield _retired(row, "inactive")
         elif row.project is not None:
             kept[row.project_hash or row.project].append(row)

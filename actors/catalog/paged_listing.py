@@ -23,6 +23,7 @@ class PagedListing:
     """The rows of a store that keeps no files, as it pages through its logs; they are kept in memory."""
 
     def __init__(self, runtime: Runtime, registry: Registry) -> None:
+        self.changes = 0
         self._runtime = runtime
         self._registry = registry
         self._rows: dict[Ref, tuple[LogInfo, SessionSummary]] = {}
@@ -54,12 +55,14 @@ class PagedListing:
     def accessed(self, ref: Ref) -> None:
         """Note that a session was loaded just now."""
         self._accessed[ref] = self._runtime.now()
+        self.changes += 1
 
     def forget(self, refs: Iterable[Ref]) -> None:
         """Know nothing of sessions that are gone."""
         for ref in refs:
             self._rows.pop(ref, None)
             self._accessed.pop(ref, None)
+        self.changes += 1
 
     def _dated(self, row: SessionSummary) -> SessionSummary:
         """Put into a row when the session was loaded, where that is later than its last entry."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from ...events.dialects.detect import detect, header_size
 from ...events.disk import FileStat
@@ -58,6 +58,14 @@ class Rows:
         if row.project is None or row.project_hash is not None:
             return row
         return replace(row, project_hash=self._hash(row.project))
+
+    def hash_anew(self, row: SessionSummary) -> None:
+        """Put into a row that was kept what stands for its project now, which may wait for the disk.
+
+        The folder may have been moved since, and a link left in its place.
+        """
+        if row.project is not None:
+            force_setattr(row, "project_hash", self._hash(row.project))
 
     def read(self, ref: Ref, found: FileStat) -> SessionSummary | None:
         """Make the row of a session from its file, which may wait for the disk; None where the file is gone meanwhile.

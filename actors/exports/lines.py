@@ -14,6 +14,7 @@ from ...events.foreign.restated import Restated
 from ...events.kinds import Kind
 from ...events.stores.files import FileStore
 from ...events.stores.files.head import read_head
+from ...events.stores.files.packed_disk import reading_disk
 from ..naming import current
 from ..open_log import OpenLog
 from .selection import Numbered, Selection, alive, decoded, header_of, numbered
@@ -61,6 +62,7 @@ async def _header_block(core: HostCore, handle: Handle, selection: Selection, he
 
 
 def _block(disk: Disk, path: str) -> bytes:
+    disk = reading_disk(disk, path) or disk
     fd = disk.open(path, os.O_RDONLY)
     try:
         return read_head(disk, fd, path, disk.fstat(fd).size)[1]

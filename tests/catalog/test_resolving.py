@@ -18,6 +18,7 @@ from treering import (
     SessionInfo,
     SessionNotFound,
 )
+from treering.actors.catalog.check import IndexCheck
 from treering.actors.runtime import Clock
 from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
@@ -222,3 +223,35 @@ async def test_a_session_that_could_not_be_deleted_is_there_still_and_not_locked
         await session.append_message("user", "still here")
         await host.delete("s")
         assert await host.list_sessions() == []
+
+
+async def test_an_empty_text_means_no_session_even_where_there_is_but_one(root: Path, clock: Clock, made: Make) -> None:
+    async with SessionHost(root, clock=clock) as host:
+        await made(host, "only")
+        for meant in (host.load, host.resolve, host.delete):
+            with pytest.raises(InvalidSessionId):
+                await meant("")
+        assert await host.get_session("") is None
+        assert [row.id for row in await host.list_sessions()] == ["only"]
+
+
+async def test_a_project_that_was_moved_and_has_a_link_in_its_place_keeps_its_sessions(
+    root: Path, tmp_path: Path, made: Make
+) -> None:
+    project, moved = tmp_path / "shop", tmp_path / "shop2"
+    project.mkdir()
+    async with SessionHost(root) as host:
+        await made(host, "one", cwd=project)
+        assert len(await host.list_sessions(project=project)) == 1
+
+        project.rename(moved)
+        project.symlink_to("shop2")
+        assert len(await host.list_sessions(project=project)) == 1
+    async with SessionHost(root) as host:
+        for each in (project, moved):
+            assert [row.id for row in await host.list_sessions(project=each)] == ["one"]
+            assert [hit.session_id async for hit in host.search("Hello", project=each)] == ["one"]
+            recent = await host.find_recent(cwd=each)
+            assert recent is not None
+            assert recent.id == "one"
+    assert [each.code for each in IndexCheck(OsDisk(), str(root)).findings()] == []

@@ -57,6 +57,13 @@ def test_several_at_once_or_none(treering: Treering, talked: Talked) -> None:
     assert ids(treering) == []
 
 
+def test_an_empty_text_deletes_nothing(treering: Treering, talked: Talked) -> None:
+    talked("One", session_id="one")
+    result = treering("delete", "", "--yes")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert ids(treering) == ["one"]
+
+
 def test_only_what_changed_is_counted(treering: Treering, talked: Talked) -> None:
     talked("One", session_id="one")
     talked("Two", session_id="two")

@@ -18,6 +18,7 @@ from click.testing import Result
 from treering import __version__
 from treering.cli import main
 
+Talked = Callable[..., str]
 Treering = Callable[..., Result]
 Write = Callable[..., Path]
 Say = Callable[..., dict[str, Any]]
@@ -54,6 +55,18 @@ def test_errors_are_one_sentence(treering: Treering, tmp_path: Path, command: st
         assert what in result.stderr, name
         assert result.stderr.startswith("treering: "), name
         assert len(result.stderr.splitlines()) == 1, name
+
+
+def test_a_session_that_is_called_like_a_folder_is_shown(treering: Treering, talked: Talked, project: Path) -> None:
+    talked("One", session_id="one", name="docs")
+    for name in ("docs", "last"):
+        (project / name).mkdir()
+        assert "One" in treering("tree", name).stdout
+    (project / "empty").mkdir()
+    for name in ("empty", "."):
+        result = treering("tree", name)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "this is a directory" in result.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")

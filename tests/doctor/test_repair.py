@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import sys
 from array import array
 from errno import EIO, ENOSPC
 from pathlib import Path
@@ -588,3 +590,49 @@ def test_the_power_may_go_at_any_moment_of_a_repair(tmp_path: Path) -> None:
 def test_a_directory_that_is_not_there() -> None:
     with pytest.raises(FileNotFoundError):
         repair("/nowhere/at/all")
+
+
+@pytest.mark.parametrize("suffix", [".index", ".leaf", ".view-words", ".tmp-1-1", ".gz.tmp-1-1"])
+def test_what_stands_beside_an_archived_session_is_moved_aside(tmp_path: Path, suffix: str) -> None:
+    path = put(tmp_path / "work/a.jsonl", NATIVE, said("a", None, 1))
+    packed = beside(path, ".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+    path.unlink()
+    beside(path, suffix).write_bytes(b"garbage")
+    before = packed.read_bytes()
+    assert [each.code for each in examine(tmp_path)] != []
+
+    locks = locks_of_this_system(OsDisk(), str(tmp_path))
+    held = locks.take(os.path.realpath(path))
+    assert not isinstance(held, Exception)
+    assert done(repair(tmp_path)) == [("a.jsonl.gz", "locked")]
+    locks.give_back(held)
+
+    assert done(repair(tmp_path)) == [(f"a.jsonl{suffix}", "moved_aside")]
+    assert examine(tmp_path) == []
+    assert packed.read_bytes() == before
+    assert (tmp_path / f".treering/aside/work/a.jsonl{suffix}").read_bytes() == b"garbage"
+
+
+def test_damage_in_an_archived_session_is_noted_until_it_is_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    content = put(tmp_path / "a.jsonl", NATIVE, said("a", None, 1), b"garbage\n")
+    data = content.read_bytes()
+    content.unlink()
+    path.write_bytes(gzip.compress(data))
+    assert done(repair(tmp_path)) == [("a.jsonl.gz", "noted")]
+    assert examine(tmp_path) == []
+    path.write_bytes(gzip.compress(data.replace(b"garbage", b"GARBAGE")))
+    assert [each.code for each in examine(tmp_path)] == ["not_json"]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems know no such names")
+def test_damage_in_a_file_whose_name_is_no_text_is_noted(tmp_path: Path) -> None:
+    path = put(tmp_path / os.fsdecode(b"odd\xff.jsonl"), NATIVE, said("a", None, 1), b"garbage\n")
+    assert [each.action for each in repair(tmp_path)] == ["noted"]
+    assert examine(tmp_path) == []
+    put(tmp_path / "b.jsonl", NATIVE, b"x\n")
+    assert done(repair(tmp_path)) == [("b.jsonl", "noted")]
+    assert examine(tmp_path) == []
+    path.write_bytes(path.read_bytes().replace(b"garbage", b"GARBAGE"))
+    assert [each.code for each in examine(tmp_path)] == ["not_json"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import pytest
 
@@ -232,3 +232,19 @@ async def test_nanocoder_is_told_the_tokens_that_treering_counts(session: Sessio
     path = await session.export("nanocoder", tmp_path / "nanocoder")
     told = json.loads((path / "metadata.json").read_text())["stats"]["totalTokens"]
     assert told == sum(map(message_tokens, said))
+
+
+FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+async def test_an_archived_session_is_exported_as_one_that_is_not(
+    told: Session, host: SessionHost, tmp_path: Path, name: ExportFormat
+) -> None:
+    before = await told.export(name, tmp_path / "before")
+    await host.archive(told)
+    reader = await host.load(told.id, read_only=True)
+    after = await reader.export(name, tmp_path / "after")
+    if name == "native":
+        assert after.read_bytes().startswith(before.read_bytes())
+    assert after.exists()

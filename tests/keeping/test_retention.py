@@ -132,3 +132,10 @@ async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: 
             while (await host.list_sessions(status="archived")) == []:
                 await anext(changes)
         assert await listed(host) == []
+
+
+async def test_a_time_that_is_longer_than_there_are_days_keeps_everything(root: Path, clock: ManualClock) -> None:
+    settings = Settings(auto_archive_after_days=10**12)
+    async with SessionHost(root, clock=clock, settings=settings) as host:
+        await used(host, clock, "s", 10_000)
+        assert (await host.apply_retention()).archived == ()

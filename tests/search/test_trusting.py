@@ -8,7 +8,9 @@ import sys
 import threading
 from collections.abc import Sequence
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 
 import anyio
 import anyio.to_thread
@@ -17,7 +19,9 @@ import pytest
 from treering import HostClosed, SessionHost
 from treering.actors.search_index import SearchIndex
 from treering.actors.search_portions import Portion
+from treering.events.disk import OsDisk
 from treering.events.stores.base import Ref
+from treering.testing.clocks import ManualClock
 
 BOTH = pytest.mark.parametrize("index", [False, True], ids=["scan", "index"])
 FOREIGN = (
@@ -42,6 +46,10 @@ def texts_in(path: Path) -> int:
     with closing(sqlite3.connect(path)) as db:
         (count,) = db.execute("SELECT count(*) FROM entries").fetchone()
     return int(count)
+
+
+def files_with(root: Path, said: bytes) -> list[str]:
+    return [path.name for path in root.rglob("*") if path.is_file() and said in path.read_bytes()]
 
 
 @BOTH
@@ -142,3 +150,79 @@ async def test_a_search_that_outlives_its_host_opens_nothing_again(root: Path, m
         with pytest.raises(HostClosed):
             assert [hit async for hit in each]
     assert connections == []
+
+
+class HeldFlushes(OsDisk):
+    """A disk whose flushes wait, from when that is asked for until they are let go."""
+
+    def __init__(self) -> None:
+        self.held = False
+        self.go_on = threading.Event()
+        self.waiting = threading.Event()
+
+    def datasync(self, fd: int) -> None:
+        if self.held:
+            self.waiting.set()
+            assert self.go_on.wait(30)
+        super().datasync(fd)
+
+
+@pytest.mark.parametrize("durability", ["file", "group"])
+async def test_what_is_being_flushed_while_the_index_is_fed_is_found_afterwards(
+    root: Path, durability: Literal["file", "group"]
+) -> None:
+    disk = HeldFlushes()
+    async with SessionHost(root, disk=disk, durability=durability) as host:
+        await filled(host, "a")
+        session = await host.load("a")
+        disk.held = True
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.append_message, "user", "pebble")
+            await anyio.to_thread.run_sync(disk.waiting.wait, 30)
+            assert await found(host, "needle", index=True) == ["a"]
+            disk.held = False
+            disk.go_on.set()
+        assert await found(host, "pebble", index=True) == ["a"]
+    async with SessionHost(root) as host:
+        assert await found(host, "pebble", index=True) == ["a"]
+
+
+async def test_a_line_that_another_program_left_without_its_newline_is_found_afterwards(root: Path) -> None:
+    async with SessionHost(root) as host:
+        await filled(host, "a")
+        session = await host.load("a")
+        line = (root / "a.jsonl").read_bytes().splitlines()[-1]
+        with (root / "a.jsonl").open("ab") as file:
+            file.write(line.replace(b"needle", b"pebble").replace(session.path()[-1].encode(), b"foreign"))
+        assert await found(host, "needle", index=True) == ["a"]
+    async with SessionHost(root) as host:
+        assert await found(host, "pebble", index=True) == ["a"]
+
+
+@BOTH
+async def test_what_was_found_is_in_the_order_of_the_listing_after_a_session_was_loaded(
+    root: Path, index: bool
+) -> None:
+    async with SessionHost(root, clock=ManualClock(step=timedelta(seconds=1))) as host:
+        await filled(host, "a", "b")
+        assert await found(host, "needle", index=index) == ["b", "a"]
+        await host.load("a")
+        assert await found(host, "needle", index=index) == ["a", "b"]
+        assert [row.id for row in await host.list_sessions()] == ["a", "b"]
+
+
+async def test_what_was_deleted_is_in_no_index_while_the_host_lives(root: Path) -> None:
+    async with SessionHost(root / "work") as host:
+        await filled(host, "a", "b")
+        assert await found(host, "needle", index=True) == ["b", "a"]
+    async with SessionHost(root) as host:
+        session = await host.create("c")
+        await session.append_message("user", "the only pebble")
+        assert await found(host, "pebble", index=True) == ["c"]
+        await host.delete("c")
+        await host.delete(root / "work" / "a.jsonl")
+        await host.flush()
+        assert files_with(root, b"pebble") == []
+        assert files_with(root, b'"a.jsonl"') == []
+        assert texts_in(root / "work" / "search.db") == 1
+        assert await found(host, "needle", index=True) == ["b"]

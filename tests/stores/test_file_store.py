@@ -436,14 +436,22 @@ COPIES = (
 )
 
 
-@pytest.mark.parametrize("folder", ["", "work"])
+@pytest.mark.parametrize(
+    ("folder", "aside_folder"),
+    [
+        ("", ".treering/aside"),
+        ("work", ".treering/aside/work"),
+        ("work", "work/.treering/aside"),
+        ("work/deep", "work/.treering/aside/deep"),
+    ],
+)
 async def test_removing_takes_all_copies_of_what_was_said_and_nothing_of_others(
-    store: FileStore, root: Path, folder: str
+    store: FileStore, root: Path, folder: str, aside_folder: str
 ) -> None:
     writer = await own(store, f"{folder}/a.jsonl".lstrip("/"))
     await writer.append(line(1))
     await store.save(writer.lease, "leaf", writer.head, b"{}")
-    aside = root / ".treering" / "aside" / folder
+    aside = root / aside_folder
     aside.mkdir(parents=True)
     for name in (*COPIES, "a.jsonl.tmp-7-1-2"):
         (root / folder / name if name in COPIES else aside / name).touch()

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain, pairwise
 
@@ -134,11 +134,23 @@ class JournalReplay:
             LogError: The session has records, and what stands in its place is no session.
             OSError: It has records and cannot be written.
         """
-        for folder in _folders_above(path):
+        self._from(_folders_above(path), path)
+
+    def under(self, root: str) -> None:
+        """Replay what has to be before the sessions under a root are looked for; those that cannot be written wait.
+
+        Raises:
+            Conflict: Another host has been replaying for a minute.
+            OSError: A journal cannot be read.
+        """
+        self._from(_folders_above(os.path.join(root, JOURNALS)), None)
+
+    def _from(self, folders: Iterable[str], wanted: str | None) -> None:
+        for folder in folders:
             found = [each for each in journal.journals_in(self._disk, folder) if each not in self._own]
-            if any(self._concerns(each, path) for each in found):
+            if any(self._concerns(each, wanted) for each in found):
                 with self._alone(f"{folder}/replay"):
-                    self._replay(folder, found, path)
+                    self._replay(folder, found, wanted)
 
     def void(self, path: str) -> None:
         """Have no journal bring back what was in a session, which is owned here.
@@ -153,7 +165,7 @@ class JournalReplay:
 
     # -- which journals
 
-    def _concerns(self, found: str, path: str) -> bool:
+    def _concerns(self, found: str, path: str | None) -> bool:
         """Tell whether a journal has to be looked at; one that was kept is only for the sessions that were left."""
         kept = self._kept.get(found)
         if kept is None:
@@ -178,7 +190,7 @@ class JournalReplay:
         finally:
             self._locks.give_back(held)
 
-    def _replay(self, folder: str, found: Sequence[str], wanted: str) -> None:
+    def _replay(self, folder: str, found: Sequence[str], wanted: str | None) -> None:
         dead: list[_Dead] = []
         try:
             for path in found:
@@ -203,7 +215,7 @@ class JournalReplay:
 
     # -- all sessions of some journals
 
-    def _bring_back(self, folder: str, dead: Sequence[_Dead], wanted: str) -> None:
+    def _bring_back(self, folder: str, dead: Sequence[_Dead], wanted: str | None) -> None:
         sessions: dict[str, list[tuple[_Dead, _Piece]]] = {}
         for each in dead:
             for path, piece in self._pieces(folder, each):
@@ -242,7 +254,7 @@ class JournalReplay:
             if entry.at > voids.get(entry.name, 0):
                 yield root + entry.name, _Piece(disk, dead.fd, entry)
 
-    def _session(self, path: str, pieces: list[_Piece], wanted: str) -> bool:
+    def _session(self, path: str, pieces: list[_Piece], wanted: str | None) -> bool:
         """Bring back one session; False where that has to wait."""
         held = self._locks.take(path)
         if isinstance(held, SessionLocked):

@@ -5,7 +5,7 @@ A packed log is listed by the ref of the log, unless that one is there as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 
@@ -15,50 +15,69 @@ from ..base import LogInfo, Ref
 from .codecs import GZ, ZST
 from .packed import log_path
 from .private_folder import PRIVATE_FOLDER
-
-SUFFIX = ".jsonl"
-"""How the name of a log ends."""
-
-
-def page_of(disk: Disk, root: str, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
-    """Return the first logs after a ref; only the folders that can hold them are read."""
-    return list(islice(_walk(disk, root, "", prefix, after, ()), limit))
+from .second_names import SUFFIX, is_second_name
+from .unreadable_folders import UnreadableFolders
 
 
-def _walk(
-    disk: Disk, folder: str, above: str, prefix: str, after: Ref, trail: tuple[tuple[int, int], ...]
-) -> Iterator[LogInfo]:
-    """Go through one folder. A folder sorts by its name with a slash, as the refs in it do."""
-    try:
-        names = disk.list_directory(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    wanted: list[tuple[str, FileStat]] = []
-    there = set(names)
-    for file in names:
-        name = log_path(file)
-        ref = above + name
-        is_log = name.endswith(SUFFIX)
-        if file != name and (name in there or (file.endswith(GZ) and name + ZST in there)):
-            continue
-        if name == PRIVATE_FOLDER or not (is_log or _may_hold(ref + "/", prefix, after)):
-            continue
-        if is_log and not (ref.startswith(prefix) and ref > after) and not _may_hold(ref + "/", prefix, after):
-            continue
+def page_of(disk: Disk, root: str, prefix: str, after: Ref, limit: int, unreadable: UnreadableFolders) -> list[LogInfo]:
+    """Return the first logs after a ref; only the folders that can hold them are read.
+
+    Raises:
+        OSError: The root cannot be listed.
+    """
+    return list(islice(_Walk(disk, root, prefix, after, unreadable).through(root, "", ()), limit))
+
+
+class _Walk:
+    """One way through a root, folder by folder."""
+
+    def __init__(self, disk: Disk, root: str, prefix: str, after: Ref, unreadable: UnreadableFolders) -> None:
+        self._disk = disk
+        self._root = root
+        self._prefix = prefix
+        self._after = after
+        self._unreadable = unreadable
+
+    def through(self, folder: str, above: str, trail: tuple[tuple[int, int], ...]) -> Iterator[LogInfo]:
+        """Go through one folder. A folder sorts by its name with a slash, as the refs in it do."""
         try:
-            found = disk.stat(f"{folder}/{file}")
-        except OSError:
-            continue  # gone meanwhile, or a link to nowhere
-        wanted.append((name + "/" if found.is_directory else name, found))
-    wanted.sort(key=lambda each: each[0])
-    for name, found in wanted:
-        ref = above + name
-        if not found.is_directory:
-            if name.endswith(SUFFIX) and ref.startswith(prefix) and ref > after:
-                yield LogInfo(ref, found.size, EPOCH + timedelta(microseconds=found.modified_ns // 1000))
-        elif (found.device, found.inode) not in trail:  # a link may lead back to where we are
-            inner = (*trail, (found.device, found.inode))
-            yield from _walk(disk, f"{folder}/{name[:-1]}", ref, prefix, after, inner)
+            names = self._disk.list_directory(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except PermissionError as error:
+            if not above:
+                raise
+            self._unreadable.pass_over(folder, error)
+            return
+        for name, file, found in sorted(self._wanted(folder, above, names), key=lambda each: each[0]):
+            ref, path = above + name, f"{folder}/{file}"
+            if is_second_name(self._disk, self._root, path, is_directory=found.is_directory):
+                continue
+            if not found.is_directory:
+                if name.endswith(SUFFIX) and ref.startswith(self._prefix) and ref > self._after:
+                    yield LogInfo(ref, found.size, EPOCH + timedelta(microseconds=found.modified_ns // 1000))
+            elif (found.device, found.inode) not in trail:  # a link may lead back to where we are
+                yield from self.through(path, ref, (*trail, (found.device, found.inode)))
+
+    def _wanted(self, folder: str, above: str, names: Sequence[str]) -> Iterator[tuple[str, str, FileStat]]:
+        """Yield what of a folder has to be looked at: what it is called in refs, the file's name, and how it looks."""
+        prefix, after = self._prefix, self._after
+        there = set(names)
+        for file in names:
+            name = log_path(file)
+            ref = above + name
+            is_log = name.endswith(SUFFIX)
+            if file != name and (name in there or (file.endswith(GZ) and name + ZST in there)):
+                continue
+            if name == PRIVATE_FOLDER or not (is_log or _may_hold(ref + "/", prefix, after)):
+                continue
+            if is_log and not (ref.startswith(prefix) and ref > after) and not _may_hold(ref + "/", prefix, after):
+                continue
+            try:
+                found = self._disk.stat(f"{folder}/{file}")
+            except OSError:
+                continue  # gone meanwhile, or a link to nowhere
+            yield name + "/" if found.is_directory else name, file, found
 
 
 def _may_hold(folder: str, prefix: str, after: Ref) -> bool:

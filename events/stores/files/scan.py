@@ -11,63 +11,81 @@ from typing import Protocol, runtime_checkable
 
 from ...disk import Disk, FileStat
 from ..base import Ref
-from .codecs import SUFFIXES
-from .listing import SUFFIX
 from .packed import log_path
 from .private_folder import PRIVATE_FOLDER
-
-_SUFFIXES = (SUFFIX, *(SUFFIX + packed for packed in SUFFIXES))
+from .second_names import LOG_SUFFIXES, SUFFIX, is_second_name
+from .unreadable_folders import UnreadableFolders
 
 
 @runtime_checkable
 class ScanningDisk(Protocol):
     """A disk that can look at many files of a folder faster than at one after the other."""
 
-    def scan_directory(self, path: str, suffixes: tuple[str, ...], /) -> Sequence[tuple[str, FileStat]]:
-        """Return the directories in a directory, and the files whose names end in a suffix, with how they look."""
+    def scan_directory(self, path: str, suffixes: tuple[str, ...], /) -> Sequence[tuple[str, FileStat, bool]]:
+        """Return the directories in a directory, and the files whose names end in a suffix.
+
+        Of each its name, how it looks, and whether it is a link.
+        """
         ...
 
 
-def scan(disk: Disk, root: str) -> dict[Ref, FileStat]:
+def scan(disk: Disk, root: str, unreadable: UnreadableFolders) -> dict[Ref, FileStat]:
     """Return how the files of all logs under a root look, empty ones included; a root that is not there has none.
 
     Of a log that is packed, it is the packed form.
+
+    Raises:
+        OSError: The root cannot be listed.
     """
-    found: dict[Ref, FileStat] = {}
-    _take_in(found, disk, root, "", ())
-    return found
+    return _Scan(disk, root, unreadable).found
 
 
-def _take_in(
-    logs: dict[Ref, FileStat], disk: Disk, folder: str, above: str, trail: tuple[tuple[int, int], ...]
-) -> None:
-    scanning = disk if isinstance(disk, ScanningDisk) else None
-    try:
-        found = _one_by_one(disk, folder) if scanning is None else scanning.scan_directory(folder, _SUFFIXES)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    packed: list[tuple[Ref, FileStat]] = []
-    for name, stat in found:
-        if not stat.is_directory:
-            if name.endswith(SUFFIX):
-                logs[above + name] = stat
-            else:
-                packed.append((log_path(above + name), stat))
-        # A link may lead back to where we are.
-        elif name != PRIVATE_FOLDER and (node := (stat.device, stat.inode)) not in trail:
-            _take_in(logs, disk, f"{folder}/{name}", f"{above}{name}/", (*trail, node))
-    for ref, stat in packed:
-        logs.setdefault(ref, stat)
+class _Scan:
+    """One scan of a root."""
 
+    def __init__(self, disk: Disk, root: str, unreadable: UnreadableFolders) -> None:
+        self.found: dict[Ref, FileStat] = {}
+        self._disk = disk
+        self._root = root
+        self._unreadable = unreadable
+        self._look = disk.scan_directory if isinstance(disk, ScanningDisk) else self._one_by_one
+        self._take_in(root, "", ())
 
-def _one_by_one(disk: Disk, path: str) -> Sequence[tuple[str, FileStat]]:
-    """Look at the files of a folder one after the other, on a disk that knows no faster way."""
-    found: list[tuple[str, FileStat]] = []
-    for name in disk.list_directory(path):
+    def _take_in(self, folder: str, above: str, trail: tuple[tuple[int, int], ...]) -> None:
         try:
-            stat = disk.stat(f"{path}/{name}")
-        except OSError:
-            continue  # gone meanwhile, or a link to nowhere
-        if stat.is_directory or name.endswith(_SUFFIXES):
-            found.append((name, stat))
-    return found
+            found = self._look(folder, LOG_SUFFIXES)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except PermissionError as error:
+            if not above:
+                raise
+            self._unreadable.pass_over(folder, error)
+            return
+        packed: list[tuple[Ref, FileStat]] = []
+        for name, stat, is_link in found:
+            if name == PRIVATE_FOLDER or (is_link and self._is_second_name(f"{folder}/{name}", stat)):
+                continue
+            if not stat.is_directory:
+                if name.endswith(SUFFIX):
+                    self.found[above + name] = stat
+                else:
+                    packed.append((log_path(above + name), stat))
+            elif (node := (stat.device, stat.inode)) not in trail:  # a link may lead back to where we are
+                self._take_in(f"{folder}/{name}", f"{above}{name}/", (*trail, node))
+        for ref, stat in packed:
+            self.found.setdefault(ref, stat)
+
+    def _is_second_name(self, path: str, stat: FileStat) -> bool:
+        return is_second_name(self._disk, self._root, path, is_directory=stat.is_directory)
+
+    def _one_by_one(self, path: str, suffixes: tuple[str, ...]) -> Sequence[tuple[str, FileStat, bool]]:
+        """Look at the files of a folder one after the other, on a disk that knows no faster way."""
+        found: list[tuple[str, FileStat, bool]] = []
+        for name in self._disk.list_directory(path):
+            try:
+                stat = self._disk.stat(f"{path}/{name}")
+            except OSError:
+                continue  # gone meanwhile, or a link to nowhere
+            if stat.is_directory or name.endswith(suffixes):
+                found.append((name, stat, True))  # nobody says which of them are links
+        return found

@@ -50,7 +50,7 @@ from ...offload import Offload, ThreadOffload, carried_out
 from ...telemetry import logger
 from ..base import Append, Blob, BlobKind, Cursor, Lease, LogInfo, Opening, Outcome, Page, Ref
 from ..blobs import check_kind
-from . import archiving, beside, listing, writer
+from . import archiving, beside, listing, removal, writer
 from .appender import Appender, Pace
 from .codecs import SUFFIXES
 from .group_committer import GroupCommitter
@@ -64,12 +64,12 @@ from .open_files import OpenFiles
 from .open_files import open_files_max as default_open_files_max
 from .packed import packed_forms
 from .peek import FilePeek
-from .private_folder import PRIVATE_FOLDER
 from .private_locks import locks_of
 from .rewriting import put
 from .scan import scan
 from .syncer import Syncer
 from .table import CHUNK
+from .unreadable_folders import UnreadableFolders
 from .watcher import Watch
 
 Durability: TypeAlias = Literal["os", "file", "group"]
@@ -164,6 +164,7 @@ class FileStore:
         self._replay = JournalReplay(self._disk, self._locks, self._group.paths if self._group else frozenset())
         self._appender = Appender(self._disk, self._logs, self._open_files, syncer, pace, timer, self._group)
         self._watch_poll_s = watch_poll_s
+        self._unreadable = UnreadableFolders()
         _stores.add(self)
 
     def _refuse_network(self) -> None:
@@ -217,7 +218,7 @@ class FileStore:
             OSError: A journal cannot be read.
         """
         self._logs.check_open()
-        await carried_out(self._offload, self._replay.before, os.path.join(self.root, "anything"))
+        await carried_out(self._offload, self._replay.under, self.root)
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
         """Take the right to append; see `Store.acquire`.
@@ -500,36 +501,8 @@ class FileStore:
             self._let_go(log)
 
     def _remove(self, log: Log) -> None:
-        """Delete a log, and before it whatever holds a copy of what it says.
-
-        The log goes last but for its leaf record, which says nothing without it: as long as anything of a session is there it
-        is listed, and can be deleted again. The other way round a crash would leave copies that nobody is told of. The folder
-        is flushed in between, or a power cut could keep the copies and take the log; whatever the durability, since what
-        was said to be deleted must not come back.
-        """
         self._stand_alone(log)
-        folder, name = os.path.split(log.path)
-        for each in self._folders_of_copies(folder):
-            beside.remove_copies(self._disk, each, name)
-            self._flush_names(each)
-        archiving.remove_packed(self._disk, log.path)  # before the log, or a crash would bring an older session back
-        for path in (log.path, log.path + beside.LEAF_SUFFIX):
-            with suppress(FileNotFoundError):
-                self._disk.unlink(path)
-        self._flush_names(folder)
-
-    def _folders_of_copies(self, folder: str) -> list[str]:
-        """Return where copies of the logs in a folder stand: beside them, and where a repair moves what is left over."""
-        under = os.path.relpath(folder, self.root)
-        inside = under == os.curdir or under.split(os.sep)[0] != os.pardir
-        return (
-            [folder, os.path.normpath(os.path.join(self.root, PRIVATE_FOLDER, "aside", under))] if inside else [folder]
-        )
-
-    def _flush_names(self, folder: str) -> None:
-        """Make it sure that names which were taken away stay away."""
-        with suppress(FileNotFoundError):
-            self._disk.sync_directory(folder)
+        removal.remove(self._disk, self.root, log.path)
 
     async def pack(self, lease: Lease) -> None:
         """Keep a log in its packed form; see `ArchivingStore.pack`.
@@ -600,21 +573,21 @@ class FileStore:
         return await self._offload(self._page, prefix, after, limit)
 
     def _page(self, prefix: str, after: Ref, limit: int) -> list[LogInfo]:
-        self._bring_back(prefix)
-        return listing.page_of(self._disk, self.root, prefix, after, limit)
+        self._bring_back()
+        return listing.page_of(self._disk, self.root, prefix, after, limit, self._unreadable)
 
-    def _bring_back(self, ref: Ref) -> None:
+    def _bring_back(self) -> None:
         """Replay journals before logs are listed: one may know of logs whose names are lost."""
         try:
-            self._replay.before(os.path.join(self.root, "*"))
+            self._replay.under(self.root)
         except (OSError, TreeringError) as error:
-            logger().warning("replay_waits", ref=ref, why=str(error))
+            logger().warning("replay_waits", ref=self.root, why=str(error))
 
     def scan(self) -> dict[Ref, FileStat]:
         """Return how the files of all logs under the root look, in no order; it may take a while, and opens none of them."""
         self._logs.check_open()
-        self._bring_back("*")
-        return scan(self._disk, self.root)
+        self._bring_back()
+        return scan(self._disk, self.root, self._unreadable)
 
     def look_at(self, ref: Ref) -> FileStat | None:
         """Return how the file of one log looks, or the packed form of it; None where there is none."""
@@ -625,6 +598,15 @@ class FileStore:
                 found = self._disk.stat(each)
                 return None if found.is_directory else found
         return None
+
+    def reads_all(self, ref: Ref) -> bool:
+        """Tell whether what is read of a log here is all that its file holds.
+
+        It is not while an append is in doubt or being flushed, and not where another program left a line without its
+        newline in a log that is owned: what the log's file looks like then says nothing of what was read.
+        """
+        log = self._logs.owned.get(ref)
+        return log is None or not (log.busy or log.doubt is not None or log.size > log.table.scanned)
 
     def left(self, ref: Ref) -> tuple[int, int, int] | None:
         """Return how an owned log was left: its last line's ordinal, its size, its inode.

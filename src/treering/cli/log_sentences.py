@@ -9,6 +9,7 @@ _SENTENCES = {
     "line_damaged": "{where}: this line is no JSON object and was skipped",
     "more_lines_damaged": "{count} more damaged lines were skipped: `treering doctor` tells which",
     "log_unreadable": "{ref} cannot be read just now: {error}",
+    "folder_unreadable": "{path} may not be listed ({why}), so what lies in it was left out",
     "search_index_unavailable": "the search index cannot be used, so the sessions themselves are read: {why}",
     "search_index_damaged": "the search index was damaged, and is made anew: {path}",
     "search_index_foreign": "{path} was no search index of treering, and is {moved_to} now",

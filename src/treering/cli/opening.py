@@ -17,7 +17,7 @@ from ..actors.naming import SUFFIX
 from ..actors.session import Session
 from ..events.disk import OsDisk
 from ..events.doctor import places
-from ..events.errors import EntryNotFound, NotFound, SessionNotFound, TreeringError
+from ..events.errors import EntryNotFound, InvalidSessionId, NotFound, SessionNotFound, TreeringError
 from ..events.kinds import Kind
 from ..events.stores.files.packed import packed_forms
 from .home import Home, session_completion
@@ -135,13 +135,22 @@ async def find_leaf(session: Session, given: str | None) -> int | None:
 
 
 def _is_path(text: str) -> bool:
-    return os.sep in text or text.endswith(SUFFIX) or os.path.lexists(text)
+    return os.sep in text or text.endswith(SUFFIX) or os.path.isfile(text)
+
+
+def _is_there(text: str) -> bool:
+    return os.path.lexists(text)
 
 
 async def _found(text: str, root: str | None) -> str:
     """Return the path of the session of a root that a text means."""
     async with Home.at(root).opened() as host:
-        row = await host.resolve(text)
+        try:
+            row = await host.resolve(text)
+        except (SessionNotFound, InvalidSessionId):
+            if _is_there(text):
+                return text  # whoever opens it says what it is
+            raise
     return row.path or row.ref
 
 

@@ -1,0 +1,127 @@
+"""Roots that hold more than sessions: folders that nobody may list, links to sessions, and what is no file at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from datetime import UTC, datetime
+from errno import EACCES
+from pathlib import Path
+
+import pytest
+import structlog
+
+from treering import AppendFailed, Session, SessionHost
+from treering.events.disk import Disk, FileStat, OsDisk
+from treering.events.doctor import examine
+from treering.events.repair import repair
+from treering.events.stores.files import FileStore
+from treering.testing.clocks import ManualClock
+from treering.testing.disks import FaultyDisk, WrappedDisk
+
+Make = Callable[..., Awaitable[Session]]
+
+
+class Guarded(OsDisk):
+    """A disk with a folder that may not be listed."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def scan_directory(self, path: str, suffixes: tuple[str, ...]) -> Sequence[tuple[str, FileStat, bool]]:
+        if os.path.basename(path) == self._name:
+            raise PermissionError(EACCES, os.strerror(EACCES), path)
+        return super().scan_directory(path, suffixes)
+
+    def list_directory(self, path: str) -> Sequence[str]:
+        if os.path.basename(path) == self._name:
+            raise PermissionError(EACCES, os.strerror(EACCES), path)
+        return super().list_directory(path)
+
+
+def guarded(name: str) -> Disk:
+    disk = FaultyDisk(OsDisk())
+    disk.fail("list_directory", EACCES, path=f"*/{name}", times=None)
+    return disk
+
+
+DISKS = pytest.mark.parametrize("disk_of", [Guarded, guarded], ids=["scanned at once", "one by one"])
+
+
+def without_scan(_: str = "") -> Disk:
+    return WrappedDisk(OsDisk())
+
+
+@DISKS
+async def test_a_folder_that_may_not_be_listed_is_told_of_once_and_hides_no_other(
+    root: Path, made: Make, disk_of: Callable[[str], Disk]
+) -> None:
+    (root / "lost+found").mkdir(parents=True)
+    clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
+    with structlog.testing.capture_logs() as told:
+        async with SessionHost(root, disk=disk_of("lost+found"), clock=clock) as host:
+            await made(host, "one")
+            for _ in range(2):
+                assert [row.id for row in await host.list_sessions()] == ["one"]
+                assert [hit.session_id async for hit in host.search("Hello", index=True)] == ["one"]
+            assert (await host.load("last")).id == "one"
+            recent = await host.find_recent()
+            assert recent is not None
+            assert (await host.apply_retention()).archived == ()
+    passed_over = [event["path"] for event in told if event["event"] == "folder_unreadable"]
+    assert passed_over == [str(root / "lost+found")]
+    async with aclosing(FileStore(root, disk=disk_of("lost+found"))) as store:
+        assert [info.ref for info in await store.page()] == ["one.jsonl"]
+
+
+@DISKS
+async def test_a_root_that_may_not_be_listed_is_an_error(
+    root: Path, made: Make, disk_of: Callable[[str], Disk]
+) -> None:
+    async with SessionHost(root) as host:
+        await made(host, "one")
+    async with SessionHost(root, disk=disk_of(root.name)) as host:
+        with pytest.raises(PermissionError):
+            await host.list_sessions()
+
+
+@pytest.mark.parametrize("disk_of", [OsDisk, without_scan], ids=["scanned at once", "one by one"])
+async def test_a_link_to_what_lies_under_the_root_is_no_second_session(
+    root: Path, tmp_path: Path, made: Make, disk_of: Callable[[], Disk]
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    async with SessionHost(elsewhere) as host:
+        await made(host, "other")
+    async with SessionHost(root) as host:
+        await made(host, "one")
+    (root / "work").mkdir()
+    (root / "one.jsonl").rename(root / "work" / "one.jsonl")
+    (root / "data").write_bytes((root / "work" / "one.jsonl").read_bytes().replace(b'"one"', b'"three"'))
+    (root / "again.jsonl").symlink_to("work/one.jsonl")
+    (root / "there").symlink_to("work")
+    (root / "back").symlink_to(root)
+    (root / "three.jsonl").symlink_to("data")
+    (root / "other.jsonl").symlink_to(elsewhere / "other.jsonl")
+    (root / "others").symlink_to(elsewhere)
+    (elsewhere / "back.jsonl").symlink_to(root / "work" / "one.jsonl")
+    expected = ["other.jsonl", "others/other.jsonl", "three.jsonl", "work/one.jsonl"]
+    async with SessionHost(root, disk=disk_of()) as host:
+        assert sorted(row.ref for row in await host.list_sessions()) == expected
+        assert (await host.resolve("on")).id == "one"
+        assert len([hit async for hit in host.search("Hello")]) == len(expected)
+    async with aclosing(FileStore(root, disk=disk_of())) as store:
+        assert [info.ref for info in await store.page()] == expected
+
+
+async def test_a_pipe_among_the_sessions_keeps_nobody_waiting(root: Path, made: Make) -> None:
+    async with SessionHost(root) as host:
+        await made(host, "one")
+        os.mkfifo(root / "pipe.jsonl")
+        assert [row.id for row in await host.list_sessions()] == ["one"]
+        assert [hit.session_id async for hit in host.search("Hello", index=True)] == ["one"]
+        session = await host.open("pipe")
+        with pytest.raises(AppendFailed):
+            await session.append_message("user", "Hello")
+    assert [(Path(each.path).name, each.code) for each in examine(root)] == [("pipe.jsonl", "unreadable")]
+    assert repair(root) == []
