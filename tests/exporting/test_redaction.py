@@ -257,6 +257,22 @@ async def test_no_redacted_export_holds_a_secret(format: Literal["json", "markdo
         assert "redacted" in shown
 
 
+@pytest.mark.parametrize("format", ["markdown", "html"])
+@pytest.mark.parametrize(
+    "secret", [f"eyJhbGciOiJIUzI1NiJ9.eyJ{'zdWIiOiIx' * 30}.c2ln", "correct horse battery staple " * 8]
+)
+async def test_no_title_holds_the_rest_of_a_secret_that_was_cut(
+    format: Literal["markdown", "html"], secret: str
+) -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        await session.append_message("user", f"Log in with {secret}")
+        redaction = Redaction(secrets=["correct horse battery staple " * 8])
+        shown = (await session.export(format, redact=redaction)).decode()
+    assert "Log in with [redacted:" in shown.replace("\\", "")
+    assert secret[:28] not in shown
+
+
 @pytest.mark.parametrize(
     ("value", "redacted"),
     [
