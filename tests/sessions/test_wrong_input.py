@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from treering import (
+    BashExecution,
     Compaction,
     InvalidEntry,
     InvalidInput,
@@ -70,7 +71,7 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_message("user", "x", usage=Usage(input_tokens=-1)), "input_tokens of the usage is -1"),
     (lambda s: s.append_message("user", "x", usage=Usage(cost=-0.5)), "cost of the usage is -0.5"),
     (lambda s: s.append_message("user", "x", usage={"input_tokens": 1}), "the usage is of type `dict`"),
-    (lambda s: s.append(message("user", "x", usage={"input_tokens": 1})), "the usage is of type `dict`"),
+    (lambda s: s.append(message("user", "x", usage={"input_tokens": 1})), "the usage is of type `dict`"),  # type: ignore[arg-type]
     (lambda s: s.append_usage("turn", {"input_tokens": 1}), "the usage is of type `dict`"),
     (lambda s: s.append_usage("turn", None), "the usage is of type `NoneType`"),
     (lambda s: s.append_compaction("so far", None, 0, usage={}), "the usage is of type `dict`"),
@@ -102,6 +103,25 @@ async def test_what_is_no_entry_is_refused_before_a_byte_is_written(dialect: Any
         with pytest.raises(InvalidEntry, match=why):
             await append(session)
         assert await session.entries() == []
+
+
+async def test_a_message_has_the_fields_that_it_was_made_of(session: Session) -> None:
+    made: dict[str, Any] = {
+        "model": "m",
+        "provider": "p",
+        "usage": Usage(input_tokens=1),
+        "stop_reason": "stop",
+        "error": "no",
+        "tool_name": "run",
+        "duration_ms": 1.5,
+        "bash": BashExecution("ls"),
+        "custom_type": "note",
+        "display": False,
+        "metadata": {"a": 1},
+    }
+    await session.append(message("assistant", "Hello", **made))
+    (found,) = await session.messages()
+    assert {name: getattr(found, name) for name in made} == made
 
 
 class Word(str):
