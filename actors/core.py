@@ -25,7 +25,7 @@ from ..projections.views import SharedView, Stepper
 from .folds import VIEWS, Folds, Values, kind_of
 from .follower import Follower
 from .keys import id_of_key
-from .naming import checked_id, new_ref
+from .naming import check_text, checked_id, new_ref
 from .open_log import OpenLog
 from .registry import Birth, Registry
 from .runtime import Runtime
@@ -96,9 +96,11 @@ class HostCore:
 
         Raises:
             InvalidSessionId: The id or the key cannot name a file.
-            InvalidInput: Both are given.
+            InvalidInput: Both are given, or a field is no text.
         """
         dialect = dialect or self.dialect
+        for name, given in (("cwd", cwd), ("parent_session", parent_session), ("parent_entry", parent_entry)):
+            check_text(name, given)
         if key is not None:
             if session_id is not None:
                 raise InvalidInput("a session with a key has its id from the key: give one of the two")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args, overload
 
 from ..events.errors import InvalidInput
 from .handle import Handle
+from .naming import check_text, checked_path
 
 if TYPE_CHECKING:
     from ..events.redaction import Redaction
@@ -76,8 +77,8 @@ class Exporting(Handle):
             The bytes, or the path of what was written.
 
         Raises:
-            InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination has no
-                folder, or is the session's own file.
+            InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination is no
+                path, has no folder, or is the session's own file; `redact` or `leaf_id` is of another type.
             ExportExists: Something is at the destination.
             EntryNotFound: The session has no such entry.
             CorruptTree: The path runs into a cycle.
@@ -91,7 +92,13 @@ class Exporting(Handle):
                 f"an export as {format!r} is to be gone on with, and a conversation with holes in it cannot be: redact "
                 f"one of {', '.join(REDACTABLE)}"
             )
+        if redact is not None:
+            from ..events.redaction import Redaction  # whoever gives one has paid for it
+
+            if not isinstance(redact, Redaction):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise InvalidInput(f"`redact` is a {type(redact).__name__}: give a `Redaction()`")
+        check_text("leaf_id", leaf_id)
         from .exports.writing import export
 
-        path = None if destination is None else Path(destination)
+        path = None if destination is None else Path(checked_path(destination))
         return await export(self._core, self, format, path, leaf_id, redact, overwrite=overwrite)

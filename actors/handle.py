@@ -15,6 +15,7 @@ from ..events.stores.base import Ref
 from .commands import Append, AppendOptions, MoveLeaf
 from .follower import Follower
 from .mail import unreachable
+from .naming import check_text
 from .registry import Birth
 
 if TYPE_CHECKING:
@@ -71,10 +72,13 @@ class Handle:
         return actor.log
 
     async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
+        check_text("the command id", options.get("command_id"))
         made = await self._perform(Append(payloads, **options))
         return [entry.id or "" for entry in made]
 
     async def _append_one(self, payload: Payload, options: AppendOptions) -> str:
+        if options:
+            check_text("the command id", options.get("command_id"))
         return (await self._perform(Append((payload,), **options)))[0].id or ""
 
     async def _perform(self, command: Append | MoveLeaf) -> list[Entry]:

@@ -385,8 +385,9 @@ class SessionHost(SessionLookup):
         from .importing import import_sessions
 
         self.core.check()
+        given = checked_path(path)
         await self._recover()
-        return await import_sessions(self.core, path, format)
+        return await import_sessions(self.core, given, format)
 
     # -- searching
 

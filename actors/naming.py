@@ -71,12 +71,14 @@ def checked_path(path: str | os.PathLike[str]) -> str:
     """Return a path as it is written.
 
     Raises:
-        InvalidInput: It is no path, or one of bytes.
+        InvalidInput: It is no path, or one of bytes or with a null character.
     """
     given = cast("object", path)  # whatever it is declared to be
     written: object = os.fspath(cast("os.PathLike[str]", given)) if isinstance(given, os.PathLike) else given
     if not isinstance(written, str):
         raise InvalidInput(f"{path!r} is no path: give a string or a `pathlib.Path`")
+    if "\0" in written:
+        raise InvalidInput(f"{written!r} is no path: leave out the null character")
     return written
 
 
@@ -100,9 +102,23 @@ def ref_of_key(key: str) -> Ref:
     return id_of_key(key) + SUFFIX
 
 
-def is_text(ref: Ref) -> bool:
-    """Tell whether the name of a log is text: that of a file may be any bytes, and then cannot be written down."""
-    return ref.isascii() or not any("\ud800" <= char <= "\udfff" for char in ref)
+def is_text(name: str) -> bool:
+    """Tell whether a name is text: that of a file or folder may be any bytes, and then cannot be written down."""
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
+
+
+def check_text(what: str, given: object) -> None:
+    """Refuse what cannot be written down, where anything is given.
+
+    Raises:
+        InvalidInput: It is no string, or holds bytes that are no UTF-8.
+    """
+    if given is None:
+        return
+    if not isinstance(given, str):
+        raise InvalidInput(f"{what} is a {type(given).__name__}: give a string")
+    if not is_text(given):
+        raise InvalidInput(f"{what} is {given!r}, which is no text: leave out what is no UTF-8")
 
 
 def new_ref(dialect: Dialect, header: Header) -> Ref:

@@ -33,7 +33,7 @@ from .counts import check_count
 from .hits import Hit, Search
 from .inner_roots import inner_roots
 from .listing import Listing
-from .naming import checked_path
+from .naming import check_text, checked_path
 from .runtime import Runtime
 from .search_feeding import INLINE_MAX, feed, texts_of
 from .search_file import IndexUnavailable
@@ -76,11 +76,14 @@ class Searching:
         """Begin a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, or a time has
-                no zone.
+            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, a time has no
+                zone, or something is of another type.
         """
         check_count("limit", limit)
         check_count("offset", offset)
+        _check_types(query, after, before)
+        check_text("role", role)
+        check_text("tool", tool)
         if any(time is not None and time.tzinfo is None for time in (after, before)):
             raise InvalidInput("after and before need a time zone, so that they can be compared: give datetimes in UTC")
         wanted = Wanted(
@@ -273,3 +276,11 @@ def _forget_below(store: FileStore, ref: Ref) -> None:
 
 def _unreadable(row: SessionSummary, problem: str) -> Finding:
     return Finding(row.path or row.ref, None, None, "not_searched", "error", problem)
+
+
+def _check_types(query: object, *times: object) -> None:
+    if not isinstance(query, str):
+        raise InvalidInput(f"the query is a {type(query).__name__}: give a string")
+    for time in times:
+        if time is not None and not isinstance(time, datetime):
+            raise InvalidInput(f"a time to search by is a {type(time).__name__}: give a datetime in UTC")

@@ -569,20 +569,53 @@ def payload_of(entry: KnownEntry) -> Payload:
 
 
 def message(
-    role: str, content: ContentLike, *, metadata: Mapping[str, object] | None = None, **fields: object
+    role: str,
+    content: ContentLike,
+    *,
+    model: str | None = None,
+    provider: str | None = None,
+    usage: Usage | None = None,
+    stop_reason: str | None = None,
+    error: str | None = None,
+    tool_name: str | None = None,
+    duration_ms: float | None = None,
+    bash: BashExecution | None = None,
+    custom_type: str | None = None,
+    display: bool | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> Message:
-    """Make a message of whatever `append_message` takes.
+    """Make a message of whatever `append_message` takes, and of what only some messages have.
 
     Args:
         role: One of `ROLES`, or a program's own, of which no model is told.
         content: A string, a part, or a sequence of both.
+        model: The model that answered.
+        provider: Its provider.
+        usage: What the provider counted.
+        stop_reason: Why the model stopped.
+        error: What went wrong.
+        tool_name: The tool that a result comes from.
+        duration_ms: How long it took, in milliseconds.
+        bash: The command that a person ran, for the role bashExecution.
+        custom_type: Whose message it is, for the role custom.
+        display: Whether people are shown it, for the role custom.
         metadata: A free JSON object.
-        **fields: The other fields of `Message`.
 
     Raises:
         InvalidEntry: The content, the metadata or the usage is none.
     """
-    raw = None if metadata is None else raw_object(metadata, "metadata")
-    if fields.get("usage") is not None:
-        checked_usage(fields["usage"])
-    return Message(role, as_content(content), raw_metadata=raw, **fields)  # type: ignore[arg-type]  # checked when it is encoded
+    return Message(
+        role,
+        as_content(content),
+        model,
+        provider,
+        None if usage is None else checked_usage(usage),
+        stop_reason,
+        error,
+        tool_name,
+        duration_ms,
+        bash,
+        custom_type,
+        display,
+        None if metadata is None else raw_object(metadata, "metadata"),
+    )

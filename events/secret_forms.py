@@ -55,6 +55,9 @@ _PLACEHOLDER = r"(?![$<%{*\[=])"
 _OPTION = r"(?<!-)--[a-z-]{0,40}"  # at most so long, or a line of dashes would be searched again from each of them
 _SEPARATOR = r"\\*[\"']?(?:\s*(?:=>|:=|[:=])\s*"
 
+_AUTHORIZATION = r"(?i:authorization)\\*[\"']?\s*[:=]\s*\\*[\"']?"
+_PARAMETER = r"[A-Za-z][A-Za-z0-9_-]{0,40}\s?=\s?(?:\\*\"[^\"\\\r\n]{0,2000}\\*\"|[^\s,\"'\\]+)"
+
 PASSWORD_NAME = r"(?i:passw(?:or)?d|passphrase|db[_-]?pass|(?<=;)pwd)"
 """How what holds a password is called; it may stand at the end of a longer name."""
 
@@ -100,6 +103,21 @@ _ROWS = (
     _row("slack_webhook", r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,})", "hooks.slack.com"),
     _row("aws_access_key", _begin("AKIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "akia"),
     _row("aws_access_key", _begin("ASIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "asia"),
+    # As its own tools write and ask for it: with spaces around the sign, which in other places is how code looks.
+    _row(
+        "aws_secret_key",
+        r"(?i:(?:secret[ _-]?access[ _-]?key|session[ _-]?token)(?: \[[^\]\n]{0,40}\])?\\*[\"']?\s*(?:=>|:=|[:=])\s*\\*[\"']?"
+        r"|aws_(?:secret_access_key|session_token)[ \t]+)"
+        r"(?=[A-Za-z]{0,200}[0-9/+])(?P<secret>[A-Za-z0-9/+_-]{20,}={0,2})(?!\.?[A-Za-z0-9_/+(\[-])",
+        "secret_access",
+        "secretaccess",
+        "secret access",
+        "secret-access",
+        "session_token",
+        "sessiontoken",
+        "session token",
+        "session-token",
+    ),
     _row("google_key", _begin("AIza") + r"[A-Za-z0-9_-]{35}", "aiza"),
     _row("google_token", _begin("ya29.") + r"[A-Za-z0-9_-]{20,}", "ya29."),
     _row("huggingface_token", _begin("hf_") + r"[A-Za-z0-9]{30,}", "hf_"),
@@ -110,8 +128,13 @@ _ROWS = (
     _row("jwt", _begin("eyJ") + r"[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*", "eyj"),
     _row(
         "authorization",
-        r"(?i:authorization)\\*[\"']?\s*[:=]\s*\\*[\"']?(?:(?i:bearer|basic|token|bot|digest|apikey|negotiate)\s+"
-        r"(?=[^\s\"']{0,200}[0-9A-Z=])|(?=[^\s\"']{0,200}[0-9]))(?P<secret>[A-Za-z0-9._~+/:-]{8,}=*)",
+        _AUTHORIZATION + rf"(?i:digest|aws4-hmac-sha256|hawk|oauth)\s+(?P<secret>{_PARAMETER}(?:\s*,\s*{_PARAMETER})*)",
+        "authorization",
+    ),
+    _row(
+        "authorization",
+        _AUTHORIZATION + r"(?:(?i:bearer|basic|token|bot|digest|apikey|negotiate)\s+"
+        r"(?=[^\s\"']{0,200}[0-9A-Z=]|[a-z]{20})|(?!(?i:aws4-hmac-sha256)\b)(?=[^\s\"']{0,200}[0-9]))(?P<secret>[A-Za-z0-9._~+/:-]{8,}=*)",
         "authorization",
     ),
     _row(
@@ -126,7 +149,15 @@ _ROWS = (
     ),
     _row(
         "url_password",
-        r"://[^\s/:@\"'<>]*:(?P<secret>(?!\[redacted)[^\s/@\"'<>]+)@",
+        r"://[^\s/:@\"'<>]*:(?!\[redacted)(?P<secret>[^\s/@\"'<>]+(?:@[^\s/@\"'<>\\]+)*)@",
+        "://",
+    ),
+    # One with a slash in it looks like a port and a path; a web address never has one.
+    _row(
+        "url_password",
+        r"(?<!http)(?<!https)(?<!ws)(?<!wss)://[^\s/:@\"'<>]*:(?!\[redacted|[0-9]{1,5}/)"
+        + _PLACEHOLDER
+        + r"(?P<secret>[^\s/@\"'<>\\]+/[^\s\"'<>\\]{0,200})@(?=[\w\[])",
         "://",
     ),
     _row(

@@ -14,7 +14,18 @@ from ...events.foreign.treering_json import document_entry, document_head, docum
 from ...events.redaction import Redaction
 from ...projections.exporting.order import BranchBegins, BranchEnds, Show, Step, reading_order
 from ...projections.exporting.view import About, View
-from .selection import LINES_AT_ONCE, Numbered, Selection, about, alive, decoded, header_of, kinds_of, numbered
+from .selection import (
+    LINES_AT_ONCE,
+    Numbered,
+    Selection,
+    about,
+    alive,
+    decoded,
+    first_said,
+    header_of,
+    kinds_of,
+    numbered,
+)
 
 if TYPE_CHECKING:
     from ..core import HostCore
@@ -69,7 +80,7 @@ async def view_document(
     """Yield a document for people piece by piece, the branches of a whole session where they begin."""
     log, offload = selection.log, core.runtime.offload
     view = await offload(_view_named, name)
-    yield await offload(_head, view, about(selection, redact))
+    yield await offload(_head, view, about(selection, await first_said(core, selection, redact), redact))
     if selection.whole:
         parents, kinds = log.index.parents[: selection.through + 1], kinds_of(selection)
         steps: Iterator[Step] = iter(await offload(reading_order, parents, kinds, selection.leaf))

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from ...events.content import plain_text
 from ...events.dialects.base import Dialect
-from ...events.entries import Entry, Header
+from ...events.entries import Entry, Header, MessageEntry
 from ...events.errors import EntryNotFound
 from ...events.kinds import MESSAGE_KINDS, Kind
+from ...events.previews import preview
 from ...events.redaction import Redaction
 from ...projections.exporting.view import About
 from ..open_log import OpenLog
@@ -131,14 +133,32 @@ def decoded(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction | Non
     return named if redact is None else [redact.entry(entry) for entry in named]
 
 
-def about(selection: Selection, redact: Redaction | None) -> About:
-    """Return what is said of the session at the head of a document."""
+async def first_said(core: HostCore, selection: Selection, redact: Redaction | None) -> str:
+    """Return how the first user message begins, for a title.
+
+    Secrets are taken out before it is cut: what is left of one at the cut no longer has its form.
+    """
+    log = selection.log
+    seq = log.index.first_user
+    if redact is None or not seq:
+        return log.index.first_message
+    lines = [line async for page in numbered(log, [seq]) for line in page]
+    return await core.runtime.offload(_beginning, log.dialect, lines, redact)
+
+
+def _beginning(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction) -> str:
+    said = (entry.message for entry in decoded(dialect, lines, redact) if isinstance(entry, MessageEntry))
+    return next((preview(plain_text(message.content)) for message in said), "")
+
+
+def about(selection: Selection, first_message: str, redact: Redaction | None) -> About:
+    """Return what is said of the session at the head of a document; the first message is without its secrets."""
     index = selection.log.index
     header = index.header if redact is None else redact.header(index.header)
     kinds = kinds_of(selection)
     shown = kinds[1:] if selection.whole else array("H", [kinds[seq] for seq in selection.seqs])
     text = str if redact is None else redact.text
-    title = text(index.info.name or header.title or index.first_message) or f"Session {header.id}"
+    title = text(index.info.name or "") or header.title or first_message or f"Session {header.id}"
     return About(
         title=title if len(title) <= _TITLE_CHARS else title[: _TITLE_CHARS - 1] + "…",
         session_id=header.id,

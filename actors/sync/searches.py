@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Self
 
+import anyio
+
+from ...events.errors import HostClosed
 from ...events.findings import Finding
 from ..hits import Hit, Search
 from .bridge import Bridge
@@ -13,6 +17,8 @@ from .bridge import Bridge
 class SyncSearch:
     """The hits of one search, as they are found: `for hit in host.search("timeout"): ...`; see `Search`.
 
+    Several threads may share it: each hit goes to one of them. Closing it ends their waits.
+
     Attributes:
         findings: The sessions that could not be searched, as far as the search has come.
     """
@@ -20,6 +26,9 @@ class SyncSearch:
     def __init__(self, bridge: Bridge, search: Search) -> None:
         self._bridge = bridge
         self._search = search
+        self._stepping = anyio.Lock()
+        self._scope: anyio.CancelScope | None = None
+        self._closed = False
         self.findings: Sequence[Finding] = search.findings
 
     def __enter__(self) -> Self:
@@ -37,9 +46,24 @@ class SyncSearch:
             raise StopIteration
         return hit
 
-    async def _next(self) -> Hit | None:
-        return await anext(self._search, None)
-
     def close(self) -> None:
-        """End a search that was not gone through."""
-        self._bridge.wait(self._search.aclose)
+        """End a search that was not gone through; a second close, or one after the host's, does nothing."""
+        with contextlib.suppress(HostClosed):
+            self._bridge.wait(self._end)
+
+    # -- in the event loop
+
+    async def _next(self) -> Hit | None:
+        async with self._stepping:
+            if self._closed:
+                return None
+            with anyio.CancelScope() as self._scope:
+                return await anext(self._search, None)
+        return None
+
+    async def _end(self) -> None:
+        self._closed = True
+        if self._scope is not None:
+            self._scope.cancel()
+        async with self._stepping:
+            await self._search.aclose()

@@ -6,7 +6,7 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from types import TracebackType
 from typing import Generic, Never, Protocol, Self, TypeVar
@@ -55,7 +55,6 @@ class SyncSubscription(Generic[T]):
         self._subscription = subscription
         self._ready: deque[T] = deque()
         self._pending: Future[None] | None = None
-        self._reading = threading.Lock()
         self._fetching: anyio.Lock | None = None
         self._scope: anyio.CancelScope | None = None
         self._closed = False
@@ -75,6 +74,8 @@ class SyncSubscription(Generic[T]):
         try:
             return self.receive()
         except Closed:
+            if self._fetching is None:  # it was never opened
+                raise
             raise StopIteration from None
 
     def receive(self, timeout_s: float | None = None) -> T:
@@ -87,39 +88,34 @@ class SyncSubscription(Generic[T]):
             TimeoutError: None came in time.
             Closed: The subscription, or the host, was closed, and nothing is left.
         """
-        with self._filled(timeout_s):
-            return self._ready.popleft()
-
-    @contextlib.contextmanager
-    def _filled(self, timeout_s: float | None) -> Generator[None]:
-        """Wait until there is an item, and keep the other threads out as long as it is not taken."""
         ends = None if timeout_s is None else time.monotonic() + timeout_s
-        if not self._reading.acquire(timeout=-1 if ends is None else _left(ends)):
-            raise TimeoutError(
-                f"nothing came in {timeout_s} s, nor to the other thread that reads from the subscription"
-            )
-        try:
-            while not self._ready:
-                self._fill(ends)
-            yield
-        finally:
-            self._reading.release()
+        while True:
+            # Taken in one step, which no interrupt and no other thread can come between: no lock is left behind.
+            with contextlib.suppress(IndexError):
+                return self._ready.popleft()
+            if not self._fill(ends):
+                raise TimeoutError(f"nothing came in {timeout_s} s: wait longer, or ask again")
 
-    def _fill(self, ends: float | None) -> None:
+    def _fill(self, ends: float | None) -> bool:
         """Wait, until a time at the most, for the call that brings items; it is made where none is under way."""
-        if self._pending is None:
+        pending = self._pending
+        if pending is None:
             if self._closed:
                 raise Closed("the subscription was closed: subscribe again")
-            self._pending = self._bridge.post(self._fetch)
-        pending = self._pending
+            pending = self._pending = self._bridge.post(self._fetch)
         try:
             pending.result(None if ends is None else _left(ends))
         except CancelledError:
             raise HostClosed("the host's event loop ended: open another one") from None
+        except TimeoutError:
+            if not pending.done():
+                return False
+            pending.result()  # it came at the last moment, or this is its own error
         finally:
             # Where only the wait for it ended, it stays: the next call takes what it brings.
-            if pending.done():
+            if pending.done() and self._pending is pending:
                 self._pending = None
+        return True
 
     def close(self) -> None:
         """End the subscription, and with it the wait of a thread that iterates over it; a second close does nothing."""
@@ -179,9 +175,10 @@ class SyncEntryFollowing(SyncSubscription[Entry | Reset | Shown]):
 
     def receive_many(self) -> Sequence[Entry | Reset | Shown]:
         """See `EntrySubscription.receive_many`."""
-        with self._filled(None):
-            items = list(self._ready)
-            self._ready.clear()
+        items = [self.receive()]
+        with contextlib.suppress(IndexError):
+            while True:
+                items.append(self._ready.popleft())
         return items
 
     async def _take(self) -> Sequence[Entry | Reset | Shown]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import json
 import os
@@ -13,22 +14,26 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any
 
+import anyio
 import pytest
 
 from treering import (
     Closed,
     Entry,
     EntryNotFound,
+    Hit,
     HostClosed,
     InvalidEntry,
     KeyedSessions,
     LeafMoved,
     MessageEntry,
     Reset,
+    Search,
     Session,
     SessionClosed,
     SessionHost,
@@ -39,10 +44,13 @@ from treering import (
     plain_text,
 )
 from treering.actors.sync import SyncHost, SyncSession
+from treering.events.disk import OsDisk
 from treering.projections.subscriptions import EntrySubscription
+from treering.testing.disks import WrappedDisk
 
 THREADS = 32
 PATIENCE_S = 30
+FACADE = (os.path.join("sync", "bridge.py"), os.path.join("sync", "subscriptions.py"))
 NOT_FOR_PROGRAMS = {"core", "log"}
 OWN = {"twin", "copy", "bridge"}
 TWIN_TYPES = (
@@ -290,6 +298,59 @@ def test_another_thread_ends_a_subscription(host: SyncHost) -> None:
     assert host.statistics().subscribers == 0
 
 
+def test_a_subscription_that_was_never_opened_says_so(host: SyncHost) -> None:
+    session = host.create()
+    session.append_message("user", "one")
+    with pytest.raises(Closed, match="not open"):
+        list(session.subscribe(after=0))
+
+
+# -- searches
+
+
+def test_threads_share_a_search(host: SyncHost) -> None:
+    session = host.create()
+    expected = {session.append_message("user", f"oak {number}") for number in range(40)}
+    with host.search("oak") as hits, ThreadPoolExecutor(8) as pool:
+        readers = [pool.submit(list[Hit], hits) for _ in range(8)]
+        ids = [hit.entry_id for reader in readers for hit in reader.result(PATIENCE_S)]
+    assert (len(ids), set(ids)) == (40, expected)
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let every search wait, for good, for its first hit; what is given tells that one does."""
+    waiting = threading.Event()
+
+    async def wait(_: Search) -> Hit:
+        waiting.set()
+        await anyio.sleep_forever()
+        raise AssertionError("no wait is for ever")
+
+    monkeypatch.setattr(Search, "__anext__", wait)
+    return waiting
+
+
+def test_closing_a_search_ends_the_waits_for_it(host: SyncHost, held: threading.Event) -> None:
+    hits = host.search("oak")
+    with running(lambda: list(hits)) as found:
+        assert held.wait(PATIENCE_S)
+        hits.close()
+        assert found.result(PATIENCE_S) == []
+    hits.close()
+    assert list(hits) == []
+
+
+def test_an_interrupt_in_a_search_comes_through(held: threading.Event) -> None:
+    def strike() -> None:
+        assert held.wait(PATIENCE_S)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    main = threading.get_ident()
+    with SyncHost() as host, running(strike), pytest.raises(KeyboardInterrupt), host.search("oak") as hits:
+        next(hits)
+
+
 # -- closing
 
 
@@ -387,6 +448,132 @@ def test_an_interrupted_wait_leaves_the_host_usable(tmp_path: Path) -> None:
             found = entries.receive(PATIENCE_S)
         assert isinstance(found, MessageEntry)
         assert found.id == expected
+
+
+def interrupted(nth: int, call: Callable[[], object]) -> bool:
+    """Call something in a thread and raise an interrupt at the nth line of the facade that it runs through."""
+    lines = 0
+
+    def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(FACADE):
+            return None
+        lines += event == "line"
+        if lines == nth:
+            raise KeyboardInterrupt
+        return trace
+
+    def traced() -> None:
+        sys.settrace(trace)
+        try:
+            call()
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+
+    ended_in_time(traced)
+    return lines >= nth
+
+
+def ended_in_time(call: Callable[[], object]) -> None:
+    """Call something in a thread that the test does not wait for where it hangs."""
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 -- it is raised where the call is awaited
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    done.result(PATIENCE_S)
+
+
+def test_a_host_closes_wherever_an_interrupt_strikes() -> None:
+    def work(host: SyncHost) -> None:
+        with host:
+            host.list_sessions()
+
+    nth, struck = 0, True
+    while struck:
+        nth += 1
+        host = SyncHost()
+        struck = interrupted(nth, partial(work, host))
+        ended_in_time(host.bridge.stop)
+        with pytest.raises(HostClosed):
+            host.list_sessions()
+    assert nth > 25, "the interrupts did not go through the opening, a call and the closing"
+
+
+class HeldDisk(WrappedDisk):
+    """A disk whose flushes wait."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.flushing = threading.Event()
+        self.released = threading.Event()
+
+    def datasync(self, fd: int) -> None:
+        self.flushing.set()
+        assert self.released.wait(PATIENCE_S)
+        super().datasync(fd)
+
+
+def test_an_interrupt_comes_when_the_host_is_drained(tmp_path: Path) -> None:
+    disk, struck, main = HeldDisk(), threading.Event(), threading.get_ident()
+    host = SyncHost(tmp_path, durability="file", disk=disk)
+
+    def work(pool: ThreadPoolExecutor) -> Future[str]:
+        with host:
+            appending = pool.submit(host.create("kept").append_message, "user", "one")
+            assert disk.flushing.wait(PATIENCE_S)
+            pool.submit(strike)
+        return appending
+
+    def strike() -> None:
+        with contextlib.suppress(HostClosed):
+            while True:
+                host.statistics()
+        signal.pthread_kill(main, signal.SIGINT)
+        assert struck.wait(PATIENCE_S)
+        disk.released.set()
+
+    def interrupt(*_: object) -> None:
+        struck.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with ThreadPoolExecutor(2) as pool:
+            with pytest.raises(KeyboardInterrupt):
+                work(pool)
+            assert disk.released.is_set(), "the interrupt came while the host was held up"
+            with SyncHost(tmp_path) as later:
+                assert later.load("kept").message_count == 1
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_subscription_is_read_and_closed_wherever_an_interrupt_struck() -> None:
+    with SyncHost() as host:
+        session = host.create()
+        session.append_message("user", "one")
+        nth, struck = 0, True
+        while struck:
+            nth += 1
+            entries = session.subscribe(after=0)
+            entries.__enter__()
+            struck = interrupted(nth, entries.receive)
+            expected = session.append_message("user", "another")
+            found: list[Entry | Reset] = []
+            while not any(isinstance(each, MessageEntry) and each.id == expected for each in found):
+                ended_in_time(lambda: found.append(entries.receive(PATIENCE_S)))  # noqa: B023 -- it ends in the round
+            ended_in_time(entries.close)
+        assert nth > 15, "the interrupts did not go through a wait"
+        assert host.statistics().subscribers == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

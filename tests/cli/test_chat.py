@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -508,3 +510,19 @@ def test_the_address_of_one_provider_is_not_given_to_another() -> None:
     assert other.context_window is None
     assert "secret" not in repr(vars(other))
     assert "127.0.0.1:9" not in repr(vars(other))
+
+
+@pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="no file has such a name here")
+def test_a_chat_goes_on_in_a_folder_whose_name_is_no_text(
+    chat: Chat, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")
+    os.mkdir(folder)
+    monkeypatch.chdir(folder)
+    first, second = chat("-p", "hi"), chat("-c", "-p", "again")
+    assert (first.exit_code, second.exit_code) == (0, 0)
+    assert first.stdout == "(echo, 1 messages) hi\n"
+    assert "is no text: the session does not say that it is of this folder" in first.stderr
+    with SyncHost(root) as host:
+        (row,) = host.list_sessions()
+        assert (row.project, row.message_count) == (None, 4)

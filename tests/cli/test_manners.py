@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -202,3 +203,20 @@ def test_people_read_times_in_their_own_zone(spawn: Spawn, write: Write, say: Sa
     assert b"2026-01-01 15:30:01" in out
     out, _ = spawn("entries", path, "--json", TZ="XXX-05:30").communicate(timeout=20)
     assert b'"2026-01-01T10:00:01Z"' in out
+
+
+@pytest.mark.parametrize(("time", "zone"), [("0001-01-01T00:00:00Z", "XXX+05"), ("9999-12-31T23:59:59Z", "XXX-09")])
+def test_the_first_and_the_last_times_are_told_in_every_zone(
+    spawn: Spawn, root: Path, talked: Talked, say: Say, time: str, zone: str
+) -> None:
+    talked("Hello", session_id="near")
+    lines = [
+        {"type": "session", "id": "far", "version": 1, "timestamp": time},
+        {**say("a", None, "Hello", 1), "timestamp": time},
+    ]
+    (root / "far.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for command in (("sessions", "--all"), ("search", "Hello"), ("entries", "far")):
+        process = spawn(*command, TZ=zone)
+        out, err = process.communicate(timeout=20)
+        assert process.returncode == 0, err.decode()
+        assert time[:4].lstrip("0").encode() in out

@@ -76,6 +76,15 @@ PLANTED = st.one_of(
     planted("Authorization: Bearer @", 24),
     planted("'authorization': 'Basic @=='", 20),
     word(12).map(lambda made: (f"postgres://ann:{made}@db.example.org/trees", made)),
+    word(12).map(lambda made: (f"postgres://ann:p@{made}@db/trees", made)),
+    word(12).map(lambda made: (f"mysql://ann:a/{made}/b@db/trees", made)),
+    planted("Authorization: Bearer @", 30, string.ascii_lowercase),
+    planted('Authorization: Digest username="ann", response="@"', 32),
+    planted('{\\"Proxy-Authorization: Digest username=\\"ann\\", nc=1,response=\\"@\\"', 32),
+    planted("Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host;range, Signature=@", 64),
+    planted("aws_secret_access_key = @", 40, LETTERS + "/+"),
+    planted("aws_session_token = @==", 300, LETTERS + "/+"),
+    planted("AWS Secret Access Key [None]: @", 40, LETTERS + "/+"),
     planted("API_KEY=@", 12),
     planted("export DB_PASSWORD='@'", 9),
     planted('{"password": "@"}', 9),
@@ -136,6 +145,9 @@ ORDINARY = [
     "See https://example.org:8080/a/b@c and http://user@example.org/ and git@example.org:trees.git",
     "a task-list, a disk-image-of-some-kind-2026-01-01, sk-learn-tutorial-for-everybody-else",
     "eyJ is how JSON begins in base64; -----BEGIN CERTIFICATE-----",
+    "postgres://db:5432/trees@v1 postgresql://{user}:{password}/{trees}@db http://host:port/a@b docker://oak:80/ash@sha256:a1",
+    "secret_access_key = credentials2.secretAccessKey1; session_token = new_session_token_of2(aws_secret_access_key)",
+    "Authorization: Bearer your-own-access-token, Authorization: Digest realm and AWS4-HMAC-SHA256 are schemes",
     "The bearer of good news; Authorization is required; a cookie: sweet.",
 ]
 
@@ -145,6 +157,30 @@ def test_ordinary_text_is_left_alone(told: str) -> None:
     redaction = Redaction()
     assert redaction.text(told) is told
     assert redaction.counts == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("postgres://ann:p@ss@w0rd99@db/x", "postgres://ann:[redacted:url_password]@db/x"),
+        ("Authorization: Bearer abcdefghijklmnopqrstuvwxyz", "Authorization: Bearer [redacted:authorization]"),
+        ("mysql://root:a/b/c1234@h/db", "mysql://root:[redacted:url_password]@h/db"),
+        (
+            """curl -H 'Authorization: Digest username="ann", response="6629fae4"' https://example.org""",
+            "curl -H 'Authorization: Digest [redacted:authorization]' https://example.org",
+        ),
+        (
+            "Authorization: AWS4-HMAC-SHA256 Credential=oak/us, Signature=fe5f80f7\nHost: ash",
+            "Authorization: AWS4-HMAC-SHA256 [redacted:authorization]\nHost: ash",
+        ),
+        (
+            r"aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCY\naws_session_token = IQoJb3JpZ2luX2VjEJr//w==\nregion = x",
+            r"aws_secret_access_key = [redacted:aws_secret_key]\naws_session_token = [redacted:aws_secret_key]\nregion = x",
+        ),
+    ],
+)
+def test_a_secret_goes_whole_and_alone(told: str, shown: str) -> None:
+    assert Redaction().text(told) == shown
 
 
 @given(st.binary(min_size=1, max_size=400), st.uuids())
@@ -257,6 +293,22 @@ async def test_no_redacted_export_holds_a_secret(format: Literal["json", "markdo
         assert "redacted" in shown
 
 
+@pytest.mark.parametrize("format", ["markdown", "html"])
+@pytest.mark.parametrize(
+    "secret", [f"eyJhbGciOiJIUzI1NiJ9.eyJ{'zdWIiOiIx' * 30}.c2ln", "correct horse battery staple " * 8]
+)
+async def test_no_title_holds_the_rest_of_a_secret_that_was_cut(
+    format: Literal["markdown", "html"], secret: str
+) -> None:
+    async with SessionHost() as host:
+        session = await host.create()
+        await session.append_message("user", f"Log in with {secret}")
+        redaction = Redaction(secrets=["correct horse battery staple " * 8])
+        shown = (await session.export(format, redact=redaction)).decode()
+    assert "Log in with [redacted:" in shown.replace("\\", "")
+    assert secret[:28] not in shown
+
+
 @pytest.mark.parametrize(
     ("value", "redacted"),
     [
@@ -274,7 +326,24 @@ def test_what_stands_under_the_name_of_a_secret_goes_however_it_is_written(value
     assert Redaction().value(value) == redacted
 
 
-@pytest.mark.parametrize("piece", ["-", "--a-", "cookie:", "authorization: ", "curl -", "password='a ", "sk-a", "eyJ"])
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "-",
+        "--a-",
+        "cookie:",
+        "authorization: ",
+        "curl -",
+        "password='a ",
+        "sk-a",
+        "eyJ",
+        "a://b:c/",
+        "://:@a",
+        "session token = aa",
+        "authorization: digest a=b,",
+        "aws_session_token ",
+    ],
+)
 def test_no_text_takes_long(piece: str) -> None:
     """Four times the text takes about four times as long, and not sixteen times."""
     redaction = Redaction()

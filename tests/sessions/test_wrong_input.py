@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Awaitable, Callable
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from treering import (
+    BashExecution,
     Compaction,
     InvalidEntry,
     InvalidInput,
@@ -27,6 +29,7 @@ from treering import (
     SessionHost,
     SessionKey,
     Settings,
+    SyncHost,
     TextPart,
     Usage,
     message,
@@ -68,7 +71,7 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_message("user", "x", usage=Usage(input_tokens=-1)), "input_tokens of the usage is -1"),
     (lambda s: s.append_message("user", "x", usage=Usage(cost=-0.5)), "cost of the usage is -0.5"),
     (lambda s: s.append_message("user", "x", usage={"input_tokens": 1}), "the usage is of type `dict`"),
-    (lambda s: s.append(message("user", "x", usage={"input_tokens": 1})), "the usage is of type `dict`"),
+    (lambda s: s.append(message("user", "x", usage={"input_tokens": 1})), "the usage is of type `dict`"),  # type: ignore[arg-type]
     (lambda s: s.append_usage("turn", {"input_tokens": 1}), "the usage is of type `dict`"),
     (lambda s: s.append_usage("turn", None), "the usage is of type `NoneType`"),
     (lambda s: s.append_compaction("so far", None, 0, usage={}), "the usage is of type `dict`"),
@@ -100,6 +103,25 @@ async def test_what_is_no_entry_is_refused_before_a_byte_is_written(dialect: Any
         with pytest.raises(InvalidEntry, match=why):
             await append(session)
         assert await session.entries() == []
+
+
+async def test_a_message_has_the_fields_that_it_was_made_of(session: Session) -> None:
+    made: dict[str, Any] = {
+        "model": "m",
+        "provider": "p",
+        "usage": Usage(input_tokens=1),
+        "stop_reason": "stop",
+        "error": "no",
+        "tool_name": "run",
+        "duration_ms": 1.5,
+        "bash": BashExecution("ls"),
+        "custom_type": "note",
+        "display": False,
+        "metadata": {"a": 1},
+    }
+    await session.append(message("assistant", "Hello", **made))
+    (found,) = await session.messages()
+    assert {name: getattr(found, name) for name in made} == made
 
 
 class Word(str):
@@ -170,6 +192,33 @@ FINDS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
     (lambda host: host.current_session(5), InvalidInput, "5 is no path"),
+    (lambda host: host.import_sessions(5), InvalidInput, "5 is no path"),
+    (lambda host: host.import_sessions(b"/work"), InvalidInput, "b'/work' is no path"),
+    (lambda host: host.import_sessions("a\0b"), InvalidInput, "leave out the null character"),
+    (lambda host: host.create(cwd="/d\udcff"), InvalidInput, r"cwd is '/d\\udcff', which is no text"),
+    (lambda host: host.open("main", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
+    (lambda host: host.get_or_create("key", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
+    (lambda host: host.create(parent_session="\udcff"), InvalidInput, "parent_session is .* no text"),
+    (lambda host: host.create(parent_entry=5), InvalidInput, "parent_entry is a int: give a string"),
+]
+
+SEARCHES: list[tuple[dict[str, Any], str]] = [
+    ({"query": None}, "the query is a NoneType: give a string"),
+    ({"query": 5}, "the query is a int"),
+    ({"role": "\udcff"}, r"role is '\\udcff', which is no text"),
+    ({"role": 5}, "role is a int: give a string"),
+    ({"tool": "\udcff"}, "tool is .* no text"),
+    ({"after": "2026-01-01"}, "a time to search by is a str: give a datetime"),
+    ({"before": date(2026, 1, 1)}, "a time to search by is a date"),
+]
+
+EXPORTS: list[tuple[dict[str, Any], str]] = [
+    ({"destination": 5}, "5 is no path"),
+    ({"destination": b"/tmp/talk.html"}, "is no path"),
+    ({"destination": "a\0b"}, "leave out the null character"),
+    ({"leaf_id": ["a"]}, "leaf_id is a list: give a string"),
+    ({"redact": True}, r"`redact` is a bool: give a `Redaction\(\)`"),
+    ({"format": ["html"]}, "there is no format"),
 ]
 
 
@@ -192,6 +241,49 @@ async def test_no_path_is_no_project(session: Session, host: SessionHost) -> Non
         wrong = count
         with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number from 0 on"):
             host.search("hello", limit=wrong)
+
+
+@pytest.mark.parametrize(("given", "why"), SEARCHES)
+async def test_what_cannot_be_searched_by_is_refused(host: SessionHost, given: dict[str, Any], why: str) -> None:
+    asked: dict[str, Any] = {"query": "hello", "index": True, **given}
+    with pytest.raises(InvalidInput, match=why):
+        host.search(**asked)
+
+
+@pytest.mark.parametrize(("given", "why"), EXPORTS)
+async def test_what_cannot_be_exported_to_is_refused(session: Session, given: dict[str, Any], why: str) -> None:
+    await session.append_message("user", "Hello")
+    asked: dict[str, Any] = {"format": "html", **given}
+    with pytest.raises(InvalidInput, match=why):
+        await session.export(**asked)
+
+
+def test_the_blocking_twins_refuse_the_same(tmp_path: Path) -> None:
+    wrong: Any
+    asked: dict[str, Any]
+    with SyncHost(tmp_path) as host:
+        session = host.create()
+        session.append_message("user", "Hello")
+        for wrong in (5, None, b"/work"):
+            with pytest.raises(InvalidInput):
+                host.import_sessions(wrong)
+        for given, why in SEARCHES:
+            asked = {"query": "hello", **given}
+            with pytest.raises(InvalidInput, match=why):
+                host.search(**asked)
+        for given, why in EXPORTS:
+            asked = {"format": "html", **given}
+            with pytest.raises(InvalidInput, match=why):
+                session.export(**asked)
+
+
+@pytest.mark.parametrize("wrong", ["\udcff", 5])
+async def test_a_command_id_is_text(session: Session, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match="the command id is"):
+        await session.append_message("user", "Hello", command_id=wrong)
+    with pytest.raises(InvalidInput, match="the command id is"):
+        await session.append_many([message("user", "Hello")], command_id=wrong)
+    assert await session.entries() == []
 
 
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])

@@ -37,6 +37,9 @@ async def appending(session: Session) -> None:
     await session.append("no payload")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await session.append_message("user", 5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     await session.append_message("user", "x", belwo="id")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    assert_type(treering.message("tool", "x", tool_name="run", error="no", duration_ms=1.5), treering.Message)
+    treering.message("user", "x", model=5)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    treering.message("user", "x", modle="x")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 async def reading(session: Session) -> None:

@@ -25,6 +25,7 @@ from ..events.entries import (
 )
 from ..events.previews import preview
 from .output import clean
+from .when import in_zone
 
 PREVIEW_CHARS = 90
 """How much of an entry is shown in a line."""
@@ -61,7 +62,7 @@ def said(entry: Entry, chars_max: int = PREVIEW_CHARS) -> str:
 def line_of(entry: Entry) -> str:
     """Return the line that stands for an entry in a list of entries; the time is that of the system's zone."""
     name = who(entry)
-    time = f"{entry.timestamp.astimezone():%Y-%m-%d %H:%M:%S}"
+    time = f"{in_zone(entry.timestamp):%Y-%m-%d %H:%M:%S}"
     aside = " (aside)" if entry.aside else ""
     what = said(entry)
     return f"{entry.seq:>5}  {time}  {short(entry.id)}  {colored(name)}{aside}{': ' if what else ''}{what}"

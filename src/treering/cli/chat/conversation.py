@@ -15,6 +15,7 @@ from ...actors.agents.streaming import TurnStream
 from ...actors.branch_summaries import BranchReport
 from ...actors.compaction import CompactionReport
 from ...actors.host import SessionHost
+from ...actors.naming import is_text
 from ...actors.session import Session
 from ...events.errors import Closed
 from ...projections.building.budget import ContextBudget, calculate_budget
@@ -83,8 +84,11 @@ class Conversation:
     # -- which session
 
     async def start(self) -> None:
-        """Go on in a new session; its file appears with the first thing that is said."""
-        await self._go_to(await self.host.create(cwd=self.project))
+        """Go on in a new session; its file appears with the first thing that is said.
+
+        Where the project's name is no text, the session does not say where it is: that could not be written down.
+        """
+        await self._go_to(await self.host.create(cwd=self.project if is_text(self.project) else None))
 
     async def resume(self, text: str) -> None:
         """Go on in another session; see `SessionHost.load`. Where that fails, this one stays.

@@ -10,6 +10,7 @@ from anyio.from_thread import start_blocking_portal
 from ... import __version__
 from ...actors.agents.hooks import LeftWork
 from ...actors.agents.model import Model
+from ...actors.naming import is_text
 from ...events.errors import InvalidInput
 from ..home import Home
 from ..output import INTERRUPTED, as_json, clean
@@ -84,6 +85,10 @@ async def _open(talk: Talk, opening: Opening, *, told: bool) -> None:
     elif opening.how != "latest" or not await conversation.resume_latest():
         if opening.how == "latest":
             talk.note("there is no session of this project yet: this is a new one")
+        if not is_text(conversation.project):
+            talk.note(
+                f"the name of {conversation.project} is no text: the session does not say that it is of this folder"
+            )
         await conversation.start()
         return
     else:
