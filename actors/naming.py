@@ -71,14 +71,12 @@ def checked_path(path: str | os.PathLike[str]) -> str:
     """Return a path as it is written.
 
     Raises:
-        InvalidInput: It is no path, or one of bytes or with a null character.
+        InvalidInput: It is no path, or one of bytes.
     """
     given = cast("object", path)  # whatever it is declared to be
     written: object = os.fspath(cast("os.PathLike[str]", given)) if isinstance(given, os.PathLike) else given
     if not isinstance(written, str):
         raise InvalidInput(f"{path!r} is no path: give a string or a `pathlib.Path`")
-    if "\0" in written:
-        raise InvalidInput(f"{written!r} is no path: leave out the null character")
     return written
 
 
