@@ -358,6 +358,8 @@ class SessionHost(SessionLookup):
             SessionExists: There is a session with its id, and it is not to be replaced.
             SessionLocked: Another process or host owns that one.
         """
+        if not isinstance(session, Session):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"{session!r} is no session: give the handle that a host returned")
         return await put(self.core, await copy_of(session), replacing=replace)
 
     async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from ...events.disk import Disk
+from ...events.errors import InvalidInput
 from ...events.offload import Offload
 from ...events.stores.base import Store
 from ...events.stores.files import Durability, Writes
@@ -165,6 +166,8 @@ class SyncHost:
 
     def put(self, session: SyncSession, *, replace: bool = False) -> SyncSession:
         """See `SessionHost.put`."""
+        if not isinstance(session, SyncSession):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"{session!r} is no session: give the handle that a host returned")
         copy = session.copy()
         return self._session(self.bridge.wait(lambda: put(self.twin.core, copy, replacing=replace)))
 

@@ -46,8 +46,8 @@ class Subscription(Protocol[T_co]):
 class SyncSubscription(Generic[T]):
     """The items of a subscription: `with session.subscribe("tree") as changes: for change in changes: ...`.
 
-    Iteration ends when another thread calls `close`, when the host is closed, or when the session is deleted. An interrupt or a timeout while a
-    thread waits loses no item.
+    Iteration ends when another thread calls `close`, when the host is closed, or when the session is deleted. An interrupt
+    or a timeout while a thread waits loses no item.
     """
 
     def __init__(self, bridge: Bridge, subscription: Subscription[T]) -> None:

@@ -182,6 +182,7 @@ FINDS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.resolve(5), InvalidInput, "5 names no session"),
     (lambda host: host.delete(5), InvalidInput, "5 names no session"),
     (lambda host: host.archive(5), InvalidInput, "5 names no session"),
+    (lambda host: host.put(5), InvalidInput, "5 is no session: give the handle"),
     (lambda host: host.create(cwd=5), InvalidInput, "5 is no path: give a string"),
     (lambda host: host.create(cwd=b"/work"), InvalidInput, "b'/work' is no path"),
     (lambda host: host.get_or_create("key", cwd=5), InvalidInput, "5 is no path"),
