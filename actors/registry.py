@@ -1,6 +1,6 @@
 """Which sessions are live: takes up the actor of a session when somebody needs it, lets it go when nobody does.
 
-A session without mail holds no task, no file handle and no memory but its handle's. Sessions that were not used between
+A session without mail holds no task, no open file and no memory but its handle's. Sessions that were not used between
 two rounds of the sweep are passivated; so is the one unused for longest when more than `live_max` are live. One session
 is one actor per host: whoever asks while it comes or goes waits for that and gets the one that is there then.
 """
