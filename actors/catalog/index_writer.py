@@ -7,7 +7,7 @@ that closes writes what is left; where the disk refuses, nothing is lost, since 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 
@@ -103,9 +103,10 @@ class IndexWriter:
                 self._note_heads(refs)
             is_saved, lines = False, list[IndexLine]()
             try:
-                known = [(ref, listing.remembered(ref)) for ref in refs]
-                lines = await carried_out(self._runtime.offload, self._made, known)
-                await self._write(lines, gone)
+                lines, busy = await self._lines(refs)
+                if lines or gone:
+                    await self._write(lines, gone)
+                listing.unsaved |= dict.fromkeys(busy)
                 is_saved = True
             except OSError as error:
                 logger().debug("index_not_written", **failure_of(error))
@@ -127,10 +128,25 @@ class IndexWriter:
             if actor is not None:
                 self._heads[ref] = actor.log.index.head
 
-    def _made(self, known: Sequence[tuple[Ref, Remembered | None]]) -> list[IndexLine]:
-        """Make the lines of the sessions whose files can be read and are not being written just now."""
+    async def _lines(self, refs: Sequence[Ref]) -> tuple[list[IndexLine], list[Ref]]:
+        """Make the lines of sessions, and tell which have to wait for the next time.
+
+        A session that this host writes to just now waits: its file would have to be read for a line that is outdated
+        before it is written.
+        """
+        busy = [ref for ref in refs if (actor := self._registry.live(ref)) is not None and not actor.idle]
+        known = {ref: self._listing.remembered(ref) for ref in refs if ref not in set(busy)}
+        lines, grown = await carried_out(self._runtime.offload, self._made, known)
+        others = {ref: None for ref in grown if self._listing.remembered(ref) == known[ref]}  # another program's
+        if others:
+            lines += (await carried_out(self._runtime.offload, self._made, others))[0]
+        return lines, [*busy, *(ref for ref in grown if ref not in others)]
+
+    def _made(self, known: Mapping[Ref, Remembered | None]) -> tuple[list[IndexLine], list[Ref]]:
+        """Make the lines of sessions whose files can be read, and tell which files have more than is remembered."""
         made: list[IndexLine] = []
-        for ref, remembered in known:
+        grown: list[Ref] = []
+        for ref, remembered in known.items():
             try:
                 found = self._store.look_at(ref)
             except OSError:  # a listing says what is the matter with it
@@ -138,10 +154,13 @@ class IndexWriter:
             if found is None or not found.size:
                 continue
             held = self._listing.held.get(ref)
-            line = held if held is not None and held.holds(found) else self._listing.read(ref, found, remembered).line
-            if line is not None:
+            if held is not None and held.holds(found):
+                made.append(held)
+            elif remembered is not None and remembered.inode == found.inode and remembered.size < found.size:
+                grown.append(ref)
+            elif (line := self._listing.read(ref, found, remembered).line) is not None:
                 made.append(line)
-        return made
+        return made, grown
 
     async def _write(self, lines: Sequence[IndexLine], gone: set[Ref]) -> None:
         """Add lines to the index, or write it anew where that is due.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from errno import ENOSPC
 from itertools import pairwise
@@ -117,6 +118,36 @@ async def test_what_the_interval_holds_back_is_written_when_the_host_closes() ->
         await session.passivate()
     assert len(disk.index) == 2
     assert disk.text(INDEX).splitlines()[-1].count('"message_count":2') == 1
+
+
+async def test_a_session_that_is_written_to_meanwhile_is_not_read_for_its_line() -> None:
+    disk, read, growing = Watched(), list[str](), False
+    opened = disk.open
+
+    def note(path: str, flags: int) -> int:
+        if path.endswith("s.jsonl") and flags & os.O_ACCMODE == os.O_RDONLY:
+            read.append(path)
+        return opened(path, flags)
+
+    async def offload(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        if growing:
+            await session.append_message("user", "meanwhile")
+        return fn(*args)
+
+    disk.open = note  # type: ignore[method-assign]
+    async with SessionHost("/sessions", disk=disk, offload=offload) as host:
+        session = await host.create("s")
+        await session.append_message("user", "Hello")
+        read.clear()
+        growing = True
+        await anyio.sleep(60)
+        growing = False
+        appended = disk.entries
+        assert appended > 5
+        assert (disk.index, read) == ([], [])
+        await anyio.sleep(10)
+        assert read == []
+        assert f'"message_count":{appended}' in disk.text(INDEX)
 
 
 @pytest.mark.feature("N-123", "N-124")
