@@ -17,7 +17,7 @@ from ..projections.search import schema
 from ..projections.search.query import Query
 from ..projections.search.texts import Filters, Said
 from .naming import is_text
-from .search_file import SearchFile
+from .search_file import WAIT_S, SearchFile
 from .search_portions import UNFINISHED, Checkpoint, Known, Portion
 
 _CANDIDATES_MAX = 4096
@@ -97,7 +97,11 @@ class SearchIndex:
                     self._known[ref] = known
             if gone:
                 # What was deleted would stand in the log of writes until that happens to be written over.
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                db.execute("PRAGMA busy_timeout = 0").fetchall()  # whoever reads just now is not waited for
+                try:
+                    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    db.execute(f"PRAGMA busy_timeout = {int(WAIT_S * 1000)}").fetchall()
 
     # -- looking up
 

@@ -6,9 +6,11 @@ Such halves come of names of files that are no UTF-8, and of texts that were cut
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TypeVar, cast
 
-from msgspec import Struct
+import msgspec
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 T = TypeVar("T")
@@ -35,9 +37,24 @@ def whole(value: T) -> T:
     elif isinstance(value, dict):
         pairs = cast("dict[object, object]", value)
         made = {whole(key): whole(each) for key, each in pairs.items()}
+    elif isinstance(value, Raw):
+        made = _whole_raw(value)
     elif isinstance(value, Struct):
         made = replace(value, **{name: whole(getattr(value, name)) for name in value.__struct_fields__})
     return cast("T", made)  # of the same type, as each branch has it
+
+
+def _whole_raw(raw: Raw) -> Raw:
+    """Return JSON as it is where it can be decoded, or else with U+FFFD for the halves that it escapes."""
+    data = bytes(raw)
+    if b"\\u" not in data:
+        return raw
+    try:
+        msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        with suppress(ValueError):  # it is no JSON for another reason, which whoever reads it tells of
+            return Raw(whole_json(data))
+    return raw
 
 
 def whole_json(data: bytes) -> bytes:

@@ -108,7 +108,7 @@ _ROWS = (
         "aws_secret_key",
         r"(?i:(?:secret[ _-]?access[ _-]?key|session[ _-]?token)(?: \[[^\]\n]{0,40}\])?\\*[\"']?\s*(?:=>|:=|[:=])\s*\\*[\"']?"
         r"|aws_(?:secret_access_key|session_token)[ \t]+)"
-        r"(?=[A-Za-z]{0,200}[0-9/+])(?P<secret>[A-Za-z0-9/+_-]{20,}={0,2})(?!\.?[A-Za-z0-9_/+(\[-])",
+        r"(?=[A-Za-z]{0,200}[0-9/+])(?P<secret>[A-Za-z0-9/+]{40,44}|[A-Za-z0-9/+_-]{100,}={0,2})(?!\.?[A-Za-z0-9_/+(\[-])",
         "secret_access",
         "secretaccess",
         "secret access",
@@ -155,9 +155,9 @@ _ROWS = (
     # One with a slash in it looks like a port and a path; a web address never has one.
     _row(
         "url_password",
-        r"(?<!http)(?<!https)(?<!ws)(?<!wss)://[^\s/:@\"'<>]*:(?!\[redacted|[0-9]{1,5}/)"
+        r"(?<!http)(?<!https)(?<!ws)(?<!wss)(?<!ssh)(?<!file)://[^\s/:@\"'<>.]*:(?!\[redacted|[0-9]{1,5}[,/])"
         + _PLACEHOLDER
-        + r"(?P<secret>[^\s/@\"'<>\\]+/[^\s\"'<>\\]{0,200})@(?=[\w\[])",
+        + r"(?P<secret>[^\s/@\"'<>\\?]+/[^\s\"'<>\\?]{0,200})@(?=[\w\[])",
         "://",
     ),
     _row(

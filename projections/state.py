@@ -8,7 +8,7 @@ files is not guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -74,45 +74,21 @@ class OpenCall(Struct, frozen=True):
     tasks: tuple[Task, ...] | None = None
 
 
-Ledger: TypeAlias = tuple[Mapping[str, Action], ...]
-"""The actions on files in blocks, oldest first: of two that know a file, the later holds.
-
-No block is written to again, so states share them; and each is at least twice as large as the next, so a touch looks into
-few and, by and by, copies few.
-"""
-
-
-class WorkState(Struct, frozen=True, eq=False):
+class WorkState(Struct, frozen=True):
     """How the work stands.
 
     Attributes:
         original_task: What the first user message says.
-        ledger: What was done to files; see `files`.
+        files: The files that were touched, in the order of the first touch. A file that was created stays so when it is
+            modified; one that was only read is listed as "read".
         open_calls: The calls without a result, in the order in which they were made.
         tasks: The plan, as it was last written.
     """
 
     original_task: str | None = None
-    ledger: Ledger = ()
+    files: tuple[FileTouch, ...] = ()
     open_calls: tuple[OpenCall, ...] = ()
     tasks: tuple[Task, ...] = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WorkState) and _Dump.of(self) == _Dump.of(other)
-
-    def __hash__(self) -> int:
-        return hash(_Dump.of(self))
-
-    @property
-    def files(self) -> tuple[FileTouch, ...]:
-        """The files that were touched, in the order of the first touch.
-
-        A file that was created stays so when it is modified; one that was only read is listed as "read".
-        """
-        actions: dict[str, Action] = {}
-        for block in self.ledger:
-            actions.update(block)
-        return tuple(FileTouch(path, action) for path, action in actions.items())
 
     @property
     def modified_files(self) -> tuple[FileTouch, ...]:
@@ -148,25 +124,11 @@ class WorkProjection:
 
     def dump(self, value: WorkState) -> bytes:
         """Return the state as bytes for a checkpoint."""
-        return msgspec.json.encode(_Dump.of(value))
+        return msgspec.json.encode(value)
 
     def load(self, blob: bytes) -> WorkState:
         """Return the state that was dumped."""
-        dump = msgspec.json.decode(blob, type=_Dump)
-        return WorkState(dump.original_task, _noted((), dump.files), dump.open_calls, dump.tasks)
-
-
-class _Dump(Struct, frozen=True):
-    """A state as a checkpoint keeps it, whatever the blocks of its ledger."""
-
-    original_task: str | None
-    files: tuple[FileTouch, ...]
-    open_calls: tuple[OpenCall, ...]
-    tasks: tuple[Task, ...]
-
-    @classmethod
-    def of(cls, state: WorkState) -> _Dump:
-        return cls(state.original_task, state.files, state.open_calls, state.tasks)
+        return msgspec.json.decode(blob, type=WorkState)
 
 
 def work_of(entries: Iterable[Entry]) -> WorkState:
@@ -180,7 +142,7 @@ def apply_change(state: WorkState, change: WorkChange) -> WorkState:
     calls = tuple(call for call in state.open_calls if call.id not in gone) if gone else state.open_calls
     return WorkState(
         change.original_task if change.original_task is not None else state.original_task,
-        _noted(state.ledger, change.files),
+        _noted(state.files, change.files),
         calls + change.opened,
         state.tasks if change.tasks is None else change.tasks,
     )
@@ -229,28 +191,21 @@ def _standing(state: WorkState, touches: tuple[FileTouch, ...]) -> tuple[FileTou
     """Return how the touched files stand after the touches, where that is news."""
     if not touches:
         return ()
-    before: dict[str, Action | None] = {touch.path: _action_on(state.ledger, touch.path) for touch in touches}
-    after = dict(before)
+    paths = {touch.path for touch in touches}
+    before = {each.path: each.action for each in state.files if each.path in paths}
+    after = before.copy()
     for touch in touches:
-        after[touch.path] = _balance(after[touch.path], touch.action)
-    return tuple(
-        FileTouch(path, action) for path, action in after.items() if action is not None and before[path] != action
-    )
+        after[touch.path] = _balance(after.get(touch.path), touch.action)
+    return tuple(FileTouch(path, action) for path, action in after.items() if before.get(path) != action)
 
 
-def _action_on(ledger: Ledger, path: str) -> Action | None:
-    return next((block[path] for block in reversed(ledger) if path in block), None)
-
-
-def _noted(ledger: Ledger, files: Iterable[FileTouch]) -> Ledger:
-    """Return a ledger with how some files stand now, the last blocks merged where they are not twice as large."""
-    newest: dict[str, Action] = {each.path: each.action for each in files}
-    if not newest:
-        return ledger
-    while ledger and len(ledger[-1]) < 2 * len(newest):
-        newest = {**ledger[-1], **newest}
-        ledger = ledger[:-1]
-    return (*ledger, newest)
+def _noted(files: tuple[FileTouch, ...], news: tuple[FileTouch, ...]) -> tuple[FileTouch, ...]:
+    """Return the files with how some of them stand now; those that are new come last."""
+    if not news:
+        return files
+    changed = {each.path: each for each in news}
+    kept = tuple(changed.pop(each.path, each) for each in files)
+    return kept + tuple(changed.values())
 
 
 def _balance(before: Action | None, action: Action) -> Action:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
+from uuid import uuid4
 
 from msgspec.structs import replace
 
@@ -22,7 +23,7 @@ def told_apart(answer: Message) -> Message:
     """
     calls = calls_of(answer)
     ids = {call.id for call in calls}
-    if len(ids) == len(calls):
+    if len(ids) == len(calls) and "" not in ids:
         return answer
     given: list[ToolUse] = []
     parts: list[Content] = []
@@ -35,8 +36,9 @@ def told_apart(answer: Message) -> Message:
         if any((each.name, each.input) == (call.name, call.input) for each in namesakes):
             continue
         given.append(call)
-        if namesakes:
-            fresh = next(name for number in count(2) if (name := f"{call.id}_{number}") not in ids)
+        if namesakes or not call.id:
+            base = call.id or f"call_{uuid4().hex}"
+            fresh = next(name for number in count(2) if (name := f"{base}_{number}") not in ids)
             ids.add(fresh)
             call = replace(call, id=fresh)
         parts.append(ToolUsePart(call))

@@ -117,7 +117,7 @@ async def carry_out(
                     failure = failure or error
                 raise
             except Exception as error:  # noqa: BLE001 - it is raised below, outside of the group that would wrap it
-                failure = error
+                failure = failure or error
                 group.cancel_scope.cancel()
     finally:
         if failure is not None:

@@ -247,7 +247,11 @@ class _Watched:
 
     def __call__(self, request: SummaryRequest) -> Awaitable[Summary]:
         """Make a summary."""
-        answering = self._summarizer(request)
+        try:
+            answering = self._summarizer(request)
+        except Exception as error:  # one that is no `async def` may raise before there is anything to wait for
+            self.failure = error
+            raise
         # What is no awaitable is a mistake of the program, and told of by whoever asks for the summary.
         return self._watched(answering) if isinstance(cast("object", answering), Awaitable) else answering
 

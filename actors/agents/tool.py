@@ -47,7 +47,7 @@ class Suspend(Exception):
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"the reason to wait is of type `{type(reason).__name__}`: give a text")
         self.reason = whole(reason)
-        self.raw_data = None if data is None else raw_json(data)
+        self.raw_data = None if data is None else raw_json(whole(data))
         super().__init__(self.reason)
 
 

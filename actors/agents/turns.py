@@ -128,7 +128,7 @@ class TurnRun:
         for each in pending:
             if each.id in results:
                 call = ToolUse(each.id, each.name, each.raw_input)
-                await self._keep_result(Finished(call, results[each.id]), each.message_id)
+                await self._keep_outcome(Finished(call, results[each.id]), each.message_id)
         left = [each for each in pending if each.id not in results]
         return await self._end(SUSPENDED, left) if left else await self._generate()
 

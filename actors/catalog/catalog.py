@@ -77,7 +77,7 @@ class Catalog:
     async def flush(self) -> None:
         """Write to the index what is not there yet."""
         if self._writer is not None:
-            await self._writer.save()
+            await self._writer.save(at_once=True)
 
     # -- rows
 

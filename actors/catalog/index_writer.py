@@ -24,6 +24,12 @@ from .file_listing import FileListing, Remembered, is_kept
 from .index_file import IndexFile, IndexLine
 from .settings import Settings
 
+_RETRY_S = 1.0
+"""How many seconds sessions that are busy are left alone at least."""
+
+_BUSY_S = 60.0
+"""How many seconds a session that is never idle waits for its line at most; then its file is read for it."""
+
 
 class IndexWriter:
     """Writes the index of one root.
@@ -59,6 +65,7 @@ class IndexWriter:
         }
         self._quiet = frozenset(kind for kind, is_quiet in quiet.items() if is_quiet)
         self._heads: dict[Ref, int] = {}
+        self._busy_since: dict[Ref, float] = {}
         self._written_at = float("-inf")
 
     async def run(self) -> None:
@@ -68,7 +75,7 @@ class IndexWriter:
             if not self._is_due():
                 await touched.wait()
                 continue
-            await anyio.sleep(self._debounce_s)
+            await anyio.sleep(max(self._debounce_s, _RETRY_S if self._busy_since else 0.0))
             await anyio.sleep(max(0.0, self._written_at + self._interval_s - anyio.current_time()))
             if not await self.save() and not touched.closed:
                 await touched.wait()  # no sooner than something happens is the disk asked again
@@ -85,8 +92,11 @@ class IndexWriter:
         kinds = actor.log.index.kinds
         return not self._quiet.issuperset(kinds[self._heads.get(ref, 0) + 1 :])
 
-    async def save(self) -> bool:
+    async def save(self, *, at_once: bool = False) -> bool:
         """Write what changed since the last time.
+
+        Args:
+            at_once: Let no session wait because it is busy.
 
         Returns:
             Whether it is written. Where the disk refuses, what was to be written waits for the next time.
@@ -99,14 +109,16 @@ class IndexWriter:
             if not refs and not gone:
                 return True
             self._written_at = anyio.current_time()
-            if self._quiet:
-                self._note_heads(refs)
             is_saved, lines = False, list[IndexLine]()
             try:
-                lines, busy = await self._lines(refs)
+                heads = self._heads_of(refs)
+                lines, busy = await self._lines(refs, at_once=at_once)
                 if lines or gone:
                     await self._write(lines, gone)
                 listing.unsaved |= dict.fromkeys(busy)
+                now = anyio.current_time()
+                self._busy_since = {ref: self._busy_since.get(ref, now) for ref in busy}
+                self._note_heads({ref: head for ref, head in heads.items() if ref not in self._busy_since})
                 is_saved = True
             except OSError as error:
                 logger().debug("index_not_written", **failure_of(error))
@@ -119,25 +131,32 @@ class IndexWriter:
                     listing.saved(line)
             return is_saved
 
-    def _note_heads(self, refs: Sequence[Ref]) -> None:
+    def _heads_of(self, refs: Sequence[Ref]) -> dict[Ref, int]:
+        live = self._registry.live
+        return {ref: actor.log.index.head for ref in refs if self._quiet and (actor := live(ref)) is not None}
+
+    def _note_heads(self, heads: Mapping[Ref, int]) -> None:
         """Note how long the logs are that are written down; only those of live sessions are looked at again."""
         live = self._registry.live
-        self._heads = {ref: head for ref, head in self._heads.items() if live(ref) is not None}
-        for ref in refs:
-            actor = live(ref)
-            if actor is not None:
-                self._heads[ref] = actor.log.index.head
+        self._heads = {ref: head for ref, head in self._heads.items() if live(ref) is not None} | dict(heads)
 
-    async def _lines(self, refs: Sequence[Ref]) -> tuple[list[IndexLine], list[Ref]]:
+    async def _lines(self, refs: Sequence[Ref], *, at_once: bool) -> tuple[list[IndexLine], list[Ref]]:
         """Make the lines of sessions, and tell which have to wait for the next time.
 
         A session that this host writes to just now waits: its file would have to be read for a line that is outdated
         before it is written.
         """
-        busy = [ref for ref in refs if (actor := self._registry.live(ref)) is not None and not actor.idle]
+        late = anyio.current_time() - _BUSY_S
+        may_wait = {ref for ref in refs if not at_once and self._busy_since.get(ref, late + 1) > late}
+        live = self._registry.live
+        busy = [ref for ref in refs if ref in may_wait and (actor := live(ref)) is not None and not actor.idle]
         known = {ref: self._listing.remembered(ref) for ref in refs if ref not in set(busy)}
         lines, grown = await carried_out(self._runtime.offload, self._made, known)
-        others = {ref: None for ref in grown if self._listing.remembered(ref) == known[ref]}  # another program's
+        others = {
+            ref: None
+            for ref in grown
+            if ref not in may_wait or self._listing.remembered(ref) == known[ref]  # another program's
+        }
         if others:
             lines += (await carried_out(self._runtime.offload, self._made, others))[0]
         return lines, [*busy, *(ref for ref in grown if ref not in others)]

@@ -26,7 +26,7 @@ class SyncSearch:
     def __init__(self, bridge: Bridge, search: Search) -> None:
         self._bridge = bridge
         self._search = search
-        self._stepping = anyio.Lock()
+        self._stepping: anyio.Lock | None = None
         self._scope: anyio.CancelScope | None = None
         self._closed = False
         self.findings: Sequence[Finding] = search.findings
@@ -54,7 +54,7 @@ class SyncSearch:
     # -- in the event loop
 
     async def _next(self) -> Hit | None:
-        async with self._stepping:
+        async with self._turn():
             if self._closed:
                 return None
             with anyio.CancelScope() as self._scope:
@@ -65,5 +65,11 @@ class SyncSearch:
         self._closed = True
         if self._scope is not None:
             self._scope.cancel()
-        async with self._stepping:
+        async with self._turn():
             await self._search.aclose()
+
+    def _turn(self) -> anyio.Lock:
+        """Return the lock of whoever steps; it belongs to the event loop that it is made in."""
+        if self._stepping is None:
+            self._stepping = anyio.Lock()
+        return self._stepping

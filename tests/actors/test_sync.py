@@ -170,6 +170,15 @@ def test_entries_are_iterated_without_holding_them_all(host: SyncHost) -> None:
     assert [entry.id for entry in session.iter_entries(custom_type="odd")] == [*ids[1::2], later]
 
 
+def test_a_search_belongs_to_the_hosts_loop_and_not_to_the_callers(tmp_path: Path) -> None:
+    async def search() -> list[Hit]:
+        with SyncHost(tmp_path, backend="trio") as host:
+            host.create().append_message("user", "Hello")
+            return list(host.search("hello"))
+
+    assert len(anyio.run(search, backend="asyncio")) == 1
+
+
 def test_what_another_program_appends_is_iterated_over_too(tmp_path: Path) -> None:
     with SyncHost(tmp_path, dialect="pi") as host:
         session = host.create("main")

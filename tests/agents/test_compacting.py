@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
 import pytest
 from structlog.testing import capture_logs
@@ -212,6 +212,21 @@ async def test_a_program_s_summarizer_may_fail_in_its_own_way(session: Session, 
     assert [type(each) for each in found] == [ContextError]
     assert [each.__cause__ for each in found] == [error]
     assert [(each["event"], each["error"]) for each in logs] == [("not_compacted", type(error).__name__)]
+    assert await compactions(session) == []
+
+
+async def test_a_summarizer_may_fail_before_there_is_anything_to_wait_for(session: Session) -> None:
+    for number in range(8):
+        await session.append_message("user", f"question {number} " + "x" * 400)
+        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+
+    def summarizer(request: SummaryRequest) -> Awaitable[str]:
+        raise ConnectionError("no route")
+
+    agent = AgentSession(
+        ScriptedModel(["Yes."], context_window=WINDOW), session=session, options=AgentOptions(summarizer=summarizer)
+    )
+    assert (await agent.respond("Go on")).text == "Yes."
     assert await compactions(session) == []
 
 

@@ -23,6 +23,7 @@ from treering import (
     ToolOutput,
     TurnInput,
     TurnSuspended,
+    image,
     plain_text,
     tool,
     tool_use,
@@ -174,3 +175,16 @@ async def test_saying_something_else_closes_what_a_plain_session_left_open(
     ]
     assert strictly_paired(await session.messages())
     assert model.last_request.messages == tuple(await session.messages())[:-1]
+
+
+async def test_what_a_file_cannot_hold_of_a_result_from_outside_is_told_to_the_model(
+    tmp_path: Path, deploy: Tool
+) -> None:
+    async with SessionHost(tmp_path, dialect="pi") as host:
+        session = await host.create()
+        calls = answer([tool_use("1", "deploy", {"to": "test"}), tool_use("2", "deploy", {"to": "live"})])
+        agent = AgentSession(ScriptedModel([calls, "Oh."]), session=session, tools=[deploy])
+        await agent.respond("Deploy")
+        turn = await agent.resume({"1": "fine", "2": image("https://example.org/a.png", "image/png", kind="url")})
+        assert turn.text == "Oh."
+        assert await session.open_calls() == []

@@ -12,6 +12,7 @@ import anyio
 import msgspec
 import pytest
 from anyio.lowlevel import checkpoint
+from msgspec import Raw
 from structlog.testing import capture_logs
 
 from treering import (
@@ -35,6 +36,7 @@ from treering import (
     tool_use,
 )
 from treering.actors.agents.model import MALFORMED_ARGUMENTS
+from treering.events.content import ToolUse
 from treering.testing.models import ScriptedModel, answer
 
 Told = Callable[[Sequence[Message]], list[str]]
@@ -230,6 +232,7 @@ def test_a_reason_to_wait_is_a_text() -> None:
     with pytest.raises(InvalidInput, match="of type `int`"):
         Suspend(5)  # type: ignore[arg-type]  # that is what is refused
     assert Suspend("for \udcff").reason == "for \ufffd"
+    assert bytes(Suspend("for", {"file": "caf\udcff"}).raw_data or b"") == '{"file":"caf\ufffd"}'.encode()
 
 
 # -- carrying out
@@ -563,6 +566,30 @@ async def test_calls_that_share_an_id_are_told_apart(
     assert strictly_paired(model.last_request.messages)
     records = [each.tool_execution for each in await session.entries() if isinstance(each, ToolExecutionEntry)]
     assert {each.tool_call_id: each.arguments for each in records} == {each.id: each.input for each in shown}
+
+
+async def test_a_call_without_an_id_gets_one(session: Session, add: Tool) -> None:
+    model = ScriptedModel([answer([tool_use("", "add", {"a": 1}), tool_use("", "add", {"a": 2})]), "ok"])
+    turn = await AgentSession(model, session=session, tools=[add]).respond("Add")
+    results = results_of(await session.messages())
+    assert "" not in results
+    assert sorted(results.values()) == [(False, "2"), (False, "3")]
+    assert turn.text == "ok"
+    assert await session.open_calls() == []
+
+
+async def test_half_a_character_in_the_arguments_of_a_call_is_replaced(session: Session) -> None:
+    said: list[str] = []
+
+    @tool
+    async def say(what: str) -> str:
+        """Say it."""
+        said.append(what)
+        return "said"
+
+    call = ToolUsePart(ToolUse("1", "say", Raw(b'{"what":"\\ud83d!"}')))
+    turn = await AgentSession(ScriptedModel([answer(call), "ok"]), session=session, tools=[say]).respond("Say")
+    assert (turn.text, said) == ("ok", ["\ufffd!"])
 
 
 async def test_keys_of_arguments_are_read_from_strings() -> None:
