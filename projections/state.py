@@ -192,7 +192,7 @@ def _standing(state: WorkState, touches: tuple[FileTouch, ...]) -> tuple[FileTou
     if not touches:
         return ()
     paths = {touch.path for touch in touches}
-    before = {each.path: each.action for each in state.files if each.path in paths}
+    before: dict[str, Action] = {each.path: each.action for each in state.files if each.path in paths}
     after = before.copy()
     for touch in touches:
         after[touch.path] = _balance(after.get(touch.path), touch.action)
