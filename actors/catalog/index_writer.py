@@ -149,8 +149,8 @@ class IndexWriter:
         late = anyio.current_time() - _BUSY_S
         may_wait = {ref for ref in refs if not at_once and self._busy_since.get(ref, late + 1) > late}
         live = self._registry.live
-        busy = [ref for ref in refs if ref in may_wait and (actor := live(ref)) is not None and not actor.idle]
-        known = {ref: self._listing.remembered(ref) for ref in refs if ref not in set(busy)}
+        busy = {ref for ref in may_wait if (actor := live(ref)) is not None and not actor.idle}
+        known = {ref: self._listing.remembered(ref) for ref in refs if ref not in busy}
         lines, grown = await carried_out(self._runtime.offload, self._made, known)
         others = {
             ref: None

@@ -40,15 +40,7 @@ class _Walk:
 
     def through(self, folder: str, above: str, trail: tuple[tuple[int, int], ...]) -> Iterator[LogInfo]:
         """Go through one folder. A folder sorts by its name with a slash, as the refs in it do."""
-        try:
-            names = self._disk.list_directory(folder)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except PermissionError as error:
-            if not above:
-                raise
-            self._unreadable.pass_over(folder, error)
-            return
+        names = self._unreadable.look_into(folder, self._disk.list_directory, is_root=not above)
         for name, file, found in sorted(self._wanted(folder, above, names), key=lambda each: each[0]):
             ref, path = above + name, f"{folder}/{file}"
             if is_second_name(self._disk, self._root, path, is_directory=found.is_directory):

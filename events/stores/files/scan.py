@@ -48,19 +48,10 @@ class _Scan:
         self._disk = disk
         self._root = root
         self._unreadable = unreadable
-        self._look = disk.scan_directory if isinstance(disk, ScanningDisk) else self._one_by_one
         self._take_in(root, "", ())
 
     def _take_in(self, folder: str, above: str, trail: tuple[tuple[int, int], ...]) -> None:
-        try:
-            found = self._look(folder, LOG_SUFFIXES)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except PermissionError as error:
-            if not above:
-                raise
-            self._unreadable.pass_over(folder, error)
-            return
+        found = self._unreadable.look_into(folder, self._look, is_root=not above)
         packed: list[tuple[Ref, FileStat]] = []
         for name, stat, is_link in found:
             if name == PRIVATE_FOLDER or (is_link and self._is_second_name(f"{folder}/{name}", stat)):
@@ -78,14 +69,16 @@ class _Scan:
     def _is_second_name(self, path: str, stat: FileStat) -> bool:
         return is_second_name(self._disk, self._root, path, is_directory=stat.is_directory)
 
-    def _one_by_one(self, path: str, suffixes: tuple[str, ...]) -> Sequence[tuple[str, FileStat, bool]]:
-        """Look at the files of a folder one after the other, on a disk that knows no faster way."""
+    def _look(self, path: str) -> Sequence[tuple[str, FileStat, bool]]:
+        """Look at the files of a folder: at all of them at once, or one after the other where the disk knows no faster way."""
+        if isinstance(self._disk, ScanningDisk):
+            return self._disk.scan_directory(path, LOG_SUFFIXES)
         found: list[tuple[str, FileStat, bool]] = []
         for name in self._disk.list_directory(path):
             try:
                 stat = self._disk.stat(f"{path}/{name}")
             except OSError:
                 continue  # gone meanwhile, or a link to nowhere
-            if stat.is_directory or name.endswith(suffixes):
+            if stat.is_directory or name.endswith(LOG_SUFFIXES):
                 found.append((name, stat, True))  # nobody says which of them are links
         return found
