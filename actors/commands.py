@@ -31,7 +31,7 @@ class AppendOptions(TypedDict, total=False):
     command_id: str
 
 
-class Append(Struct, frozen=True):
+class Append(Struct, frozen=True, gc=False):
     """Append entries, all or none; see `AppendOptions` for what the fields mean."""
 
     payloads: tuple[Payload, ...]

@@ -31,7 +31,7 @@ BlobKind: TypeAlias = str
 checkpoint of a projection, derived)."""
 
 
-class Cursor(Struct, frozen=True, order=True):
+class Cursor(Struct, frozen=True, order=True, gc=False):
     """A place in a log: the history that it belongs to, and the ordinal of the last line before it.
 
     `generation` changes when the log is replaced or shortened from outside; ordinals of two generations do not compare.
@@ -55,7 +55,7 @@ class TornTail(Struct, frozen=True):
     kept_in: str | None = None
 
 
-class Lease(Struct, frozen=True):
+class Lease(Struct, frozen=True, gc=False):
     """The right to append to one log.
 
     Attributes:
@@ -79,7 +79,7 @@ class Lease(Struct, frozen=True):
     packed: bool = False
 
 
-class Append(Struct, frozen=True):
+class Append(Struct, frozen=True, gc=False):
     """A request to append lines to one log.
 
     Attributes:
@@ -99,7 +99,7 @@ class Append(Struct, frozen=True):
     dialect: Dialect | None = None
 
 
-class Committed(Struct, frozen=True):
+class Committed(Struct, frozen=True, gc=False):
     """The lines are in the log and as durable as the store promises.
 
     `head` is the new end. Where it is further on than the lines account for, another program's lines landed before

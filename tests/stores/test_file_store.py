@@ -279,15 +279,48 @@ async def test_whatever_way_they_are_written_lines_are_there(root: Path, options
 
 
 async def test_a_slow_write_sends_the_next_ones_to_a_thread(root: Path) -> None:
-    now = iter(range(1000))
-    store = FileStore(root, timer=lambda: float(next(now)), slow_write_s=0.5, slow_for_s=3.5)
+    disk = SlowWrites()
+    store = FileStore(root, disk=disk, timer=lambda: disk.now, slow_write_s=0.5, slow_for_s=3.5)
     writer = await own(store)
     writer.commit(store.try_append(writer.request(line(1))), 1)
-    assert store.try_append(writer.request(line(2))) is None
-    assert store.try_append(writer.request(line(2))) is None
-    await writer.append(line(2))
-    writer.commit(store.try_append(writer.request(line(3))), 1)
+    disk.takes_s = 0.6
+    writer.commit(store.try_append(writer.request(line(2))), 1)
+    disk.takes_s = 0.0
+    assert store.try_append(writer.request(line(3))) is None
+    await writer.append(line(3))
+    disk.now += 3.4
+    assert store.try_append(writer.request(line(4))) is None
+    disk.now += 0.2
+    writer.commit(store.try_append(writer.request(line(4))), 1)
     await store.aclose()
+
+
+async def test_a_pause_beside_the_writes_is_no_slow_disk(root: Path) -> None:
+    disk = SlowWrites()
+    disk.looking_takes_s = 5.0  # as when the collector, or another thread, has its turn just then
+    store = FileStore(root, disk=disk, timer=lambda: disk.now)
+    writer = await own(store)
+    for number in range(1, 4):
+        writer.commit(store.try_append(writer.request(line(number))), 1)
+    await store.aclose()
+
+
+class SlowWrites(WrappedDisk):
+    """A disk on a clock of its own, which stands still but for what its calls take."""
+
+    def __init__(self) -> None:
+        super().__init__(OsDisk())
+        self.now = 0.0
+        self.takes_s = 0.0
+        self.looking_takes_s = 0.0
+
+    def write(self, fd: int, data: bytes) -> int:
+        self.now += self.takes_s
+        return super().write(fd, data)
+
+    def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
+        self.now += self.looking_takes_s
+        return super().is_still(path, device, inode, size)
 
 
 async def test_unknown_options_are_refused(root: Path) -> None:

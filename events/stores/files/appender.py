@@ -7,8 +7,8 @@ in one of these ways and then joins a round of the journal; until that is settle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
@@ -82,6 +82,7 @@ class Appender:
         self._timer = timer
         self._group = group
         self._is_still = disk.is_still
+        self._write = self._timed_write if pace.cautious else disk.write
 
     def try_append(self, append: Append) -> Outcome | None:
         """Append at once, or return None; see `Store.try_append`."""
@@ -100,8 +101,7 @@ class Appender:
             return None
         if append.expected_head != log.head:
             return Fenced(log.head, log.epoch)
-        began = self._timer()
-        if self._cautious and (began < self._slow_until or log.slow):
+        if self._cautious and (log.slow or self._timer() < self._slow_until):
             return None
         if log.header is None or not append.lines:
             before = log.fd
@@ -119,12 +119,19 @@ class Appender:
                 log.used = True
             except (OSError, LogReplaced):
                 return None
-            outcome = writer.append_at(self._disk, log, fd, append, sync=False)
+            outcome = writer.append_at(self._disk, log, fd, append, sync=False, write=self._write)
         if log.doubt is not None:
             self._open_files.drop(log)
-        if self._cautious and (ended := self._timer()) - began > self._slow_write_s:
-            self._slow_until = ended + self._slow_for_s
         return outcome
+
+    def _timed_write(self, fd: int, data: bytes) -> int:
+        """Write, and have threads write for a while where that was slow: the write alone, not a pause of the collector's."""
+        began = self._timer()
+        try:
+            return self._disk.write(fd, data)
+        finally:
+            if (ended := self._timer()) - began > self._slow_write_s:
+                self._slow_until = ended + self._slow_for_s
 
     def _fenced(self, lease: Lease) -> Fenced:
         """Refuse a lease that is over."""
@@ -132,12 +139,19 @@ class Appender:
         log = self._logs.known(lease.ref)
         return Fenced(NOWHERE, lease.epoch) if log is None else Fenced(log.head, log.epoch)
 
-    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        """Append to logs; see `Store.append`."""
+    def append(self, appends: Sequence[Append]) -> Coroutine[Any, Any, list[Outcome]]:
+        """Append to logs; see `Store.append`.
+
+        Under "group" every append waits here for its round, and thousands at a time; so no frame lies between.
+        """
         for each in appends:
             check_lines(each.lines)
-        if self._group is not None:
-            return await (self._append_one if len(appends) == 1 else self._append_grouped)(self._group, appends)
+        if self._group is None:
+            return self._append_ungrouped(appends)
+        way = self._append_one if len(appends) == 1 else self._append_grouped
+        return way(self._group, appends)
+
+    async def _append_ungrouped(self, appends: Sequence[Append]) -> list[Outcome]:
         outcomes = [self._at_once(each) for each in appends]
         late = [number for number, outcome in enumerate(outcomes) if outcome is None]
         if late:

@@ -13,7 +13,7 @@ file was written again, and the session is in doubt.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from anyio import CancelScope, Event, current_effective_deadline, get_cancelled_exc_class
 from anyio.lowlevel import cancel_shielded_checkpoint
@@ -246,8 +246,11 @@ class GroupCommitter:
         current = self._journal
         if current is None:
             current = self._journal = self._begin()
+        current.segment.write(self._records(current, landed))
+
+    def _records(self, current: _Journal, landed: Sequence[Landed]) -> Iterator[Record]:
+        """Yield what a journal is to say of appends, and note which files it speaks of."""
         dirty, encoded = current.dirty, self._encoded
-        records: list[Record] = []
         for each in landed:
             log, block = each.log, each.block
             path = log.path
@@ -260,8 +263,7 @@ class GroupCommitter:
             if log.unnamed:
                 current.folders.update(log.unnamed)
             seq, generation = each.before.seq + 1, each.head.generation
-            records.append(Record(name, each.offset, block, each.lines, seq, log.epoch, generation))
-        current.segment.write(records)
+            yield Record(name, each.offset, block, each.lines, seq, log.epoch, generation)
 
     def _block_of(self, log: Log) -> bytes:
         """Return a log's header block; without it, a log whose name is lost could not be made anew."""

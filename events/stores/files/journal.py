@@ -36,7 +36,7 @@ Records of that session up to that size are of no use any more.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import NamedTuple
@@ -128,7 +128,7 @@ def decoded_name(name: bytes) -> str:
     return os.fsdecode(unquote_to_bytes(name))
 
 
-def encode_records(records: Sequence[Record], seed: int) -> bytes:
+def encode_records(records: Iterable[Record], seed: int) -> bytes:
     """Write records as the bytes of one round.
 
     Args:
@@ -208,7 +208,7 @@ class Segment:
             raise
         self._fd, self.size, self.seed = fd, len(line), crc32(line)
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Iterable[Record]) -> None:
         """Append records and flush them; after an error, the journal is given up.
 
         Raises:

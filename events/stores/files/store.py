@@ -25,9 +25,9 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 import anyio
@@ -322,13 +322,13 @@ class FileStore:
         """
         return self._appender.try_append(append)
 
-    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+    def append(self, appends: Sequence[Append]) -> Coroutine[Any, Any, list[Outcome]]:
         """Append to logs; see `Store.append`.
 
         Raises:
             InvalidInput: A line is blank or does not end with its one newline, or a new log has no header.
         """
-        return await self._appender.append(appends)
+        return self._appender.append(appends)
 
     async def resolve(self, lease: Lease) -> Cursor:
         """Look at the log again; see `Store.resolve`.
