@@ -7,7 +7,8 @@ in one of these ways and then joins a round of the journal; until that is settle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
+from types import CoroutineType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import anyio
@@ -139,7 +140,7 @@ class Appender:
         log = self._logs.known(lease.ref)
         return Fenced(NOWHERE, lease.epoch) if log is None else Fenced(log.head, log.epoch)
 
-    def append(self, appends: Sequence[Append]) -> Coroutine[Any, Any, list[Outcome]]:
+    def append(self, appends: Sequence[Append]) -> CoroutineType[Any, Any, list[Outcome]]:
         """Append to logs; see `Store.append`.
 
         Under "group" every append waits here for its round, and thousands at a time; so no frame lies between.
