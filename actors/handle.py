@@ -6,6 +6,7 @@ The handle's calls are in rooms by what they are about: `appending`, `reading`, 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ..events.entries import Entry, Payload
@@ -81,13 +82,16 @@ class Handle:
             check_text("the command id", options.get("command_id"))
         return (await self._perform(Append((payload,), **options)))[0].id or ""
 
-    async def _perform(self, command: Append | MoveLeaf) -> list[Entry]:
+    def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
         self._check()
         if self._follower is not None:
             raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
-        registry = self._core.registry
+        actor = self._core.registry.use(self.ref)
+        return self._take_up_and_perform(command) if actor is None else actor.perform(command)
+
+    async def _take_up_and_perform(self, command: Append | MoveLeaf) -> list[Entry]:
         try:
-            actor = registry.use(self.ref) or await registry.actor(self.ref, self._birth)
+            actor = await self._core.registry.actor(self.ref, self._birth)
         except TreeringError:
             raise
         except OSError as error:

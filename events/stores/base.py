@@ -13,7 +13,7 @@ becomes of the caller.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 from datetime import datetime
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -198,7 +198,7 @@ class Store(Protocol):
         """Give leases back; one that was lost is ignored."""
         ...
 
-    async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+    def append(self, appends: Sequence[Append]) -> Awaitable[list[Outcome]]:
         """Append to logs, at most one request a log; returns when each is as durable as the store promises."""
         ...
 

@@ -7,9 +7,8 @@ in one of these ways and then joins a round of the journal; until that is settle
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from types import CoroutineType
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint
@@ -140,7 +139,7 @@ class Appender:
         log = self._logs.known(lease.ref)
         return Fenced(NOWHERE, lease.epoch) if log is None else Fenced(log.head, log.epoch)
 
-    def append(self, appends: Sequence[Append]) -> CoroutineType[Any, Any, list[Outcome]]:
+    def append(self, appends: Sequence[Append]) -> Awaitable[list[Outcome]]:
         """Append to logs; see `Store.append`.
 
         Under "group" every append waits here for its round, and thousands at a time; so no frame lies between.

@@ -25,10 +25,9 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from types import CoroutineType
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 from uuid import uuid4
 
 import anyio
@@ -323,7 +322,7 @@ class FileStore:
         """
         return self._appender.try_append(append)
 
-    def append(self, appends: Sequence[Append]) -> CoroutineType[Any, Any, list[Outcome]]:
+    def append(self, appends: Sequence[Append]) -> Awaitable[list[Outcome]]:
         """Append to logs; see `Store.append`.
 
         Raises:
