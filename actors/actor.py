@@ -8,6 +8,7 @@ by a task that ends when it is empty.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -30,10 +31,10 @@ from ..events.stores.base import ArchivingStore, Committed, Cursor, Failed, Fenc
 from ..events.telemetry import logger
 from ..projections import feed
 from ..projections.summary import ACTIVE, ARCHIVED
-from .commands import Append, Command, MoveLeaf, Unarchive
-from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, says_status, wanted
+from .commands import Append, Command, Landed, MoveLeaf, Unarchive
+from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, says_status, stands_alone, wanted
 from .leaf_record import encode_leaf
-from .mail import Decided, Landed, Made, Mail, unreachable
+from .mail import Decided, Made, Mail, unreachable
 from .mailbox import Mailbox
 from .open_log import OpenLog
 from .runtime import Runtime
@@ -215,49 +216,54 @@ class SessionActor:
         """Carry out what can be carried out against the state as it is, and return what has to be tried again."""
         if self._stale:
             await self._recover()
+        left = deque(mails)
+        while left:
+            group = await self._next_group(left)
+            again = await self._commit(group) if group else []
+            if again or self._stale:
+                return [*again, *(mail for mail in left if not mail.answered)]
+        return []
+
+    async def _next_group(self, left: deque[Mail]) -> list[Decided]:
+        """Take the next commands that can be written in one go, and carry out those among them that write nothing.
+
+        Args:
+            left: The commands, from which those that are dealt with are taken.
+        """
         draft = Draft(self.log.index)
         group: list[Decided] = []
-        for position, mail in enumerate(mails):
+        while left:
+            mail = left[0]
             command = mail.command
-            sets_status = isinstance(command, Append) and says_status(command)
-            alone = (
-                not isinstance(command, Append)
-                or len(command.payloads) > 1
-                or sets_status
-                or bool(wanted(draft, command))
-            )
-            if group and alone:
-                again = await self._commit(group)
-                group = []
-                if again or self._stale:
-                    return [*again, *mails[position:]]
-                draft = Draft(self.log.index)
-            if self.archived and not sets_status and not isinstance(command, Landed):
+            alone = self.archived or stands_alone(draft, command)
+            if alone and group:
+                break
+            if self.archived and not isinstance(command, Landed) and not says_status(command):
                 await self._bring_back(mail, command)
                 if self._stale:
-                    return [each for each in mails[position:] if not each.answered]
-                if mail.answered:
-                    continue
+                    break
                 draft = Draft(self.log.index)
                 command = _relying_on_nothing(command)
-            if isinstance(command, Append):
-                decided = await self._decide_mail(draft, mail, command)
+            left.popleft()
+            if not mail.answered:
+                decided = await self._decide_or_answer(draft, mail, command)
                 if decided is not None:
                     group.append(decided)
-            elif isinstance(command, MoveLeaf):
-                await self._move(mail, command)
-                draft = Draft(self.log.index)
-            elif isinstance(command, Unarchive):
-                mail.answer([])
-            else:
-                await self._answer_landed(mail, command.ids)
-            if group and alone:
-                again = await self._commit(group)
-                group = []
-                if again or self._stale:
-                    return [*again, *mails[position + 1 :]]
-                draft = Draft(self.log.index)
-        return await self._commit(group) if group else []
+            if alone:
+                break
+        return group
+
+    async def _decide_or_answer(self, draft: Draft, mail: Mail, command: Command | Landed) -> Decided | None:
+        """Decide what is to be written, or carry out a command that writes nothing, which then has its reply."""
+        if isinstance(command, Append):
+            return await self._decide_mail(draft, mail, command)
+        if isinstance(command, MoveLeaf):
+            await self._move(mail, command)
+        elif isinstance(command, Unarchive):
+            mail.answer([])
+        else:
+            await self._answer_landed(mail, command.ids)
+        return None
 
     async def _bring_back(self, mail: Mail, command: Command) -> None:
         """Say that the session is archived no longer, if the command will be carried out then.

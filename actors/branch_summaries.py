@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from ..events.content import JSON, raw_json
 from ..events.entries import BranchSummary
-from ..events.errors import EntryNotFound
 from ..projections.building.pairing import paired
 from ..projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions, generate_summary
 from ..projections.context import ContextMessage, told_by
@@ -58,9 +57,7 @@ async def summarize_branch(
     """Leave a branch with a summary; see `Session.summarize_branch`."""
     log = await session.log()
     index = log.index
-    target = index.find(entry_id)
-    if not target:
-        raise EntryNotFound(entry_id)
+    target = index.seq_of(entry_id)
     leaf, leaf_id = index.leaf, index.leaf_id
     ancestor, seqs = left_between(index, leaf, target)
     messages = [each.message for each in await told_between(log, leaf, seqs)]

@@ -53,5 +53,11 @@ class Unarchive(Struct, frozen=True):
     """Bring the session back from the archive; where it is not archived, nothing is written."""
 
 
+class Landed(Struct, frozen=True):
+    """Answer with entries that are in the log already, at ordinals that only the log knows."""
+
+    ids: tuple[str, ...]
+
+
 Command: TypeAlias = Append | MoveLeaf | Unarchive
 """Anything that an actor can be asked to do."""

@@ -52,9 +52,7 @@ async def built_context(
     """Build a context that fits; see `Session.build_context`."""
     builder = builder or ContextBuilder()
     log = await session.log()
-    leaf = log.index.find(leaf_id) if leaf_id is not None else log.index.leaf
-    if leaf_id is not None and not leaf:
-        raise EntryNotFound(leaf_id)
+    leaf = log.index.path_end(leaf_id)
     context = await log.context(leaf)
     request = await _request(log, leaf, context)
     source = ContextSource.of(

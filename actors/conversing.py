@@ -111,5 +111,5 @@ class Conversing(Appending, Reading):
         if leaf_id is None:
             return (await self.view(UsageProjection())).total
         log = await self.log()
-        seqs = log.index.path(self._seq(log.index, leaf_id))
+        seqs = log.index.path(log.index.seq_of(leaf_id))
         return usage_totals(await log.entries_in(seqs)).total

@@ -38,7 +38,7 @@ from ..events.errors import CommandConflict, EntryNotFound, InvalidEntry, LeafMo
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
-from .commands import Append, MoveLeaf
+from .commands import Append, Command, Landed, MoveLeaf
 
 Entries: TypeAlias = Mapping[int, Entry | None]
 """Entries by ordinal; None where the line is damaged."""
@@ -77,9 +77,10 @@ class Draft:
         self._ids: dict[str, int] = {}
         self._parents: dict[int, int] = {}
 
-    def find(self, entry_id: str) -> int:
-        """Return the ordinal of an entry, committed or drafted, or 0."""
-        return self._ids.get(entry_id) or self.index.find(entry_id)
+    def find(self, entry_id: object) -> int:
+        """Return the ordinal of an entry, committed or drafted, or 0, as for anything that is no text."""
+        drafted = self._ids.get(entry_id, 0) if self._ids and isinstance(entry_id, str) else 0
+        return drafted or self.index.find(entry_id)
 
     def taken(self, entry_id: str) -> bool:
         """Tell whether an id is used already."""
@@ -211,15 +212,28 @@ def decide_move(index: LogIndex, command: MoveLeaf) -> int:
     """
     if not isinstance(command.expected_leaf, UnsetType) and command.expected_leaf != index.leaf_id:
         raise LeafMoved(f"the leaf is {index.leaf_id!r} and not {command.expected_leaf!r}: read the session again")
-    seq = 0 if command.entry_id is None else index.find(command.entry_id)
-    if command.entry_id is not None and not seq:
-        raise EntryNotFound(command.entry_id)
-    return seq
+    return 0 if command.entry_id is None else index.seq_of(command.entry_id)
 
 
-def says_status(command: Append) -> bool:
+def says_status(command: Command | Landed) -> bool:
     """Tell whether a command says itself whether the session is archived."""
-    return any(isinstance(each, SessionInfo) and each.status is not None for each in command.payloads)
+    return isinstance(command, Append) and any(
+        isinstance(each, SessionInfo) and each.status is not None for each in command.payloads
+    )
+
+
+def stands_alone(draft: Draft, command: Command | Landed) -> bool:
+    """Tell whether a command cannot be written in one go with others: all but an append of one entry that needs no look.
+
+    What is atomic has to land whole, a change of status decides what becomes of those after it, and what was written
+    before has to be readable where a command looks into it.
+    """
+    return (
+        not isinstance(command, Append)
+        or len(command.payloads) > 1
+        or says_status(command)
+        or bool(wanted(draft, command))
+    )
 
 
 def _check_expectations(draft: Draft, command: Append) -> None:

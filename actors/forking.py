@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..events.dialects.base import Dialect
 from ..events.dialects.torn import still_torn
 from ..events.entries import Header
-from ..events.errors import EntryNotFound, SessionExists
+from ..events.errors import SessionExists
 from ..events.kinds import Kind
 from ..events.stores.base import ArchivingStore, Ref
 from .leaf_record import encode_leaf
@@ -72,9 +72,7 @@ async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
         EntryNotFound: The session has no such entry.
     """
     log = await source.log()
-    leaf = log.index.find(leaf_id)
-    if not leaf:
-        raise EntryNotFound(leaf_id)
+    leaf = log.index.seq_of(leaf_id)
     last = (await log.entries_at([leaf]))[leaf]
     moved = UNSET if last is not None and log.index.becomes_leaf(last) else leaf_id  # aside, say, it does so nowhere
     return await _write(core, *_child(core, await _read(source, log, log.index.path(leaf), moved)))

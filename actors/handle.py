@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
 from ..events.entries import Entry, Payload
-from ..events.errors import EntryNotFound, ReadOnly, SessionClosed, TreeringError
+from ..events.errors import ReadOnly, SessionClosed, TreeringError
 from ..events.index import LogIndex
 from ..events.stores.base import Ref
 from .commands import Append, AppendOptions, MoveLeaf
@@ -55,13 +55,6 @@ class Handle:
     def _index(self) -> LogIndex:
         self._check()
         return self._core.index(self.ref, self._birth, self._follower)[0]
-
-    @staticmethod
-    def _seq(index: LogIndex, entry_id: str) -> int:
-        seq = index.find(entry_id)
-        if not seq:
-            raise EntryNotFound(entry_id)
-        return seq
 
     async def log(self) -> OpenLog:
         """Return the open log, caught up with the file; for the layers above, not for programs."""

@@ -5,21 +5,14 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import anyio
-from msgspec import Struct
 
 from ..events.entries import Entry
 from ..events.errors import AppendError, AppendFailed, AppendInDoubt
 from ..events.stores.base import Ref
-from .commands import Append, Command
+from .commands import Append, Command, Landed
 
 Made: TypeAlias = list[Entry]
 """What a command made: the entries, empty for a move of the leaf."""
-
-
-class Landed(Struct, frozen=True):
-    """Answer with entries that are in the log already, at ordinals that only the log knows."""
-
-    ids: tuple[str, ...]
 
 
 class Mail:

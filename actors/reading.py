@@ -82,13 +82,13 @@ class Reading(Handle):
             CorruptTree: The path runs into a cycle.
         """
         index = self._index()
-        return [index.ids[seq] for seq in index.path(self._seq(index, entry_id) if entry_id else index.leaf)]
+        return [index.ids[seq] for seq in index.path(index.path_end(entry_id))]
 
     def children(self, parent_id: str | None) -> list[str]:
         """Return the ids of an entry's children in the order of the file; of the roots, for None."""
         index = self._index()
         parents = index.parents
-        wanted = self._seq(index, parent_id) if parent_id is not None else 0
+        wanted = index.seq_of(parent_id) if parent_id is not None else 0
         return [
             index.ids[seq]
             for seq in range(1, index.head + 1)
@@ -144,7 +144,7 @@ class Reading(Handle):
             CorruptTree: The path runs into a cycle.
         """
         log = await self.log()
-        return await log.context(self._seq(log.index, leaf_id) if leaf_id else log.index.leaf)
+        return await log.context(log.index.path_end(leaf_id))
 
     async def messages(self) -> list[Message]:
         """Return the messages of the context."""

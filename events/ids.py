@@ -55,8 +55,10 @@ class Ids:
         """Return the id of an ordinal."""
         return self._text[self._ends[seq - 1] : self._ends[seq]].decode("utf-8", "surrogatepass")
 
-    def find(self, entry_id: str) -> int:
-        """Return the latest ordinal that has this id, or 0."""
+    def find(self, entry_id: object) -> int:
+        """Return the latest ordinal that has this id, or 0, as for anything that is no text."""
+        if not isinstance(entry_id, str):
+            return 0
         seq = self._recent.get(entry_id)
         if seq is not None:
             return seq

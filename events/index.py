@@ -34,7 +34,7 @@ from .entries import (
     SessionInfo,
     SessionInfoEntry,
 )
-from .errors import CorruptTree
+from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
 from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, kind_of, kind_of_role, kinds_of_roles, names_model
 from .previews import preview
@@ -196,9 +196,28 @@ class LogIndex:
             return self._last_id or None
         return self.ids[self.leaf] if self.leaf else None
 
-    def find(self, entry_id: str) -> int:
-        """Return the ordinal of the latest visible entry with this id, or 0."""
+    def find(self, entry_id: object) -> int:
+        """Return the ordinal of the latest visible entry with this id, or 0, as for anything that is no text."""
         return self.ids.find(entry_id)
+
+    def seq_of(self, entry_id: str) -> int:
+        """Return the ordinal of the latest visible entry with this id.
+
+        Raises:
+            EntryNotFound: There is none.
+        """
+        seq = self.ids.find(entry_id)
+        if not seq:
+            raise EntryNotFound(entry_id)
+        return seq
+
+    def path_end(self, entry_id: str | None) -> int:
+        """Return the ordinal of the entry that a path is to end with: the leaf's where no id is given.
+
+        Raises:
+            EntryNotFound: There is no entry with this id.
+        """
+        return self.leaf if entry_id is None else self.seq_of(entry_id)
 
     def type_of(self, seq: int) -> str:
         """Return the name of an entry's type."""

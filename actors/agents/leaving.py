@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ...events.errors import EntryNotFound
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 from ...projections.tokens import Tokenizer
 from ..branch_summaries import BranchReport, left_between, told_between
@@ -40,9 +39,7 @@ async def leave(
 async def _left_work(session: Session, entry_id: str, why: Literal["switch", "retry"]) -> LeftWork | None:
     log = await session.log()
     index = log.index
-    target = index.find(entry_id)
-    if not target:
-        raise EntryNotFound(entry_id)
+    target = index.seq_of(entry_id)
     _, seqs = left_between(index, index.leaf, target)
     told = await told_between(log, index.leaf, seqs)
     count = sum(each.role != "branchSummary" for each in told)  # which tells of other work, and is none itself

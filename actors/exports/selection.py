@@ -16,7 +16,6 @@ from msgspec import Struct
 from ...events.content import plain_text
 from ...events.dialects.base import Dialect
 from ...events.entries import Entry, Header, MessageEntry
-from ...events.errors import EntryNotFound
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.previews import preview
 from ...events.redaction import Redaction
@@ -72,9 +71,7 @@ def selected(log: OpenLog, leaf_id: str | None, *, linear: bool) -> Selection:
         CorruptTree: The path runs into a cycle.
     """
     index = log.index
-    leaf = index.leaf if leaf_id is None else index.find(leaf_id)
-    if leaf_id is not None and not leaf:
-        raise EntryNotFound(leaf_id)
+    leaf = index.path_end(leaf_id)
     whole = leaf_id is None and not linear
     seqs = range(1, index.head + 1) if whole else index.path(leaf)
     return Selection(log, seqs, leaf, whole, index.head)

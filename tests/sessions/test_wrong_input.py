@@ -17,9 +17,11 @@ import pytest
 from treering import (
     BashExecution,
     Compaction,
+    EntryNotFound,
     InvalidEntry,
     InvalidInput,
     InvalidSessionId,
+    Label,
     Limits,
     Message,
     MessageEntry,
@@ -284,6 +286,40 @@ async def test_a_command_id_is_text(session: Session, wrong: Any) -> None:
     with pytest.raises(InvalidInput, match="the command id is"):
         await session.append_many([message("user", "Hello")], command_id=wrong)
     assert await session.entries() == []
+
+
+@pytest.mark.parametrize("wrong", ["", "nothing", "\udcff", 5, b"x", ["x"]], ids=repr)
+@pytest.mark.parametrize("passivated", [False, True])
+async def test_what_is_no_id_names_no_entry(session: Session, wrong: Any, passivated: bool) -> None:
+    for number in range(120):  # enough for a snapshot
+        await session.append_message("user", str(number))
+    if passivated:
+        await session.passivate()
+    calls: list[Callable[[], object]] = [
+        lambda: session.path(wrong),
+        lambda: session.children(wrong),
+        lambda: session.context(wrong),
+        lambda: session.total_usage(wrong),
+        lambda: session.branch(wrong),
+        lambda: session.create_branched_session(wrong),
+        lambda: session.append_message("user", "x", below=wrong),
+        lambda: session.set_label(wrong, "here"),
+        lambda: session.append_many([message("user", "x"), Label(wrong, "here")]),
+        lambda: session.append_context_edit(wrong, "x"),
+        lambda: session.append_compaction("In short.", wrong, 10),
+    ]
+    for call in calls:
+        with pytest.raises(EntryNotFound):
+            await called(call)
+    assert await session.entry(wrong) is None
+    assert session.message_count == 120
+
+
+async def called(call: Callable[[], object]) -> None:
+    """Call a method, whether it has to be awaited or not."""
+    answer = call()
+    if isinstance(answer, Awaitable):
+        await answer
 
 
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])
