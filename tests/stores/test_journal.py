@@ -494,6 +494,29 @@ async def test_a_journal_that_fails_is_given_up_and_nothing_is_lost(call: str, n
     assert journals_of(memory) == []
 
 
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("kept", [False, True], ids=["let go", "kept"])
+async def test_what_landed_in_doubt_is_flushed_before_it_counts(before: int, kept: bool) -> None:
+    memory = MemoryDisk()
+    disk = FaultyDisk(memory)
+    store = open_store(disk)
+    writer = await own(store)
+    for each in range(1, before + 1):
+        await writer.append(line(each))
+    disk.fail("position", errno.EIO, path="*.jsonl")
+    assert isinstance(await attempt(writer, line(before + 1)), InDoubt)
+    if kept:
+        writer = await resolved(writer)
+    else:
+        await store.release([writer.lease])
+        writer = await own(store)
+    assert writer.head.seq == before + 1, "a retry finds it, and writes nothing"
+    left = memory.crash()
+    await recover(left)
+    assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, before + 1))}
+    await store.aclose()
+
+
 @pytest.mark.feature("X-28")
 async def test_a_checkpoint_that_fails_keeps_the_journal_until_the_file_was_written_again() -> None:
     memory = MemoryDisk()

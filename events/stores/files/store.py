@@ -343,8 +343,8 @@ class FileStore:
         return await self._logs.exclusively(log, lambda: self._look_again(log))
 
     def _look_again(self, log: Log) -> Cursor:
-        if log.unjournaled:
-            writer.flush_unjournaled(self._disk, log)
+        if log.unjournaled or (self._group is not None and log.doubt is not None):
+            writer.flush_unjournaled(self._disk, log)  # no journal has what is in doubt
         head = writer.resolve(self._disk, log, sync=self._sync)
         if self._group is not None:
             self._group.written_again(log.path)

@@ -183,7 +183,7 @@ def flush(disk: Disk, log: Log) -> InDoubt | None:
 
 
 def flush_unjournaled(disk: Disk, log: Log) -> None:
-    """Flush what a journal that failed was to make durable; after an error, it is in doubt like any other flush.
+    """Flush what is in no journal: one failed, or the append never came so far; an error leaves it in doubt like any other.
 
     Raises:
         AppendInDoubt: The disk refuses.
