@@ -10,6 +10,7 @@ the agent loop knows better what a retry costs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
@@ -20,6 +21,7 @@ from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
 from .anthropic_answer import AnthropicAnswer, decode_event
+from .call_ids import with_ids
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
@@ -37,6 +39,8 @@ THINKING_TOKENS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384}
 
 LEAST_THINKING_TOKENS = 1024
 """The least that the interface takes; below it, a model does not think."""
+
+_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class AnthropicModel(RemoteModel["AsyncAnthropic"]):
@@ -107,7 +111,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
             InvalidEntry: The answer holds a block that a message cannot hold.
         """
         answer = AnthropicAnswer()
-        prompt = to_anthropic(request.messages)
+        prompt = to_anthropic(with_ids(request.messages, _CALL_ID))
         bound = self._max_tokens if request.max_tokens is None else request.max_tokens
         fields = self._fields(request, prompt, bound)
         messages = cast("list[MessageParam]", prompt.messages)  # the same, as plain dicts
