@@ -16,6 +16,7 @@ from treering import (
     ToolSpec,
     image,
     message,
+    text,
     tool_result,
     tool_use,
 )
@@ -112,6 +113,24 @@ async def test_thoughts_come_back_as_they_were_signed(server: ModelServer) -> No
         {"type": "text", "text": "So"},
         block,
     ]
+
+
+async def test_thoughts_that_another_provider_signed_are_not_sent(server: ModelServer) -> None:
+    thoughts = (ThinkingPart(Thinking("Hm", "signed")), ThinkingPart(Thinking("", "sealed", redacted=True)))
+    said = [
+        message("user", "One"),
+        Message("assistant", (*thoughts, text("Two")), provider="openai", model="gpt"),
+        Message("assistant", thoughts, provider="openai", model="gpt"),
+        message("user", "Three"),
+        Message("assistant", (thoughts[0], text("Four")), provider="anthropic", model="other"),
+        message("user", "Five"),
+    ]
+    server.says("So")
+    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=tuple(said)))
+    turns = [turn["content"] for turn in server.requests[0].body["messages"]]
+    assert [[part["type"] for part in content] for content in turns] == [
+        ["text"], ["text"], ["text"], ["thinking", "text"], ["text"],
+    ]  # fmt: skip
 
 
 async def test_calls_of_other_programs_get_ids_that_are_taken(server: ModelServer) -> None:

@@ -15,8 +15,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
 
+from msgspec.structs import replace
+
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest
-from ..events.content import JSON, json_value
+from ..events.content import JSON, ThinkingPart, json_value
+from ..events.entries import Message
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
@@ -111,7 +114,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
             InvalidEntry: The answer holds a block that a message cannot hold.
         """
         answer = AnthropicAnswer()
-        prompt = to_anthropic(with_ids(request.messages, _CALL_ID))
+        prompt = to_anthropic(with_ids(map(self._readable, request.messages), _CALL_ID))
         bound = self._max_tokens if request.max_tokens is None else request.max_tokens
         fields = self._fields(request, prompt, bound)
         messages = cast("list[MessageParam]", prompt.messages)  # the same, as plain dicts
@@ -148,6 +151,12 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
             return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
         except AnthropicError as error:
             raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
+
+    def _readable(self, message: Message) -> Message:
+        """Leave out what a model of another provider thought: its signature is none here, for which a request is refused."""
+        if message.provider in {None, self._provider}:
+            return message
+        return replace(message, content=tuple(part for part in message.content if not isinstance(part, ThinkingPart)))
 
     def _fields(self, request: ModelRequest, prompt: AnthropicPrompt, bound: int) -> dict[str, object]:
         """Return what a request says beside its messages, and mark what is to be kept of it."""
