@@ -10,14 +10,16 @@ When several in a row have not brought the context below its limit, and the next
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from ..events.content import plain_text, raw_json, text
+from ..events.content import JSON, plain_text, raw_json, text
 from ..events.entries import Compaction, CompactionEntry, Entry, Message
 from ..events.errors import CompactionLoop, ContextOverflow, SummaryRefused
+from ..events.foreign.values import as_object, as_objects, as_text
 from ..projections.building.budget import ContextBudget
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
@@ -235,5 +237,20 @@ def _system(path: _Path, cut: _Cut) -> Raw | None:
     stored = previous.compaction.raw_system_message if previous is not None else None
     if stored is not None and previous is not None and [each.entry_id for each in cut.system] == [previous.id]:
         return stored
-    told = "\n\n".join(plain_text(each.content) for each in cut.system)
-    return raw_json({"role": "system", "content": [{"type": "text", "text": told}]})
+    told = "\n\n".join(filter(None, (plain_text(each.content) for each in cut.system)))
+    return raw_json({"role": "system", "content": [{"type": "text", "text": told}], **_declared(cut.system)})
+
+
+def _declared(system: Iterable[ContextMessage]) -> dict[str, JSON]:
+    """Return what system messages of pi declare beside their text, each later one over those before it."""
+    sections: dict[str, JSON] = {}
+    tools: dict[str, JSON] = {}
+    for each in system:
+        said = each.message.metadata
+        sections |= as_object(said.get("sections"))
+        for tool in as_objects(said.get("toolsRemoved")):
+            tools.pop(as_text(tool.get("name")), None)
+        tools |= {as_text(tool.get("name")): tool for tool in as_objects(said.get("toolsAdded"))}
+    there: dict[str, JSON] = {name: body for name, body in sections.items() if body is not None}
+    declared: dict[str, JSON] = {"sections": there, "toolsAdded": [*tools.values()]}
+    return {name: value for name, value in declared.items() if value}

@@ -7,6 +7,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from msgspec import Raw
+
+from ...events.characters import whole
 from ...events.dialects.base import Dialect
 from ...events.dialects.native import NativeDialect
 from ...events.entries import Entry, Header
@@ -58,8 +61,8 @@ async def json_document(
 
 def _json_entries(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction | None) -> list[bytes]:
     if redact is None and dialect.name == "native":
-        # The line itself, with fields that are not known here.
-        return [each.line.strip() for each in lines if decoded(dialect, [each], None)]
+        # The line itself, with fields that are not known here; one escaped half of a character would spoil the document.
+        return [bytes(whole(Raw(each.line.strip()))) for each in lines if decoded(dialect, [each], None)]
     return [document_entry(entry) for entry in decoded(dialect, lines, redact)]
 
 

@@ -41,13 +41,25 @@ UNKNOWN = "unknown"
 
 _SUMMARIES = ("branchSummary", "compactionSummary")
 
+_CALLING = "tool_use"  # why an answer ended that calls tools; pi has its own word, and takes any other for a failure
+_PI_CALLING = "toolUse"
+
+
+def _stop_reason(reason: str | None) -> str | None:
+    return _CALLING if reason == _PI_CALLING else reason
+
+
+def _as_stop_reason(raw: bytes | Raw) -> str | None:
+    return _stop_reason(as_string(raw))
+
+
 # the keys that have a field in `Message`: its name there, and how the value is read
 _FIELDS: dict[str, tuple[str, Callable[[bytes | Raw], object]]] = {
     "toolName": ("tool_name", as_string),
     "customType": ("custom_type", as_string),
     "provider": ("provider", as_string),
     "model": ("model", as_string),
-    "stopReason": ("stop_reason", as_string),
+    "stopReason": ("stop_reason", _as_stop_reason),
     "errorMessage": ("error", as_string),
     "display": ("display", as_flag),
 }
@@ -141,7 +153,7 @@ class AssistantBody(_Body, tag="assistant"):
             self.model,
             self.provider,
             usage,
-            self.stop_reason,
+            _stop_reason(self.stop_reason),
             self.error_message,
             raw_metadata=extras.metadata(),
         )
@@ -263,6 +275,8 @@ def _written_fields(message: Message) -> dict[str, object]:
         value = getattr(message, name)
         if value is not None:
             body[key] = value
+    if message.stop_reason == _CALLING:
+        body["stopReason"] = _PI_CALLING
     if message.usage is not None:
         body["usage"] = write_usage(message.usage)
     if role == "bashExecution":
@@ -334,7 +348,7 @@ def _says_no_other(key: str, raw: Raw, message: Message) -> bool:
 def _insisted(message: Message) -> dict[str, object]:
     """Return the keys without which pi fails or misreads the message, as they are written where nothing is known."""
     if message.role == "assistant":
-        reason = "toolUse" if message.has_calls else "stop"
+        reason = _PI_CALLING if message.has_calls else "stop"
         return {"provider": UNKNOWN, "model": UNKNOWN, "usage": write_usage(Usage()), "stopReason": reason}
     if message.role == "custom":
         return {"customType": UNKNOWN, "display": True}
@@ -346,7 +360,7 @@ def _is_answer(message: Message) -> bool:
 
 
 def _is_plain(message: Message) -> bool:
-    if message.bash is not None:
+    if message.bash is not None or message.stop_reason == _PI_CALLING:
         return False
     if message.role == "tool":
         answer = message.content[0]

@@ -23,6 +23,7 @@ import msgspec
 from msgspec import Raw
 
 from ..block import Block
+from ..characters import whole
 from ..content import JSON, plain_str
 from ..entries import (
     ENTRY_TYPES,
@@ -188,7 +189,8 @@ def _decode_slowly(line: bytes, seq: int) -> Entry | None:
         # Through bytes once more, since msgspec does not convert a decoded value into a raw one.
         entry = _decode_known(_encoder.encode(_straightened(fields)))
     except (ValueError, TypeError, RecursionError) as error:
-        return opaque(fields, line, seq, str(error))
+        # whoever decodes what is kept could not read half of a character either
+        return opaque(fields, bytes(whole(Raw(line))), seq, str(error))
     return msgspec.structs.replace(entry, seq=seq)
 
 

@@ -212,7 +212,10 @@ def _says_something(part: Content) -> bool:
 
 
 def _shown(part: JSON) -> Iterator[TextPart | ImagePart | ThinkingPart]:
-    """Yield what a part shows: nothing where it is empty, JSON where it is of a kind that no message here holds."""
+    """Yield what a part shows: nothing where it is empty, JSON where it is of a kind that no message here holds.
+
+    A file that is no image is named in words.
+    """
     given = as_object(part)
     inline, file = as_object(given.get("inlineData")), as_object(given.get("fileData"))
     if isinstance(part, str):
@@ -221,11 +224,20 @@ def _shown(part: JSON) -> Iterator[TextPart | ImagePart | ThinkingPart]:
         words, signature = as_text(given["text"]), _signature(given)
         yield ThinkingPart(Thinking(words, signature)) if _is_thought(part) else TextPart(Text(words, signature))
     elif inline:
-        yield image(as_text(inline.get("data")), as_text(inline.get("mimeType")))
+        media_type = as_text(inline.get("mimeType"))
+        is_image = media_type.startswith("image/")
+        yield image(as_text(inline.get("data")), media_type) if is_image else _file(media_type)
     elif file:
-        yield image_at(as_text(file.get("fileUri")), as_text(file.get("mimeType")) or None)
+        address, media_type = as_text(file.get("fileUri")), as_text(file.get("mimeType"))
+        is_image = not media_type or media_type.startswith("image/")
+        yield image_at(address, media_type or None) if is_image else _file(address or media_type)
     elif given:
         yield text(as_json_text(given))
+
+
+def _file(name: str) -> TextPart:
+    """Name a file that is no image, which no model is shown as one: a document, sound, a film."""
+    return text(f"[file: {name or 'unknown'}]")
 
 
 def _recorded(record: Object, call_id: str, name: str) -> Message | None:

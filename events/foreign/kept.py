@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from ..dialects.base import Dialect
 from ..dialects.detect import HEADER_MAX, detect, header_size
+from ..dialects.native import read_object
 from ..entries import Header
 from ..errors import ForeignFormatError, NotASession, UnsupportedVersion, Where
 from ..findings import Finding
@@ -147,5 +148,5 @@ def _is_whole(line: bytes) -> bool:
     try:
         msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (ValueError, RecursionError):
-        return False
+        return read_object(line) is not None  # which reads half of a character as well
     return True

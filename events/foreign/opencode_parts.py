@@ -63,7 +63,8 @@ def file_of(part: Object) -> TextPart | ImagePart:
     url, media_type = as_text(part.get("url")), as_text(part.get("mime"))
     if media_type.startswith("image/") and url:
         return image_at(url, media_type)
-    return text(f"[file: {as_text(part.get('filename')) or url}]")
+    where = media_type if url.startswith("data:") else url  # a name, and not all that the file holds
+    return text(f"[file: {as_text(part.get('filename')) or where}]")
 
 
 def call_of(part: Object) -> ToolUsePart:
@@ -80,7 +81,7 @@ def result_of(part: Object) -> tuple[Said, ...]:
     call_id, name = _call_id(part), _tool(part)
     failed = state.get("status") == "error"
     told = as_text(state.get("error")) if failed else as_text(state.get("output"))
-    shown = [each for each in map(file_of, as_objects(state.get("attachments"))) if isinstance(each, ImagePart)]
+    shown = [*map(file_of, as_objects(state.get("attachments")))]
     body: str | list[TextPart | ImagePart] = [text(told), *shown] if shown else told
     times = as_object(state.get("time"))
     start, end = as_number(times.get("start")), as_number(times.get("end"))

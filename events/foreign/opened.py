@@ -17,7 +17,7 @@ from ..stores.files.packed import PackedFile, log_path
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_PACKED_BYTES = 16 * 1024  # of what is compressed, to see how it begins
+_PACKED_BYTES = 16 * 1024  # of what is compressed, at a time, to see how it begins
 
 
 @contextmanager
@@ -55,17 +55,21 @@ def beginning_of(path: Path, size: int) -> bytes:
         OSError: It cannot be read.
     """
     with path.open("rb") as file:
-        head = file.read(_PACKED_BYTES if is_packed(path) else size)
-    if not is_packed(path):
-        return head
-    try:
-        codec = codec_of(str(path))
-    except ExtraMissing:
-        return head  # whoever reads on says what is missing
-    try:
-        return codec.unpacker().decompress(head)[:size]
-    except codec.errors:
-        return head
+        if not is_packed(path):
+            return file.read(size)
+        packed = head = file.read(_PACKED_BYTES)
+        try:
+            codec = codec_of(str(path))
+        except ExtraMissing:
+            return head  # whoever reads on says what is missing
+        found, unpacker = b"", codec.unpacker()
+        try:
+            while packed and len(found) < size and not unpacker.eof:
+                found += unpacker.decompress(packed)
+                packed = file.read(_PACKED_BYTES)
+        except codec.errors:
+            return found[:size] or head
+        return found[:size]
 
 
 def cannot_read(error: OSError, path: Path) -> ForeignFormatError:

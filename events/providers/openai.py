@@ -33,7 +33,7 @@ from ..content import (
 from ..entries import Message
 from ..errors import InvalidEntry
 from .reading import Block, image_at, images_of, read, result_text, url_of
-from .rendering import rendered
+from .rendering import sendable
 
 REFUSAL = "refusal"
 """The stop reason of an answer in which the model refuses."""
@@ -147,7 +147,7 @@ def to_openai(messages: Sequence[Message]) -> list[Block]:
     """Write messages in the chat completions form; roles that no provider knows are rendered as a user's text."""
     written: list[Block] = []
     shown: list[ImagePart] = []
-    for message in filter(None, map(rendered, messages)):
+    for message in filter(None, map(sendable, messages)):
         results = [part.tool_result for part in message.content if isinstance(part, ToolResultPart)]
         if shown and not results:
             written.append(_shown(shown))

@@ -15,6 +15,8 @@ from ..entries import BashExecution, Message
 
 _SPOKEN = frozenset({"user", "assistant", "tool", "system"})
 
+_ELSEWHERE = "blob:sha256:"  # how oh-my-pi names the file in which it keeps an image
+
 _BRANCH = (
     "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n",
     "</summary>",
@@ -48,6 +50,35 @@ def rendered(message: Message) -> Message | None:
     return None
 
 
+def sendable(message: Message) -> Message | None:
+    """Return the message as `rendered` has it, with words for the images that are not in the session.
+
+    A request with the name of a file in the place of an image would be refused, this time and from then on.
+    """
+    told = rendered(message)
+    if told is None or not any(map(_is_elsewhere, told.content)):
+        return told
+    return replace(told, content=tuple(map(_in_words, told.content)))
+
+
+def _is_elsewhere(part: Content) -> bool:
+    if isinstance(part, ToolResultPart):
+        return not isinstance(part.tool_result.content, str) and any(map(_is_elsewhere, part.tool_result.content))
+    return isinstance(part, ImagePart) and part.image.source.data.startswith(_ELSEWHERE)
+
+
+def _in_words(part: Content) -> Content:
+    if isinstance(part, ToolResultPart) and not isinstance(part.tool_result.content, str):
+        return ToolResultPart(replace(part.tool_result, content=tuple(map(_named, part.tool_result.content))))
+    return _named(part) if isinstance(part, ImagePart) else part
+
+
+def _named(part: TextPart | ImagePart) -> TextPart | ImagePart:
+    if isinstance(part, ImagePart) and _is_elsewhere(part):
+        return text(f"[image: {part.image.source.media_type}]")
+    return part
+
+
 def bash_text(bash: BashExecution) -> str:
     """Return what a model is told of a command that a person ran."""
     told = f"Ran `{bash.command}`\n" + (f"```\n{bash.output}\n```" if bash.output else "(no output)")
@@ -77,7 +108,7 @@ def in_turns(
     system: list[TextPart] = []
     turns: list[tuple[str, list[Content]]] = []
     shown: list[Content] = []
-    for message in filter(None, map(rendered, messages)):
+    for message in filter(None, map(sendable, messages)):
         content = [part for part in message.content if _is_sayable(part, for_google)]
         if message.role == "system":
             system += [part for part in content if isinstance(part, TextPart)]

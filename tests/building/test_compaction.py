@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 
 import anyio
 import anyio.lowlevel
@@ -222,6 +224,28 @@ async def test_stored_system_messages_outlive_compactions(session: Session) -> N
         messages = await session.messages()
         assert [each.role for each in messages[:2]] == ["system", "compactionSummary"]
         assert messages[0].content == message("system", "Be brief.").content
+
+
+async def test_what_system_messages_of_pi_declare_outlives_compactions(tmp_path: Path) -> None:
+    tools: list[dict[str, object]] = [{"name": name, "parameters": {}} for name in ("read", "write", "shell")]
+    read, write, shell = tools
+    async with SessionHost(tmp_path, dialect="pi") as host:
+        session = await host.create()
+        declared = {"sections": {"tools": "Some.", "cwd": "/a", "old": "Gone."}, "toolsAdded": [read, write]}
+        await session.append_message("system", "", metadata=declared)
+        await talk(session, 5)
+        changed = {"sections": {"cwd": "/b", "old": None}, "toolsRemoved": [{"name": "read"}], "toolsAdded": [shell]}
+        await session.append_message("system", "Be brief.", metadata=changed)
+        for _ in range(2):
+            await talk(session, 5)
+            await session.compact(Scripted(), keep_tokens=200)
+            line = json.loads((await session.export("pi")).splitlines()[-1])
+            assert line["systemMessage"] == {
+                "role": "system",
+                "content": [{"type": "text", "text": "Be brief."}],
+                "sections": {"tools": "Some.", "cwd": "/b"},
+                "toolsAdded": [write, shell],
+            }
 
 
 async def test_the_last_user_message_stays_where_its_turn_is_not_too_long(session: Session, budget: Budget) -> None:

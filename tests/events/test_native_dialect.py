@@ -452,6 +452,9 @@ def test_half_a_surrogate_pair_spoils_nothing_but_itself() -> None:
     assert entry.message.content == (text("cut \ufffd off 😀"),)
     assert read_object(b'{"a":"\\ud83d"}') == {"a": "\ufffd"}
     assert read_object(b'{"a":"\\u12"}') is None
+    unknown = NATIVE.decode(json.dumps({"type": "bark", **BASE, "said": "cut \ud83d off 😀"}).encode(), 1)
+    assert isinstance(unknown, OpaqueEntry)
+    assert unknown.value == {"type": "bark", **BASE, "said": "cut \ufffd off 😀"}
 
 
 @given(strategies.entries(), st.data())

@@ -659,6 +659,18 @@ def test_what_pi_insists_on_is_always_written() -> None:
     assert compaction["firstKeptEntryId"] == compaction["id"]
 
 
+@pytest.mark.parametrize("more", [{}, {"error": "e", "raw_metadata": raw_json({"new": 1})}])
+def test_why_an_answer_ended_that_calls_tools_is_said_in_the_words_of_each(more: dict[str, Any]) -> None:
+    model = {"provider": "p", "model": "m", "usage": Usage(), **more}
+    answer = entry(Message("assistant", (tool_use("c", "n"),), stop_reason="tool_use", **model))
+    line = json.loads(pi.encode(answer))
+    assert (line["message"]["stopReason"], "treering" in line) == ("toolUse", False)
+    assert known(json.dumps(line)) == answer
+    odd = entry(Message("assistant", (tool_use("c", "n"),), stop_reason="toolUse", **model))
+    assert json.loads(pi.encode(odd))["message"]["stopReason"] == "toolUse"
+    assert known(pi.encode(odd)) == odd
+
+
 def test_a_name_is_brought_onto_one_line() -> None:
     line = line_of(SessionInfo(" My\r\n\nname "))
     assert json.loads(line)["name"] == "My name"

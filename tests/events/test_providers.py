@@ -595,6 +595,18 @@ def test_an_extensions_message_and_a_summarys_image_are_told() -> None:
     assert isinstance(found.content[1], ImagePart)
 
 
+def test_an_image_that_is_not_in_the_session_is_named_in_words() -> None:
+    there = image("blob:sha256:" + "0a" * 32, "image/png")
+    said = [
+        says("user", text("See"), there, image("QUJD", "image/png")),
+        says("assistant", tool_use("c1", "look", {})),
+        says("tool", tool_result("c1", [there])),
+    ]
+    for sent in (to_openai(said), to_anthropic(said).messages, to_google(said).contents):
+        told = json.dumps(sent)
+        assert (told.count("[image: image/png]"), told.count("QUJD"), "blob:" in told) == (2, 1, False)
+
+
 @given(st.lists(strategies.messages(), max_size=6))
 def test_any_messages_can_be_told_to_any_provider(messages: Sequence[Message]) -> None:
     assert {message.role for message in messages} <= ROLES

@@ -56,6 +56,23 @@ async def test_what_is_imported_is_what_was_exported(told: Session, elsewhere: S
     assert await copy.export("json") == path.read_bytes()
 
 
+async def test_half_a_surrogate_pair_in_a_line_spoils_no_document(elsewhere: SessionHost, tmp_path: Path) -> None:
+    lines: list[dict[str, object]] = [
+        {"type": "session", "id": "odd", "version": 1, "timestamp": "2026-01-01T10:00:00Z"},
+        {"type": "message", "id": "a", "timestamp": "2026-01-01T10:00:01Z", "note": 1,
+         "message": {"role": "user", "content": "cut \ud83d off"}},
+        {"type": "bark", "id": "b", "parent_id": "a", "timestamp": "2026-01-01T10:00:02Z", "said": "woof \udc36"},
+    ]  # fmt: skip
+    given(tmp_path / "given", "".join(json.dumps(line) + "\n" for line in lines))
+    async with SessionHost(tmp_path / "given") as host:
+        odd = await host.load("odd")
+        copy = await taken_in(elsewhere, await odd.export("json", tmp_path / "odd.json"))
+        assert [each.id for each in await copy.entries()] == ["a", "b"]
+        assert (await copy.context()).messages == (await odd.context()).messages
+        assert b"cut \xef\xbf\xbd off" in await copy.export("native")
+        assert b'"note"' in await copy.export("native")
+
+
 @pytest.mark.feature("N-167")
 async def test_a_session_goes_to_another_machine_and_on_there(
     told: Session, host: SessionHost, elsewhere: SessionHost, tmp_path: Path

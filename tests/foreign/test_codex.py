@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -186,6 +187,9 @@ def test_a_cold_file_reads_like_a_warm_one(data: Path, tmp_path: Path, take: Tak
     path.write_bytes(path.read_bytes()[:20])
     with pytest.raises(ForeignFormatError):
         take(path)
+    noise = said("user", Random(1).randbytes(100_000).hex())
+    path.write_bytes(zstandard.compress((data / "codex.jsonl").read_bytes() + json.dumps(noise).encode()))
+    assert len(take(path)[0].entries) == len(warm.entries) + 1
 
 
 def test_a_cold_file_names_what_it_needs(

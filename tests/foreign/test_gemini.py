@@ -13,6 +13,7 @@ from treering.events.content import (
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
+    image,
     plain_text,
     text,
     thinking,
@@ -200,6 +201,28 @@ def test_what_stands_among_the_parts_alone_is_read_from_there(tmp_path: Path, ta
     assert (made_up.name, made_up.signature) == ("ls", "c2lnMg")
     assert second == Message("tool", (tool_result("c1", "Flour."),), tool_name="read_file")
     assert third == Message("tool", (tool_result(made_up.id, "no", is_error=True),), tool_name="ls")
+
+
+def test_a_file_that_is_no_image_is_named_in_words(tmp_path: Path, take: Take) -> None:
+    def inline(media_type: str) -> dict[str, object]:
+        return {"inlineData": {"mimeType": media_type, "data": "aGk="}}
+
+    said: list[object] = [{"text": "Look."}, inline("image/png"), inline("application/pdf")]
+    said += [
+        {"fileData": {"fileUri": "gs://a/b.mp4", "mimeType": "video/mp4"}},
+        {"fileData": {"fileUri": "gs://a/b.png"}},
+    ]
+    record = {**call("c1"), "result": [response("c1", "It was read."), inline("audio/wav")]}
+    prompted: dict[str, object] = {"id": "m1", "type": "user", "content": said}
+    (session,) = take(log(tmp_path / "session-x.jsonl", prompted, answer("m2", "", 0, record)))
+    prompt, _, results = shown(session)
+    picture, film, other = (
+        image("aGk=", "image/png"),
+        text("[file: gs://a/b.mp4]"),
+        image("gs://a/b.png", "image/png", kind="url"),
+    )
+    assert prompt == (text("Look."), picture, text("[file: application/pdf]"), film, other)
+    assert results == (tool_result("c1", "It was read.\n[file: audio/wav]"),)
 
 
 def test_a_result_beside_words_comes_before_them(tmp_path: Path, take: Take) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from treering import SessionHost
-from treering.events.content import TextPart, ThinkingPart, ToolResultPart, ToolUsePart, plain_text
+from treering.events.content import TextPart, ThinkingPart, ToolResultPart, ToolUsePart, image, plain_text, tool_result
+from treering.events.content import text as words
 from treering.events.entries import CompactionEntry, Message, Usage
 
 from .conftest import Take
@@ -53,6 +54,20 @@ def calls(message: Message) -> list[str]:
 
 def results(message: Message) -> list[str]:
     return [part.tool_result.tool_use_id for part in message.content if isinstance(part, ToolResultPart)]
+
+
+def test_a_file_that_is_no_image_is_named_wherever_it_stands(tmp_path: Path, take: Take) -> None:
+    page: Part = {"type": "file", "mime": "application/pdf", "url": "data:application/pdf;base64,aGk="}
+    named, film = page | {"filename": "a.pdf"}, page | {"mime": "video/mp4", "url": "file:///a.mp4"}
+    picture: Part = {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGk="}
+    read = call("c1")
+    read["state"] = {"status": "completed", "input": {}, "output": "It was read.", "attachments": [page, picture]}
+    path = exported(tmp_path, said("a", "user", page, named, film), said("b", "assistant", BEGIN, read, parentID="a"))
+    (session,) = take(path)
+    prompt, _, result = session.messages
+    assert prompt.content == tuple(map(words, ("[file: application/pdf]", "[file: a.pdf]", "[file: file:///a.mp4]")))
+    told, pages = words("It was read."), words("[file: application/pdf]")
+    assert result.content == (tool_result("c1", [told, pages, image("aGk=", "image/png")]),)
 
 
 def test_each_step_is_an_answer_with_its_usage_and_its_results(tmp_path: Path, take: Take) -> None:

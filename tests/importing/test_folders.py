@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -109,6 +110,20 @@ async def test_another_root_with_what_stands_beside_its_logs(
         assert [row.id for row in await host.list_sessions(status="archived")] == ["telegram_2"]
         (message,) = await (await host.get_or_create("telegram:2")).history()
         assert "telegram:2" in str(message.content)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+async def test_an_archived_log_of_which_little_can_be_compressed(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if suffix == ".gz":
+        monkeypatch.setitem(sys.modules, "zstandard", None)
+    noise = Random(1).randbytes(200_000).hex()
+    async with SessionHost(tmp_path / "other") as host:
+        await (await host.create("a")).append_message("user", noise)
+        await host.archive("a")
+    (report,) = await taken_in(tmp_path / "sessions", tmp_path / "other" / f"a.jsonl{suffix}")
+    assert (report.id, report.format, report.entries) == ("a", "native", 2)
 
 
 async def test_an_archived_log_that_is_damaged_costs_itself_alone(tmp_path: Path) -> None:

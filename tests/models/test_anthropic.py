@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import pytest
@@ -15,6 +16,7 @@ from treering import (
     ToolSpec,
     image,
     message,
+    text,
     tool_result,
     tool_use,
 )
@@ -111,6 +113,40 @@ async def test_thoughts_come_back_as_they_were_signed(server: ModelServer) -> No
         {"type": "text", "text": "So"},
         block,
     ]
+
+
+async def test_thoughts_that_another_provider_signed_are_not_sent(server: ModelServer) -> None:
+    thoughts = (ThinkingPart(Thinking("Hm", "signed")), ThinkingPart(Thinking("", "sealed", redacted=True)))
+    said = [
+        message("user", "One"),
+        Message("assistant", (*thoughts, text("Two")), provider="openai", model="gpt"),
+        Message("assistant", thoughts, provider="openai", model="gpt"),
+        message("user", "Three"),
+        Message("assistant", (thoughts[0], text("Four")), provider="anthropic", model="other"),
+        message("user", "Five"),
+    ]
+    server.says("So")
+    await answer(AnthropicModel("m", base_url=server.url, cache=None), ModelRequest(messages=tuple(said)))
+    turns = [turn["content"] for turn in server.requests[0].body["messages"]]
+    assert [[part["type"] for part in content] for content in turns] == [
+        ["text"], ["text"], ["text"], ["thinking", "text"], ["text"],
+    ]  # fmt: skip
+
+
+async def test_calls_of_other_programs_get_ids_that_are_taken(server: ModelServer) -> None:
+    said = [message("user", "One")]
+    for each in ("call_1|fc_1", "uuid:0", "toolu_1-a", "c" * 65, "call_1|fc_1"):
+        said += [message("assistant", tool_use(each, "read", {})), message("tool", tool_result(each, "content"))]
+    async with AnthropicModel("m", base_url=server.url, cache=None) as model:
+        for asked in (said[:3], said):
+            server.says("So")
+            await answer(model, ModelRequest(messages=tuple(asked)))
+    first, then = ([turn["content"][0] for turn in sent.body["messages"][1:]] for sent in server.requests)
+    ids = [call["id"] for call in then[::2]]
+    assert [result["tool_use_id"] for result in then[1::2]] == ids
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", each) for each in ids)
+    assert (ids[2], ids[4], len({*ids})) == ("toolu_1-a", ids[0], 4)
+    assert then[:2] == first, "which is still cached"
 
 
 async def test_a_block_that_a_message_cannot_hold_is_refused(server: ModelServer) -> None:

@@ -18,6 +18,7 @@ from treering import (
     image,
     message,
     text,
+    tool_result,
     tool_use,
 )
 from treering.events.content import ToolUsePart
@@ -71,6 +72,19 @@ async def test_a_call_without_an_id_gets_one(server: ModelServer, model: OpenAIM
     assert len(set(ids)) == 2
     assert all(ids)
     assert started == [ToolCallStarted(ids[0], "read"), ToolCallStarted(ids[1], "list")]
+
+
+async def test_calls_of_other_programs_get_ids_that_are_taken(server: ModelServer, model: OpenAIModel) -> None:
+    long = "run_shell_command-1767261600000-0a1b2c3d4e5f6"
+    said = [message("user", "One")]
+    for each in (long, "uuid:0"):
+        said += [message("assistant", tool_use(each, "read", {})), message("tool", tool_result(each, "content"))]
+    server.says("So")
+    await answer(model, ModelRequest(messages=tuple(said)))
+    sent = server.requests[0].body["messages"]
+    ids = [each["tool_calls"][0]["id"] for each in sent[1::2]]
+    assert [each["tool_call_id"] for each in sent[2::2]] == ids
+    assert (len(ids[0]) <= 40, ids[1]) == (True, "uuid:0")
 
 
 async def test_thoughts_stand_under_either_name(server: ModelServer, model: OpenAIModel) -> None:

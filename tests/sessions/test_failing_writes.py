@@ -124,6 +124,23 @@ async def test_a_last_line_without_its_newline_survives(tmp_path: Path, dialect:
     assert torn(path) == {}
 
 
+@every_dialect
+async def test_a_last_line_with_half_a_character_and_without_its_newline_survives(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    path = await begun(tmp_path, dialect)
+    path.write_bytes(held(path)[:-1].replace(b'"two"', b'"two \\ud83d"'))
+    assert await said(path) == ["one", "two \ufffd"]
+    async with SessionHost(tmp_path / "copies") as host:
+        [report] = await host.import_sessions(path)
+        assert (report.entries, report.findings) == (2, ())
+    async with SessionHost(tmp_path) as host:
+        session = await host.load(path)
+        await session.append_message("user", "three")
+    assert await said(path) == ["one", "two \ufffd", "three"]
+    assert torn(path) == {}
+
+
 # -- a disk that is full
 
 

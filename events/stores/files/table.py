@@ -14,6 +14,7 @@ from zlib import crc32
 import msgspec
 
 from ...block import Block
+from ...dialects.native import read_object
 from ...disk import Disk
 from ...undecodable import UNDECODABLE
 
@@ -128,10 +129,11 @@ def is_whole(disk: Disk, fd: int, start: int, stop: int) -> bool:
         return False
     if not disk.pread(fd, min(_CLOSING, stop - start), max(start, stop - _CLOSING)).rstrip().endswith(b"}"):
         return False
+    line = disk.pread(fd, stop - start, start)
     try:
-        _decode_object(disk.pread(fd, stop - start, start))
+        _decode_object(line)
     except UNDECODABLE:
-        return False
+        return read_object(line) is not None  # which reads half of a character as well
     return True
 
 

@@ -10,16 +10,21 @@ the agent loop knows better what a retry costs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
 
+from msgspec.structs import replace
+
 from ..actors.agents.model import Completed, ModelEvent, ModelRequest
-from ..events.content import JSON, json_value
+from ..events.content import JSON, ThinkingPart, json_value
+from ..events.entries import Message
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.anthropic import AnthropicPrompt, to_anthropic
 from ..events.providers.reading import Block
 from .anthropic_answer import AnthropicAnswer, decode_event
+from .call_ids import with_ids
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
@@ -37,6 +42,8 @@ THINKING_TOKENS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384}
 
 LEAST_THINKING_TOKENS = 1024
 """The least that the interface takes; below it, a model does not think."""
+
+_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class AnthropicModel(RemoteModel["AsyncAnthropic"]):
@@ -107,7 +114,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
             InvalidEntry: The answer holds a block that a message cannot hold.
         """
         answer = AnthropicAnswer()
-        prompt = to_anthropic(request.messages)
+        prompt = to_anthropic(with_ids(map(self._readable, request.messages), _CALL_ID))
         bound = self._max_tokens if request.max_tokens is None else request.max_tokens
         fields = self._fields(request, prompt, bound)
         messages = cast("list[MessageParam]", prompt.messages)  # the same, as plain dicts
@@ -144,6 +151,12 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
             return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
         except AnthropicError as error:
             raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
+
+    def _readable(self, message: Message) -> Message:
+        """Leave out what a model of another provider thought: its signature is none here, for which a request is refused."""
+        if message.provider in {None, self._provider}:
+            return message
+        return replace(message, content=tuple(part for part in message.content if not isinstance(part, ThinkingPart)))
 
     def _fields(self, request: ModelRequest, prompt: AnthropicPrompt, bound: int) -> dict[str, object]:
         """Return what a request says beside its messages, and mark what is to be kept of it."""

@@ -12,6 +12,7 @@ the agent loop knows better what a retry costs.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, cast
@@ -20,6 +21,7 @@ from ..actors.agents.model import Completed, ModelEvent, ModelRequest, ToolSpec
 from ..events.content import JSON, json_value
 from ..events.errors import ModelError, RequestRefused
 from ..events.providers.openai import to_openai
+from .call_ids import with_ids
 from .connecting import CONNECT_TIMEOUT_S, require
 from .event_stream import EventData, decoded
 from .failures import exchange_errors, failed_exchange, failed_request
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 KEY = "OPENAI_API_KEY"
 """The environment's variable with the key that is used where neither a key nor an address is given."""
+
+_CALL_ID = re.compile(r".{1,40}", re.DOTALL)
 
 
 class OpenAIModel(RemoteModel["AsyncOpenAI"]):
@@ -102,7 +106,8 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
             AnswerCutOff: The connection ended in the middle of the answer.
         """
         answer = OpenAIAnswer()
-        messages = cast("list[ChatCompletionMessageParam]", to_openai(request.messages))  # the same, as plain dicts
+        told = to_openai(with_ids(request.messages, _CALL_ID))
+        messages = cast("list[ChatCompletionMessageParam]", told)  # the same, as plain dicts
         async with (
             self._asked(answer) as client,
             client.chat.completions.with_streaming_response.create(
