@@ -78,7 +78,7 @@ class Exporting(Handle):
 
         Raises:
             InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination is no
-                path, has no folder, or is the session's own file; `redact` or `leaf_id` is of another type.
+                path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is of another type.
             ExportExists: Something is at the destination.
             EntryNotFound: The session has no such entry.
             CorruptTree: The path runs into a cycle.
