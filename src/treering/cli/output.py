@@ -20,7 +20,15 @@ import click
 import msgspec
 from click.exceptions import Exit
 
-from ..events.errors import ExportExists, NotASession, ReadOnly, RedactedSession, SessionLocked, TreeringError
+from ..events.errors import (
+    ExportExists,
+    InvalidInput,
+    NotASession,
+    ReadOnly,
+    RedactedSession,
+    SessionLocked,
+    TreeringError,
+)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -30,6 +38,7 @@ INTERRUPTED = 130
 
 _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
     (ExportExists, "overwrite=True", "--force"),
+    (InvalidInput, "export without a path, and write the bytes there", "leave out -o, and send stdout there"),
     (RedactedSession, "without `redact`", "without --redact"),
     (
         SessionLocked,
