@@ -84,6 +84,23 @@ def test_a_stream_that_is_closed_is_no_error(talked: Talked, root: Path, closed:
     assert ("Hello" in done.stdout) == (closed != "1")
 
 
+@pytest.mark.parametrize("given", [["--help"], ["--version"], ["tree", "--help"], ["completion", "bash"]])
+def test_a_stdout_that_takes_nothing_is_told_in_one_sentence(given: list[str]) -> None:
+    env = {**os.environ, "PYTHONPATH": _PACKAGES}
+    with open(os.devnull) as unwritable:
+        done = subprocess.run(
+            [sys.executable, "-m", "treering.cli", *given],
+            stdout=unwritable,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=env,
+        )
+    assert done.returncode == 1
+    (told,) = done.stderr.splitlines()
+    assert told.startswith("treering: ")
+
+
 # -- called wrongly
 
 

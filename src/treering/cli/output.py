@@ -10,10 +10,10 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import NoReturn, TypeVar, TypeVarTuple, cast
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, cast
 
 import anyio
 import click
@@ -59,21 +59,38 @@ _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069
 class Commands(click.Group):
     """A group whose commands end in one sentence where they fail, and quietly where nobody reads on."""
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401  # what click says it is
+    ) -> click.Context:
+        """Read what was given; help and the version are written here."""
+        with _in_one_sentence():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        try:
+        with _in_one_sentence():
             result: object = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:
-            _let_go_of_stdout()
-            ctx.exit(0)
-        except (TreeringError, OSError) as error:
-            with suppress(BrokenPipeError):
-                click.echo(f"treering: {sentence(error)}", err=True)
-            ctx.exit(1)
-        except KeyboardInterrupt:
-            ctx.exit(INTERRUPTED)
-        return result
+            return result
+
+
+@contextmanager
+def _in_one_sentence() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        raise Exit(0) from None
+    except (TreeringError, OSError) as error:
+        with suppress(BrokenPipeError):
+            click.echo(f"treering: {sentence(error)}", err=True)
+        raise Exit(1) from error
+    except KeyboardInterrupt:
+        raise Exit(INTERRUPTED) from None
 
 
 def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
