@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -300,6 +301,20 @@ def test_one_answer_as_json(chat: Chat, root: Path) -> None:
 
 def test_one_question_from_stdin(chat: Chat) -> None:
     assert chat("-p", "-", lines=("two", "lines")).stdout == "(echo, 1 messages) two\nlines\n"
+
+
+@pytest.mark.parametrize("flags", [[], ["-p", "-"]])
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
+def test_bytes_that_are_no_text_are_replaced(root: Path, project: Path, flags: list[str], encoding: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "treering.cli", "chat", *flags],
+        input=b"caf\xe9\n",
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode().endswith("caf\ufffd\n")
 
 
 # -- commands about sessions

@@ -140,15 +140,15 @@ def refuse_to_choose(rows: Sequence[str], named: str) -> NoReturn:
 
 
 def prepare() -> None:
-    """Make stdout and stderr take any character, and colors be as the environment asks.
+    """Make stdout and stderr take any character, stdin give any byte, and colors be as the environment asks.
 
     A stream that was closed before the program began leads nowhere from now on: its number must not become that of a file
     which is opened later, since what is meant for the stream would be written there.
     """
     _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         with suppress(AttributeError):
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # what lacks it is the suppressed case
+            stream.reconfigure(errors=errors)  # type: ignore[union-attr]  # what lacks it is the suppressed case
     ctx = click.get_current_context()
     if os.environ.get("NO_COLOR"):
         ctx.color = False
