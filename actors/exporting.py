@@ -96,7 +96,7 @@ class Exporting(Handle):
             from ..events.redaction import Redaction  # whoever gives one has paid for it
 
             if not isinstance(redact, Redaction):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidInput(f"`redact` is a {type(redact).__name__}: give a `Redaction()`")
+                raise InvalidInput(f"`redact` is of type `{type(redact).__name__}`: give a `Redaction()`")
         check_text("leaf_id", leaf_id)
         from .exports.writing import export
 

@@ -47,20 +47,23 @@ Call = Callable[[Any], Awaitable[object]]
 
 APPENDS: list[tuple[Call, str]] = [
     # content
-    (lambda s: s.append_message("user", {"type": "text", "text": "hello"}), "the content is a dict: .*from_openai"),
-    (lambda s: s.append_message("user", {"role": "user", "content": "hello"}), "the content is a dict"),
-    (lambda s: s.append_message("user", [{"type": "text", "text": "hello"}]), r"content\[0\] is a dict"),
-    (lambda s: s.append_message("user", {"hello"}), "the content is a set: give a string"),
-    (lambda s: s.append_message("user", frozenset({"hello"})), "the content is a frozenset"),
-    (lambda s: s.append_message("user", b"hello"), "the content is a bytes: .*decode bytes first"),
-    (lambda s: s.append_message("user", bytearray(b"hello")), "the content is a bytearray"),
-    (lambda s: s.append_message("user", None), "the content is a NoneType: give a string"),
-    (lambda s: s.append_message("user", 5), "the content is a int: give a string"),
-    (lambda s: s.append_message("user", Usage()), "the content is a Usage: give a string"),
-    (lambda s: s.append_message("user", ["a", 5]), r"content\[1\] is a int"),
-    (lambda s: s.append_custom_message("note", {"a": 1}), "the content is a dict"),
-    (lambda s: s.append_message("tool", tool_result("c", {"a": 1})), "the content is a dict"),  # type: ignore[arg-type]
-    (lambda s: s.append_message("tool", tool_result("c", 5)), "the content is a int"),  # type: ignore[arg-type]
+    (
+        lambda s: s.append_message("user", {"type": "text", "text": "hello"}),
+        "the content is of type `dict`: .*from_openai",
+    ),
+    (lambda s: s.append_message("user", {"role": "user", "content": "hello"}), "the content is of type `dict`"),
+    (lambda s: s.append_message("user", [{"type": "text", "text": "hello"}]), r"content\[0\] is of type `dict`"),
+    (lambda s: s.append_message("user", {"hello"}), "the content is of type `set`: give a string"),
+    (lambda s: s.append_message("user", frozenset({"hello"})), "the content is of type `frozenset`"),
+    (lambda s: s.append_message("user", b"hello"), "the content is of type `bytes`: .*decode bytes first"),
+    (lambda s: s.append_message("user", bytearray(b"hello")), "the content is of type `bytearray`"),
+    (lambda s: s.append_message("user", None), "the content is of type `NoneType`: give a string"),
+    (lambda s: s.append_message("user", 5), "the content is of type `int`: give a string"),
+    (lambda s: s.append_message("user", Usage()), "the content is of type `Usage`: give a string"),
+    (lambda s: s.append_message("user", ["a", 5]), r"content\[1\] is of type `int`"),
+    (lambda s: s.append_custom_message("note", {"a": 1}), "the content is of type `dict`"),
+    (lambda s: s.append_message("tool", tool_result("c", {"a": 1})), "the content is of type `dict`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("tool", tool_result("c", 5)), "the content is of type `int`"),  # type: ignore[arg-type]
     (lambda s: s.append_message("assistant", tool_use("c", "n", [1])), "Expected `object`, got `list`"),  # type: ignore[arg-type]
     (lambda s: s.append_message("assistant", tool_use("c", "n", "x")), "Expected `object`, got `str`"),  # type: ignore[arg-type]
     # what stands beside it
@@ -78,7 +81,7 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.save_turn([message("user", "x")], {}), "the usage is of type `dict`"),
     (lambda s: s.append_tool_execution("c", "n", "x", "done"), "Expected `object`, got `str` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", [1], "done"), "Expected `object`, got `list` - as the arguments"),
-    (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is a dict"),
+    (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is of type `dict`"),
     # payloads
     (lambda s: s.append("hello"), "type `str` cannot be appended: give a payload"),
     (lambda s: s.append({"role": "user"}), "type `dict` cannot be appended: give a payload"),
@@ -199,25 +202,25 @@ FINDS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.open("main", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
     (lambda host: host.get_or_create("key", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
     (lambda host: host.create(parent_session="\udcff"), InvalidInput, "parent_session is .* no text"),
-    (lambda host: host.create(parent_entry=5), InvalidInput, "parent_entry is a int: give a string"),
+    (lambda host: host.create(parent_entry=5), InvalidInput, "parent_entry is of type `int`: give a string"),
 ]
 
 SEARCHES: list[tuple[dict[str, Any], str]] = [
-    ({"query": None}, "the query is a NoneType: give a string"),
-    ({"query": 5}, "the query is a int"),
+    ({"query": None}, "the query is of type `NoneType`: give a string"),
+    ({"query": 5}, "the query is of type `int`"),
     ({"role": "\udcff"}, r"role is '\\udcff', which is no text"),
-    ({"role": 5}, "role is a int: give a string"),
+    ({"role": 5}, "role is of type `int`: give a string"),
     ({"tool": "\udcff"}, "tool is .* no text"),
-    ({"after": "2026-01-01"}, "a time to search by is a str: give a datetime"),
-    ({"before": date(2026, 1, 1)}, "a time to search by is a date"),
+    ({"after": "2026-01-01"}, "a time to search by is of type `str`: give a datetime"),
+    ({"before": date(2026, 1, 1)}, "a time to search by is of type `date`"),
 ]
 
 EXPORTS: list[tuple[dict[str, Any], str]] = [
     ({"destination": 5}, "5 is no path"),
     ({"destination": b"/tmp/talk.html"}, "is no path"),
     ({"destination": "a\0b"}, "leave out the null character"),
-    ({"leaf_id": ["a"]}, "leaf_id is a list: give a string"),
-    ({"redact": True}, r"`redact` is a bool: give a `Redaction\(\)`"),
+    ({"leaf_id": ["a"]}, "leaf_id is of type `list`: give a string"),
+    ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
     ({"format": ["html"]}, "there is no format"),
 ]
 
