@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from ..events.content import plain_text, raw_json, text
 from ..events.entries import Compaction, CompactionEntry, Entry, Message
 from ..events.errors import CompactionLoop, ContextOverflow, SummaryRefused
-from ..projections.building.budget import ContextBudget
+from ..projections.building.budget import ContextBudget, checked_budget
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
 from ..projections.building.summaries import (
@@ -119,7 +119,7 @@ async def compact(
     tokenizer = tokenizer or ByteEstimator()
     log = await session.log()
     path = await _read(log)
-    limit = budget.available_tokens if budget is not None else None
+    limit = checked_budget(budget).available_tokens if budget is not None else None
     if limit == 0:
         raise ContextOverflow("system prompt, tools and reserve fill the window: compacting cannot help", available=0)
     keep = keep_tokens if keep_tokens is not None else KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..events.entries import CustomEntry, UsageRecord
 from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ..events.kinds import Kind
-from ..projections.building.budget import ContextBudget
+from ..projections.building.budget import ContextBudget, checked_budget
 from ..projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
 from ..projections.building.measured import UsedTokens, used_tokens
 from ..projections.building.pairing import is_request, paired
@@ -50,6 +50,7 @@ async def built_context(
     options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> ContextBuildResult:
     """Build a context that fits; see `Session.build_context`."""
+    budget = checked_budget(budget)
     builder = builder or ContextBuilder()
     log = await session.log()
     leaf = log.index.find(leaf_id) if leaf_id is not None else log.index.leaf

@@ -29,7 +29,7 @@ from ..handle import place_of
 from ..session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
-from .given import Results, checked_model, checked_results, checked_session, checked_tools
+from .given import Results, checked_model, checked_options, checked_results, checked_session, checked_tools
 from .hooks import AgentHooks
 from .keeping import HeldTurn, Tell
 from .leaving import leave
@@ -81,6 +81,7 @@ class AgentSession:
         options: AgentOptions = DEFAULT_AGENT_OPTIONS,
     ) -> None:
         self._session = checked_session(session)
+        options = checked_options(options)
         self._equipment = Equipment(
             checked_model(model),
             system_prompt,

@@ -11,6 +11,7 @@ from ...events.errors import InvalidInput
 from ..session import Session
 from .conversation import ConversationSession
 from .model import Model, ModelEvent, ModelRequest
+from .options import AgentOptions
 from .tool import Tool, ToolOutput
 
 Results: TypeAlias = Mapping[str, object]
@@ -56,6 +57,17 @@ def checked_tools(tools: object) -> dict[str, Tool]:
     if len(by_name) < len(given):
         raise InvalidInput(f"two of the tools have one name: {', '.join(sorted(each.name for each in given))}")
     return by_name
+
+
+def checked_options(options: object) -> AgentOptions:
+    """Return what is given as options.
+
+    Raises:
+        InvalidInput: It is something else, such as a dict.
+    """
+    if not isinstance(options, AgentOptions):
+        raise InvalidInput(f"`options` is {_named(options)}: give `AgentOptions(...)`")
+    return options
 
 
 def checked_session(session: object) -> ConversationSession | None:

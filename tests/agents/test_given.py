@@ -75,6 +75,10 @@ class Delegates(EchoModel):
         (lambda model, add: AGENT(model, tools=[print]), r"`print` is no tool: make one of it with `tool\("),
         (lambda model, add: AGENT(model, tools=[add, "add"]), "`str` is no tool: give functions"),
         (lambda model, add: AGENT(model, tools=[add, add]), "two of the tools have one name"),
+        (
+            lambda model, add: AGENT(model, options={"max_tokens": 5}),
+            "`options` is an object of type `dict`: give `Agent",
+        ),
         (lambda model, add: AGENT(model, session="main"), "`str` is no session: it lacks `id`"),
     ],
 )

@@ -40,6 +40,7 @@ from treering import (
 )
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Cursor
+from treering.models.echo import EchoModel
 from treering.projections.subscriptions import EntrySubscription
 
 Call = Callable[[Any], Awaitable[object]]
@@ -92,6 +93,7 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_many([message("user", "x"), {"role": "user"}]), "type `dict` cannot be appended"),
     (lambda s: s.append_many(Message("user")), "`Message` is no sequence of payloads"),
     (lambda s: s.append_many(5), "`int` is no sequence of payloads"),
+    (lambda s: s.save_turn(Message("user")), "`Message` is no sequence of payloads"),
     (lambda s: s.save_turn([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
     (lambda s: s.set_history([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
     (lambda s: s.append(Message("bashExecution")), "a bashExecution message needs"),
@@ -394,3 +396,22 @@ async def test_a_summarizer_that_answers_something_else_is_told_of(session: Sess
         await session.append_message("assistant", "b" * 500)
     with pytest.raises(InvalidInput, match="return text, or messages"):
         await session.compact(summarizer, keep_tokens=100)
+
+
+@pytest.mark.parametrize("wrong", [EchoModel(), "short", None])
+async def test_what_is_no_summarizer_is_refused(session: Session, wrong: Any) -> None:
+    before = [await session.append_message("user", "word " * 100) for _ in range(5)]
+    with pytest.raises(InvalidInput, match=r"is no summarizer: give an async function, or `summarizer_of\(model\)`"):
+        await session.compact(wrong, keep_tokens=100)
+    with pytest.raises(InvalidInput, match="is no summarizer"):
+        await session.summary_for_range(before[0], before[3], 100, wrong)
+    assert len(await session.entries()) == 5
+
+
+@pytest.mark.parametrize("wrong", [1000, None, {"available_tokens": 1000}])
+async def test_what_is_no_budget_is_refused(session: Session, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"the budget is of type .*: give what `calculate_budget"):
+        await session.build_context(wrong)
+    if wrong is not None:
+        with pytest.raises(InvalidInput, match="the budget is of type"):
+            await session.dry_compact(budget=wrong)
