@@ -78,7 +78,7 @@ Summarizer: TypeAlias = Callable[[SummaryRequest], Awaitable[Summary]]
 """Makes a summary."""
 
 
-class SummarizerOptions(Struct, frozen=True, kw_only=True):
+class SummarizerOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """How a summarizer is asked.
 
     Attributes:
