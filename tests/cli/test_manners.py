@@ -127,6 +127,18 @@ def test_where_there_are_no_sessions_that_is_said(treering: Treering, project: P
     assert "all are archived" in treering("tree", "last").stderr
 
 
+def test_a_working_directory_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, treering: Treering
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    result = treering("sessions")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "treering: the directory that this runs in is gone: change to one that is there\n"
+
+
 def test_a_root_that_is_a_file_is_refused(treering: Treering, tmp_path: Path, project: Path) -> None:
     (tmp_path / "file").touch()
     result = treering("sessions", env={"TREERING_ROOT": str(tmp_path / "file")})

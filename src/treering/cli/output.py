@@ -119,6 +119,8 @@ def sentence(error: TreeringError | OSError) -> str:
             known = advice_on(error.where.path)
             told += f"; {known}" if known else ""
         return line(told)
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # only the working directory has no name
+        return "the directory that this runs in is gone: change to one that is there"
     what = error.strerror or str(error) or type(error).__name__
     return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)
 
