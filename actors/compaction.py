@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from ..events.content import plain_text, raw_json, text
 from ..events.entries import Compaction, CompactionEntry, Entry, Message
 from ..events.errors import CompactionLoop, ContextOverflow, SummaryRefused
+from ..events.wording import counted
 from ..projections.building.budget import ContextBudget, checked_budget
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
@@ -150,7 +151,7 @@ async def compact(
     size = count_messages([Message("compactionSummary", (text(made.content),))], tokenizer)
     if size >= summarized:
         raise SummaryRefused(
-            f"the summary takes {size} tokens and the {len(cut.summarized)} messages that it stands for {summarized}: "
+            f"the summary takes {size} tokens and the {counted(len(cut.summarized), 'message')} that it stands for {summarized}: "
             "nothing was written"
         )
     payload = _payload(path, cut, made, tokens_before, rest + size, limit)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ..events.entries import CustomEntry, UsageRecord
 from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ..events.kinds import Kind
+from ..events.wording import counted
 from ..projections.building.budget import ContextBudget, checked_budget
 from ..projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
 from ..projections.building.measured import UsedTokens, used_tokens
@@ -148,7 +149,7 @@ async def _make_and_keep(
     made = await generate_summary(told, needed.target_tokens, summarizer, tokenizer=tokenizer, options=options)
     if made.tokens >= needed.tokens:
         raise SummaryRefused(
-            f"the summary takes {made.tokens} tokens and the {needed.message_count} messages that it stands for "
+            f"the summary takes {made.tokens} tokens and the {counted(needed.message_count, 'message')} that it stands for "
             f"{needed.tokens}: it was not kept"
         )
     index = (await session.log()).index
