@@ -56,11 +56,7 @@ class Appending(Handle):
 
     async def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
         """Append entries, each below the one before, all or none of them; see `append`."""
-        try:
-            given = tuple(payloads)
-        except TypeError:
-            raise InvalidEntry(f"`{type(payloads).__name__}` is no sequence of payloads: give a list of them") from None
-        return await self._append(given, options)
+        return await self._append(_listed(payloads), options)
 
     async def append_message(
         self,
@@ -266,14 +262,27 @@ class Appending(Handle):
         Returns:
             The ids of the messages, and last that of the turn's record.
         """
+        given = _listed(messages)
         record = UsageRecord(
             "turn",
             Usage() if usage is None else checked_usage(usage),
-            messages=len(messages),
+            messages=len(given),
             raw_metadata=None if metadata is None else raw_object(metadata, "metadata"),
         )
-        return await self._append((*messages, record), options)
+        return await self._append((*given, record), options)
 
     async def set_label(self, target_id: str, label: str | None, **options: Unpack[AppendOptions]) -> str:
         """Bookmark an entry; an empty label, or None, takes the bookmark away; see `append`."""
         return await self.append(Label(target_id, label or None), **options)
+
+
+def _listed(payloads: Sequence[Payload]) -> tuple[Payload, ...]:
+    """Return payloads as what is appended in one piece.
+
+    Raises:
+        InvalidEntry: It is one of them, or something else.
+    """
+    try:
+        return tuple(payloads)
+    except TypeError:
+        raise InvalidEntry(f"`{type(payloads).__name__}` is no sequence of payloads: give a list of them") from None

@@ -20,7 +20,8 @@ from ..events.content import JSON, plain_text, raw_json, text
 from ..events.entries import Compaction, CompactionEntry, Entry, Message
 from ..events.errors import CompactionLoop, ContextOverflow, SummaryRefused
 from ..events.foreign.values import as_object, as_objects, as_text
-from ..projections.building.budget import ContextBudget
+from ..events.wording import counted
+from ..projections.building.budget import ContextBudget, checked_budget
 from ..projections.building.pairing import is_request, paired
 from ..projections.building.recent_plus_summary import SUMMARY_TARGET_RATIO
 from ..projections.building.summaries import (
@@ -121,7 +122,7 @@ async def compact(
     tokenizer = tokenizer or ByteEstimator()
     log = await session.log()
     path = await _read(log)
-    limit = budget.available_tokens if budget is not None else None
+    limit = checked_budget(budget).available_tokens if budget is not None else None
     if limit == 0:
         raise ContextOverflow("system prompt, tools and reserve fill the window: compacting cannot help", available=0)
     keep = keep_tokens if keep_tokens is not None else KEEP_TOKENS if limit is None else int(limit * KEEP_SHARE)
@@ -152,7 +153,7 @@ async def compact(
     size = count_messages([Message("compactionSummary", (text(made.content),))], tokenizer)
     if size >= summarized:
         raise SummaryRefused(
-            f"the summary takes {size} tokens and the {len(cut.summarized)} messages that it stands for {summarized}: "
+            f"the summary takes {size} tokens and the {counted(len(cut.summarized), 'message')} that it stands for {summarized}: "
             "nothing was written"
         )
     payload = _payload(path, cut, made, tokens_before, rest + size, limit)

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from ..events.entries import CustomEntry, UsageRecord
 from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ..events.kinds import Kind
-from ..projections.building.budget import ContextBudget
+from ..events.wording import counted
+from ..projections.building.budget import ContextBudget, checked_budget
 from ..projections.building.builder import MINIMAL, ContextBuilder, ContextBuildResult
 from ..projections.building.measured import UsedTokens, used_tokens
 from ..projections.building.pairing import is_request, paired
@@ -50,6 +51,7 @@ async def built_context(
     options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> ContextBuildResult:
     """Build a context that fits; see `Session.build_context`."""
+    budget = checked_budget(budget)
     builder = builder or ContextBuilder()
     log = await session.log()
     leaf = log.index.path_end(leaf_id)
@@ -145,7 +147,7 @@ async def _make_and_keep(
     made = await generate_summary(told, needed.target_tokens, summarizer, tokenizer=tokenizer, options=options)
     if made.tokens >= needed.tokens:
         raise SummaryRefused(
-            f"the summary takes {made.tokens} tokens and the {needed.message_count} messages that it stands for "
+            f"the summary takes {made.tokens} tokens and the {counted(needed.message_count, 'message')} that it stands for "
             f"{needed.tokens}: it was not kept"
         )
     index = (await session.log()).index

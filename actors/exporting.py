@@ -78,7 +78,7 @@ class Exporting(Handle):
 
         Raises:
             InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination is no
-                path, has no folder, or is the session's own file; `redact` or `leaf_id` is of another type.
+                path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is of another type.
             ExportExists: Something is at the destination.
             EntryNotFound: The session has no such entry.
             CorruptTree: The path runs into a cycle.
@@ -96,7 +96,7 @@ class Exporting(Handle):
             from ..events.redaction import Redaction  # whoever gives one has paid for it
 
             if not isinstance(redact, Redaction):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise InvalidInput(f"`redact` is a {type(redact).__name__}: give a `Redaction()`")
+                raise InvalidInput(f"`redact` is of type `{type(redact).__name__}`: give a `Redaction()`")
         check_text("leaf_id", leaf_id)
         from .exports.writing import export
 

@@ -8,7 +8,12 @@ from __future__ import annotations
 from ..projections.building.budget import ContextBudget
 from ..projections.building.builder import ContextBuilder, ContextBuildResult
 from ..projections.building.measured import UsedTokens
-from ..projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
+from ..projections.building.summaries import (
+    DEFAULT_SUMMARIZER_OPTIONS,
+    Summarizer,
+    SummarizerOptions,
+    checked_summarizer,
+)
 from ..projections.building.summary_cache import StoredSummary
 from ..projections.tokens import Tokenizer
 from .appending import Appending
@@ -92,7 +97,7 @@ class Fitting(Appending, Reading):
         """
         return await compact(
             self,
-            summarizer,
+            checked_summarizer(summarizer),
             budget=budget,
             keep_tokens=keep_tokens,
             target_tokens=target_tokens,

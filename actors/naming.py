@@ -114,7 +114,7 @@ def check_text(what: str, given: object) -> None:
     if given is None:
         return
     if not isinstance(given, str):
-        raise InvalidInput(f"{what} is a {type(given).__name__}: give a string")
+        raise InvalidInput(f"{what} is of type `{type(given).__name__}`: give a string")
     if not is_text(given):
         raise InvalidInput(f"{what} is {given!r}, which is no text: leave out what is no UTF-8")
 

@@ -280,7 +280,7 @@ def _unreadable(row: SessionSummary, problem: str) -> Finding:
 
 def _check_types(query: object, *times: object) -> None:
     if not isinstance(query, str):
-        raise InvalidInput(f"the query is a {type(query).__name__}: give a string")
+        raise InvalidInput(f"the query is of type `{type(query).__name__}`: give a string")
     for time in times:
         if time is not None and not isinstance(time, datetime):
-            raise InvalidInput(f"a time to search by is a {type(time).__name__}: give a datetime in UTC")
+            raise InvalidInput(f"a time to search by is of type `{type(time).__name__}`: give a datetime in UTC")

@@ -25,6 +25,14 @@ def whole_text(said: str) -> str:
     return said
 
 
+def why_unwritable(error: Exception) -> str:
+    """Say why something cannot be written as JSON; where that is half a character, how to get whole ones."""
+    if isinstance(error, UnicodeEncodeError):
+        half = error.object[error.start]
+        return f"{half!r} is half a character: give valid Unicode, such as bytes decoded with errors='replace'"
+    return str(error)
+
+
 def whole(value: T) -> T:
     """Return a value with all the texts in it as `whole_text` has them: a text, a struct, what JSON is decoded to."""
     made: object = value

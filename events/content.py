@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, TypeVar, cast
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
+from .characters import why_unwritable
 from .errors import InvalidEntry
 from .showing import shown
 
@@ -51,7 +52,7 @@ def plain_str(value: object) -> str:
     """
     if isinstance(value, str):
         return str.__str__(value)
-    raise TypeError(f"a {type(value).__name__} is no JSON")
+    raise TypeError(f"a value of type `{type(value).__name__}` is none")
 
 
 _encode_quickly = msgspec.json.Encoder(enc_hook=_plain).encode
@@ -82,7 +83,7 @@ def raw_json(value: object) -> Raw:
         if msgspec.json.decode(encoded) != value:
             encoded = _encode_strictly(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidEntry(f"this value cannot be written as JSON: {error}") from error
+        raise InvalidEntry(f"this value cannot be written as JSON: {why_unwritable(error)}") from error
     _check_nesting(encoded)
     return Raw(encoded)
 
@@ -335,7 +336,7 @@ def _ordered(content: Iterable[_Part]) -> Iterable[_Part]:
 
 
 def _no_content(name: str, value: object) -> InvalidEntry:
-    told = f"{name} is a {type(value).__name__}: give a string, a part such as `text(...)`, or a list of both"
+    told = f"{name} is of type `{type(value).__name__}`: give a string, a part such as `text(...)`, or a list of both"
     if isinstance(value, Mapping):
         told += "; whole messages of a provider are read by `from_openai` and the like in `treering.events.providers`"
     elif isinstance(value, (bytes, bytearray, memoryview)):

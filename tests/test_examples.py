@@ -19,9 +19,9 @@ SHOWN = {
         "6 messages, ",
         "ada: 4 messages",
         "grace: 4 messages",
-        "(echo, 1 messages) Who am I?",
+        "(echo, 1 message) Who am I?",
     ],
-    "agent_on_disk.py": ["0 messages from before; (echo, 1 messages) Hello"],
+    "agent_on_disk.py": ["0 messages from before; (echo, 1 message) Hello"],
     "keyed_sessions.py": [
         "system: Previous conversation summary: 18 messages, the first of which says: What's the weather?",
         "assistant: Answer 7.",

@@ -52,6 +52,17 @@ def test_each_class_and_function_has_a_docstring() -> None:
     assert silent == []
 
 
+def test_help_shows_defaults_that_can_be_read() -> None:
+    long = {
+        f"{of.__name__}.{name}: {parameter}"
+        for of in CALLED
+        for name, member in inspect.getmembers(of, inspect.isfunction)
+        for parameter in inspect.signature(member).parameters.values()
+        if len(repr(parameter.default)) > 80
+    }
+    assert long == set()
+
+
 def test_what_programs_give_and_get_can_be_named() -> None:
     public = [getattr(treering, name) for name in treering.__all__]
     hidden = {

@@ -29,7 +29,15 @@ from ..handle import place_of
 from ..session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
-from .given import Results, checked_model, checked_results, checked_session, checked_tools
+from .given import (
+    Results,
+    checked_hooks,
+    checked_model,
+    checked_options,
+    checked_results,
+    checked_session,
+    checked_tools,
+)
 from .hooks import AgentHooks
 from .keeping import HeldTurn, Tell
 from .leaving import leave
@@ -81,11 +89,12 @@ class AgentSession:
         options: AgentOptions = DEFAULT_AGENT_OPTIONS,
     ) -> None:
         self._session = checked_session(session)
+        options = checked_options(options)
         self._equipment = Equipment(
             checked_model(model),
             system_prompt,
             checked_tools(tools),
-            hooks or AgentHooks(),
+            checked_hooks(hooks),
             options,
             options.builder or ContextBuilder(),
             SentRequests(),

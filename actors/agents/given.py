@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import aclosing
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from ...events.errors import InvalidInput
 from ..session import Session
 from .conversation import ConversationSession
+from .hooks import AgentHooks
 from .model import Model, ModelEvent, ModelRequest
+from .options import AgentOptions
 from .tool import Tool, ToolOutput
+
+T = TypeVar("T")
 
 Results: TypeAlias = Mapping[str, object]
 """What came from outside, by the ids of the calls: whatever a tool's handler may return."""
@@ -56,6 +60,45 @@ def checked_tools(tools: object) -> dict[str, Tool]:
     if len(by_name) < len(given):
         raise InvalidInput(f"two of the tools have one name: {', '.join(sorted(each.name for each in given))}")
     return by_name
+
+
+def checked_options(options: object) -> AgentOptions:
+    """Return what is given as options.
+
+    Raises:
+        InvalidInput: It is something else, such as a dict.
+    """
+    if not isinstance(options, AgentOptions):
+        raise InvalidInput(f"`options` is {_named(options)}: give `AgentOptions(...)`")
+    return options
+
+
+def checked_hooks(hooks: object) -> AgentHooks:
+    """Return what is given as hooks; None is none of them.
+
+    Raises:
+        InvalidInput: It is something else, such as a list, or one hook stands where a tuple of them belongs.
+    """
+    if hooks is None:
+        return AgentHooks()
+    if not isinstance(hooks, AgentHooks):
+        raise InvalidInput(f"`hooks` is {_named(hooks)}: give `AgentHooks(pre_generation=(hook,))`")
+    for name, given in (("pre_generation", hooks.pre_generation), ("post_generation", hooks.post_generation)):
+        if callable(given):
+            raise InvalidInput(f"`{name}` is one hook, {_named(given)}: give a tuple of hooks")
+    return hooks
+
+
+async def hooked(hook: Callable[[T], Awaitable[T | None]], value: T) -> T:
+    """Return what a hook makes of a value.
+
+    Raises:
+        InvalidInput: The hook is not async.
+    """
+    answering = cast("object", hook(value))  # whatever it is declared to be
+    if not isinstance(answering, Awaitable):
+        raise InvalidInput(f"the hook {_named(hook)} returned nothing to wait for: write it as `async def`")
+    return await cast("Awaitable[T | None]", answering) or value
 
 
 def checked_session(session: object) -> ConversationSession | None:

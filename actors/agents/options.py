@@ -12,7 +12,7 @@ from ...projections.building.builder import ContextBuilder
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
 
 
-class AgentOptions(Struct, frozen=True, kw_only=True):
+class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The settings of an agent.
 
     Attributes:

@@ -32,7 +32,7 @@ from ..open_calls import OpenCall, closing
 from .answers import calls_of, completed, told_apart
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
-from .given import asked
+from .given import asked, hooked
 from .hooks import AgentHooks, TurnInput
 from .keeping import Keeper, Tell
 from .model import Completed, Model, ModelRequest, TextDelta, ToolSpec
@@ -144,7 +144,7 @@ class TurnRun:
             history = await self._keeper.history()
             turn = TurnInput(self._system_prompt, history, said)
             for hook in hooks:
-                turn = await hook(turn) or turn
+                turn = await hooked(hook, turn)
             if turn.history != history:
                 self._keeper.replace_history(turn.history)
             self._system_prompt, said = turn.system_prompt, turn.input
@@ -315,7 +315,7 @@ class TurnRun:
         """Return what the hooks after generation make of an answer."""
         kept = answer
         for hook in self._with.hooks.post_generation:
-            kept = completed(await hook(kept) or kept, answer)
+            kept = completed(await hooked(hook, kept), answer)
         if [call.id for call in calls_of(kept)] != [call.id for call in calls_of(answer)]:
             raise InvalidInput(
                 "a hook after generation changed which calls an answer makes: it may change their arguments, and leaves "

@@ -129,7 +129,9 @@ class Catalog:
             raise SessionNotFound(f"there are no sessions yet, and so none that {text!r} means")
         if text == LAST:
             raise SessionNotFound("no session is the last one, since all are archived or cannot be read: give an id")
-        raise SessionNotFound(f"no session has the id or the name {text!r}: list the sessions and give one of those")
+        titled = next((row.id for row in rows if row.title == text), None)  # a listing shows it where a name would be
+        remedy = "list the sessions and give one of those" if titled is None else f"{titled!r} begins so, give that id"
+        raise SessionNotFound(f"no session has the id or the name {text!r}: {remedy}")
 
     # -- the current session of a project
 

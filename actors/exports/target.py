@@ -47,6 +47,10 @@ class _Unfinished:
     """A file under a name of its own, until it is finished."""
 
     def __init__(self, path: Path, overwrite: bool) -> None:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise InvalidInput(
+                f"{path} is a device or a pipe and no file: export without a path, and write the bytes there"
+            )
         if not overwrite:
             refuse_existing(path)
         if not path.parent.is_dir():

@@ -23,7 +23,7 @@ import msgspec
 from msgspec import Raw
 
 from ..block import Block
-from ..characters import whole
+from ..characters import whole, why_unwritable
 from ..content import JSON, plain_str
 from ..entries import (
     ENTRY_TYPES,
@@ -114,7 +114,7 @@ class NativeDialect:
         except msgspec.ValidationError as error:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {error}") from error
+            raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
         if b"\n" in line:  # raw JSON that came with line breaks
             line = msgspec.json.format(line, indent=-1)
         return line + b"\n", read

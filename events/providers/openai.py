@@ -12,7 +12,7 @@ show images.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import msgspec
 from msgspec import Struct
@@ -92,7 +92,12 @@ def from_openai(message: Mapping[str, object]) -> Message:
     Raises:
         InvalidEntry: It holds what a message cannot hold, such as audio; the error names the place as a JSON path.
     """
-    given = read(message, _Message, "OpenAI")
+    try:
+        given = read(message, _Message, "OpenAI")
+    except InvalidEntry as error:
+        if _is_of_responses(message):
+            raise InvalidEntry(f"{error}: an item of the Responses form, and only chat completions are read") from error
+        raise
     role = _ROLES.get(given.role, given.role)
     if role == "tool":
         return _from_tool(given)
@@ -114,6 +119,17 @@ def from_openai(message: Mapping[str, object]) -> Message:
         isinstance(given.content, list) and any(isinstance(part, _Refusal) for part in given.content)
     )
     return Message(role, tuple(parts), stop_reason=REFUSAL if refused else None)
+
+
+def _is_of_responses(given: object) -> bool:
+    """Tell whether this is what OpenAI's other interface takes and gives, whose items and parts say their types."""
+    if not isinstance(given, Mapping):
+        return False
+    item = cast("Mapping[object, object]", given)
+    parts = item.get("content")
+    first = cast("list[object]", parts)[0] if isinstance(parts, list) and parts else None
+    kind = cast("Mapping[object, object]", first).get("type") if isinstance(first, Mapping) else None
+    return "type" in item or str(kind).startswith(("input_", "output_"))
 
 
 def _from_part(part: _Part) -> TextPart | ImagePart:

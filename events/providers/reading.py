@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 import msgspec
 
@@ -35,6 +35,8 @@ def read(message: Mapping[str, object], shape: type[_T], provider: str) -> _T:
         InvalidEntry: It has another shape; the error names the place as a JSON path.
     """
     try:
+        if isinstance(cast("object", message), list):  # whatever it is declared to be
+            raise InvalidEntry(f"a list is no message of {provider}: read its messages one by one")
         return msgspec.convert(message, shape)
     except msgspec.ValidationError as error:
         raise InvalidEntry(f"{error} of a message of {provider}") from error

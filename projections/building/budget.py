@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...events.errors import InvalidInput
 from ..tokens import ByteEstimator, Tokenizer
 
 RESERVE_SHARE = 0.25
@@ -37,6 +38,19 @@ class ContextBudget(Struct, frozen=True):
         available = self.available_tokens
         percent = 100 * tokens / available if available else 100.0 if tokens else 0.0
         return replace(self, current_conversation_tokens=tokens, utilization_percent=percent)
+
+
+def checked_budget(budget: object) -> ContextBudget:
+    """Return what is given as a budget.
+
+    Raises:
+        InvalidInput: It is none.
+    """
+    if not isinstance(budget, ContextBudget):
+        raise InvalidInput(
+            f"the budget is of type `{type(budget).__name__}`: give what `calculate_budget(...)` or `session.budget()` returns"
+        )
+    return budget
 
 
 def calculate_budget(

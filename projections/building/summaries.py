@@ -78,7 +78,7 @@ Summarizer: TypeAlias = Callable[[SummaryRequest], Awaitable[Summary]]
 """Makes a summary."""
 
 
-class SummarizerOptions(Struct, frozen=True, kw_only=True):
+class SummarizerOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """How a summarizer is asked.
 
     Attributes:
@@ -116,6 +116,20 @@ class GeneratedSummary(Struct, frozen=True):
     attempts: int
 
 
+def checked_summarizer(summarizer: Summarizer) -> Summarizer:
+    """Return what is given as a summarizer.
+
+    Raises:
+        InvalidInput: It cannot be called.
+    """
+    if not callable(summarizer):
+        raise InvalidInput(
+            f"an object of type `{type(summarizer).__name__}` is no summarizer: give an async function, or "
+            "`summarizer_of(model)`"
+        )
+    return summarizer
+
+
 async def generate_summary(
     messages: Sequence[Message],
     target_tokens: int,
@@ -149,7 +163,7 @@ async def generate_summary(
         asked = (Message("system", (text(options.instructions),)), Message("user", (text(question),)))
         request = SummaryRequest(asked, target_tokens, target_tokens + MAX_TOKENS_MARGIN, tuple(messages))
         try:
-            answering = cast("object", summarizer(request))  # whatever it is declared to be
+            answering = cast("object", checked_summarizer(summarizer)(request))  # whatever it is declared to be
             if not isinstance(answering, Awaitable):
                 raise InvalidInput(
                     f"the summarizer returned `{type(answering).__name__}` and nothing to wait for: write it as `async def`"

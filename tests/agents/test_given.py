@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from treering import (
+    AgentHooks,
     AgentSession,
     InvalidInput,
     Message,
@@ -28,7 +29,8 @@ from treering.testing.models import ScriptedModel, answer
 Making = Callable[[Any, Tool], object]
 
 AGENT: Any = AgentSession
-"""The class without its types, which would refuse what is wrong earlier."""
+HOOKS: Any = AgentHooks
+"""The classes without their types, which would refuse what is wrong earlier."""
 
 
 class Answers(EchoModel):
@@ -75,12 +77,32 @@ class Delegates(EchoModel):
         (lambda model, add: AGENT(model, tools=[print]), r"`print` is no tool: make one of it with `tool\("),
         (lambda model, add: AGENT(model, tools=[add, "add"]), "`str` is no tool: give functions"),
         (lambda model, add: AGENT(model, tools=[add, add]), "two of the tools have one name"),
+        (
+            lambda model, add: AGENT(model, options={"max_tokens": 5}),
+            "`options` is an object of type `dict`: give `Agent",
+        ),
+        (lambda model, add: AGENT(model, hooks=[print]), r"`hooks` is an object of type `list`: give `AgentHooks\("),
+        (
+            lambda model, add: AGENT(model, hooks=HOOKS(pre_generation=print)),
+            "`pre_generation` is one hook, `print`: give",
+        ),
+        (lambda model, add: AGENT(model, hooks=HOOKS(post_generation=print)), "`post_generation` is one hook"),
         (lambda model, add: AGENT(model, session="main"), "`str` is no session: it lacks `id`"),
     ],
 )
 def test_what_is_no_model_tool_or_session_is_refused(make: Making, why: str, add: Tool) -> None:
     with pytest.raises(InvalidInput, match=why):
         make(ScriptedModel([]), add)
+
+
+@pytest.mark.parametrize("place", ["pre_generation", "post_generation"])
+async def test_a_hook_that_is_not_async_is_told_of(place: str) -> None:
+    def as_it_is(given: Any) -> Any:
+        return given
+
+    agent = AgentSession(EchoModel(), hooks=HOOKS(**{place: (as_it_is,)}))
+    with pytest.raises(InvalidInput, match="the hook `as_it_is` returned nothing to wait for: write it as `async def`"):
+        await agent.respond("Hello")
 
 
 async def test_a_session_that_is_none_is_refused_by_the_call(session: Session) -> None:

@@ -56,7 +56,7 @@ async def test_an_echo_repeats_what_the_user_said_and_says_so() -> None:
 
 async def test_an_echo_holds_a_conversation(session: Session) -> None:
     agent = AgentSession(EchoModel(), session=session)
-    assert (await agent.respond("one")).text == "(echo, 1 messages) one"
+    assert (await agent.respond("one")).text == "(echo, 1 message) one"
     assert (await agent.respond("two")).text == "(echo, 3 messages) two"
     assert (await pieces_of(EchoModel(), ModelRequest(messages=())))[-1].message.content == (  # type: ignore[union-attr]
         text("(echo, 0 messages) "),

@@ -136,6 +136,13 @@ async def test_a_summarizer_that_fails_leaves_the_session_as_it_was(
     assert (await session.compact(Scripted(), keep_tokens=300)).applied
 
 
+async def test_a_summary_that_is_too_long_is_told_with_what_it_stood_for(session: Session) -> None:
+    for said in ("One", "Two"):
+        await session.append_message("user", said)
+    with pytest.raises(SummaryRefused, match="and the 1 message that it stands for"):
+        await session.compact(Scripted("word " * 50), keep_tokens=1)
+
+
 @pytest.mark.feature("U-10")
 async def test_a_cancelled_compaction_leaves_the_session_as_it_was(session: Session, content: Bytes) -> None:
     await talk(session, 10)

@@ -94,6 +94,15 @@ async def test_a_text_that_means_several_sessions_names_them_and_opens_none(host
         assert (await host.resolve("last")).id == "last"
 
 
+async def test_how_a_session_begins_is_no_name_of_it_and_its_id_is_told(host: SessionHost) -> None:
+    async with host:
+        await (await host.create("one")).append_message("user", "Fix the cart")
+        with pytest.raises(SessionNotFound, match="the name 'Fix the cart': 'one' begins so, give that id"):
+            await host.load("Fix the cart")
+        with pytest.raises(SessionNotFound, match="the name 'Fix': list the sessions"):
+            await host.load("Fix")
+
+
 async def test_open_takes_an_id_as_it_is(host: SessionHost) -> None:
     async with host:
         session = await host.open("ab")

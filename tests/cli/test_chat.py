@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -112,7 +113,7 @@ def test_continuing_resumes_the_latest_session_of_this_project(
 
 def test_continuing_where_nothing_is_begins_a_new_session(chat: Chat, root: Path) -> None:
     result = chat("-c", lines=("Hello",))
-    assert result.stdout == "(echo, 1 messages) Hello\n"
+    assert result.stdout == "(echo, 1 message) Hello\n"
     assert result.stderr == "there is no session of this project yet: this is a new one\n"
     assert len(files(root)) == 1
 
@@ -185,7 +186,7 @@ def test_resuming_without_an_id_and_without_a_terminal_lists(chat: Chat, root: P
 def test_a_new_session_keeps_the_old_one(chat: Chat, root: Path, project: Path, flags: tuple[str, ...]) -> None:
     made(root, "old", project, "Hello")
     before = files(root)
-    assert chat(*flags, lines=("Afresh",)).stdout == "(echo, 1 messages) Afresh\n"
+    assert chat(*flags, lines=("Afresh",)).stdout == "(echo, 1 message) Afresh\n"
     after = files(root)
     assert after.pop("old.jsonl") == before["old.jsonl"]
     assert len(after) == 1
@@ -247,7 +248,7 @@ def test_a_session_of_another_process_is_told_in_one_sentence(chat: Chat, root: 
 
 def test_lines_that_go_on(chat: Chat, root: Path) -> None:
     result = chat(lines=("one \\", "two", "//slashed", "/exit", "never said"))
-    assert result.stdout == "(echo, 1 messages) one \ntwo\n(echo, 3 messages) /slashed\n"
+    assert result.stdout == "(echo, 1 message) one \ntwo\n(echo, 3 messages) /slashed\n"
     assert [line.split(" ", 1)[0] for line in loaded(root, "last")] == ["user:", "assistant:"] * 2
 
 
@@ -287,7 +288,7 @@ def test_one_answer_as_json(chat: Chat, root: Path) -> None:
     result = chat("-p", "/etc/hosts is what?", "--json")
     told = json.loads(result.stdout)
     assert (result.exit_code, result.stderr, result.stdout.count("\n")) == (0, "", 1)
-    assert told["text"] == "(echo, 1 messages) /etc/hosts is what?"
+    assert told["text"] == "(echo, 1 message) /etc/hosts is what?"
     assert told["model"] == {"provider": "treering", "model_id": "echo"}
     assert told["stop_reason"] == "stop"
     assert told["usage"]["total_tokens"] > 0
@@ -299,7 +300,21 @@ def test_one_answer_as_json(chat: Chat, root: Path) -> None:
 
 
 def test_one_question_from_stdin(chat: Chat) -> None:
-    assert chat("-p", "-", lines=("two", "lines")).stdout == "(echo, 1 messages) two\nlines\n"
+    assert chat("-p", "-", lines=("two", "lines")).stdout == "(echo, 1 message) two\nlines\n"
+
+
+@pytest.mark.parametrize("flags", [[], ["-p", "-"]])
+@pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
+def test_bytes_that_are_no_text_are_replaced(root: Path, project: Path, flags: list[str], encoding: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "treering.cli", "chat", *flags],
+        input=b"caf\xe9\n",
+        capture_output=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.decode().endswith("caf\ufffd\n")
 
 
 # -- commands about sessions
@@ -359,7 +374,7 @@ def test_archiving_the_current_session(chat: Chat, root: Path, project: Path) ->
     result = chat("-r", "abc-1", lines=("/session archive", "Afresh", "/sessions"))
     assert result.stderr == "session abc-1 is archived; this is a new one\n"
     answer, *rows = result.stdout.splitlines()
-    assert answer == "(echo, 1 messages) Afresh"
+    assert answer == "(echo, 1 message) Afresh"
     assert len(rows) == 1
     with SyncHost(root) as host:
         assert [row.id for row in host.list_sessions(status="archived")] == ["abc-1"]
@@ -373,12 +388,12 @@ def test_going_to_another_session_and_to_a_new_one(chat: Chat, root: Path, proje
     made(root, "abc-1", project, "Fix the door")
     result = chat(lines=("Here", "/resume abc", "There", "/new", "Afresh", "/resume nobody", "Still here", "/resume"))
     assert result.stdout.splitlines() == [
-        "(echo, 1 messages) Here",
+        "(echo, 1 message) Here",
         "> Fix the door",
         "Fix the door, yes",
         "",
         "(echo, 3 messages) There",
-        "(echo, 1 messages) Afresh",
+        "(echo, 1 message) Afresh",
         "(echo, 3 messages) Still here",
     ]
     assert "'nobody'" in result.stderr
@@ -521,7 +536,7 @@ def test_a_chat_goes_on_in_a_folder_whose_name_is_no_text(
     monkeypatch.chdir(folder)
     first, second = chat("-p", "hi"), chat("-c", "-p", "again")
     assert (first.exit_code, second.exit_code) == (0, 0)
-    assert first.stdout == "(echo, 1 messages) hi\n"
+    assert first.stdout == "(echo, 1 message) hi\n"
     assert "is no text: the session does not say that it is of this folder" in first.stderr
     with SyncHost(root) as host:
         (row,) = host.list_sessions()

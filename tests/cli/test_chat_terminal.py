@@ -51,7 +51,7 @@ def test_a_conversation_at_a_terminal(sit: Sit, root: Path) -> None:
     shown = person.until("Ctrl-D leaves\n>")
     assert shown == ["treering 0.1.0, treering/echo; /help tells what can be done, Ctrl-D leaves", ">"]
     person.press("Hello\r")
-    person.until("> Hello\n(echo, 1 messages) Hello\n\n>")
+    person.until("> Hello\n(echo, 1 message) Hello\n\n>")
     person.press("\x1b[200~two\nlines\x1b[201~\r")  # a paste, and Enter
     person.until("> two\nlines\n(echo, 3 messages) two\nlines\n\n>")
     person.press("/nope\r")
@@ -69,7 +69,7 @@ def test_a_conversation_at_a_terminal(sit: Sit, root: Path) -> None:
     assert person.settings == person.first_settings
     assert [text for _, text, _ in messages(root)] == [
         "Hello",
-        "(echo, 1 messages) Hello",
+        "(echo, 1 message) Hello",
         "two\nlines",
         "(echo, 3 messages) two\nlines",
     ]
@@ -143,10 +143,10 @@ def test_choosing_a_session(sit: Sit, talked: Talked, root: Path) -> None:
     person.press("n")
     person.until("a new session\n>", without="Quit")
     person.press("Afresh\r")
-    person.until("(echo, 1 messages) Afresh\n\n>")
+    person.until("(echo, 1 message) Afresh\n\n>")
     person.press("\x04")
     assert person.ended() == 0
-    assert [text for _, text, _ in messages(root)] == ["Afresh", "(echo, 1 messages) Afresh"]
+    assert [text for _, text, _ in messages(root)] == ["Afresh", "(echo, 1 message) Afresh"]
 
 
 def test_choosing_none(sit: Sit, talked: Talked, root: Path) -> None:

@@ -54,6 +54,14 @@ def test_hits_are_grouped_by_session(treering: Treering, two: None) -> None:
     assert treering("search", "lost", "-q").stderr == ""
 
 
+def test_a_session_in_which_the_model_alone_spoke_is_not_called_empty(
+    treering: Treering, root: Path, write: Write, say: Say
+) -> None:
+    root.mkdir()
+    write(say("a", None, "The connection was lost", 1, "assistant")).rename(root / "s-1.jsonl")
+    assert treering("search", "lost").stdout.splitlines()[0] == "(no user spoke yet)  s-1"
+
+
 def test_what_was_found_is_colored(treering: Treering, two: None) -> None:
     assert "\x1b[31m\x1b[1mlost\x1b[0m key" in treering("search", "lost", "--role", "user", color=True).stdout
 

@@ -41,6 +41,16 @@ def test_from_the_start_and_then_live(spawn: Spawn, branched: Path, say: Say) ->
     assert process.returncode == 0
 
 
+def test_it_ends_when_nobody_reads_on_though_nothing_comes(spawn: Spawn, branched: Path) -> None:
+    with spawn("follow", branched, "--from-start") as process:
+        read_line(process)
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.wait(timeout=30) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+
+
 def test_only_what_comes(spawn: Spawn, branched: Path, say: Say) -> None:
     with spawn("follow", branched) as process:
         number, line = 5, b""

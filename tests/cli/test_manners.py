@@ -84,6 +84,23 @@ def test_a_stream_that_is_closed_is_no_error(talked: Talked, root: Path, closed:
     assert ("Hello" in done.stdout) == (closed != "1")
 
 
+@pytest.mark.parametrize("given", [["--help"], ["--version"], ["tree", "--help"], ["completion", "bash"]])
+def test_a_stdout_that_takes_nothing_is_told_in_one_sentence(given: list[str]) -> None:
+    env = {**os.environ, "PYTHONPATH": _PACKAGES}
+    with open(os.devnull) as unwritable:
+        done = subprocess.run(
+            [sys.executable, "-m", "treering.cli", *given],
+            stdout=unwritable,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=env,
+        )
+    assert done.returncode == 1
+    (told,) = done.stderr.splitlines()
+    assert told.startswith("treering: ")
+
+
 # -- called wrongly
 
 
@@ -108,6 +125,18 @@ def test_where_there_are_no_sessions_that_is_said(treering: Treering, project: P
     talked("Hello", session_id="one")
     treering("archive", "one")
     assert "all are archived" in treering("tree", "last").stderr
+
+
+def test_a_working_directory_that_is_gone_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, treering: Treering
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    result = treering("sessions")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "treering: the directory that this runs in is gone: change to one that is there\n"
 
 
 def test_a_root_that_is_a_file_is_refused(treering: Treering, tmp_path: Path, project: Path) -> None:

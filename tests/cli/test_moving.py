@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -47,6 +48,42 @@ def test_every_format(treering: Treering, talked: Talked, tmp_path: Path, format
 def test_markdown_goes_to_stdout_unless_it_is_said_otherwise(treering: Treering, talked: Talked) -> None:
     talked("Hello", session_id="one", name="A title")
     assert treering("export", "one").stdout.startswith("# A title\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "format_"),
+    [
+        ("talk.html", "html"),
+        ("TALK.HTM", "html"),
+        ("talk.json", "json"),
+        ("talk.jsonl", "native"),
+        ("talk", "markdown"),
+    ],
+)
+def test_the_path_tells_the_format_unless_it_is_said(
+    treering: Treering, talked: Talked, tmp_path: Path, name: str, format_: str
+) -> None:
+    talked("Hello", session_id="one")
+    assert json.loads(treering("export", "one", "-o", tmp_path / name, "--json").stdout)["format"] == format_
+    assert (tmp_path / name).read_text() == treering("export", "one", "-f", format_).stdout
+    said = treering("export", "one", "-o", tmp_path / name, "-f", "markdown", "--force", "--json")
+    assert json.loads(said.stdout)["format"] == "markdown"
+
+
+def test_a_dash_is_stdout(treering: Treering, talked: Talked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    talked("Hello", session_id="one")
+    monkeypatch.chdir(tmp_path)
+    result = treering("export", "one", "-o", "-")
+    assert (result.stdout, result.stderr) == (treering("export", "one").stdout, "")
+    assert not (tmp_path / "-").exists()
+
+
+def test_a_pipe_is_not_replaced(treering: Treering, talked: Talked, tmp_path: Path) -> None:
+    talked("Hello", session_id="one")
+    os.mkfifo(tmp_path / "pipe")
+    result = treering("export", "one", "-o", tmp_path / "pipe", "--force")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.rstrip().endswith("leave out -o, and send stdout there")
 
 
 def test_what_is_there_is_not_replaced(treering: Treering, talked: Talked, tmp_path: Path) -> None:

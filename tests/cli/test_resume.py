@@ -140,7 +140,7 @@ def test_n_begins_a_new_session_and_keeps_the_others(
     terminal.press("n")
     terminal.until_prompt()
     terminal.press("Something else\r")
-    terminal.until("(echo, 1 messages) Something else")
+    terminal.until("(echo, 1 message) Something else")
     terminal.until_prompt()
     terminal.press("\x04")
     assert terminal.ended() == 0

@@ -13,9 +13,12 @@ from click.testing import Result
 from treering.cli.drawing import GUTTERS_MAX, gutters
 from treering.projections.tree import TreeNode
 
+from .terminal import Terminal
+
 Treering = Callable[..., Result]
 Write = Callable[..., Path]
 Say = Callable[..., dict[str, Any]]
+AtTerminal = Callable[..., Terminal]
 
 
 def text(content: str) -> dict[str, object]:
@@ -161,6 +164,18 @@ def test_labels_for_people(treering: Treering, branched: Path) -> None:
     heading, row = treering("labels", branched).stdout.splitlines()
     assert heading.split("  ")[0] == "label"
     assert row.split() == ["crossroads", "q", "user:", "Which", "way?"]
+
+
+def test_a_narrow_terminal_shows_labels_and_ids_whole(at_terminal: AtTerminal, write: Write, say: Say) -> None:
+    named = say("named", "4b8a91c2", "", 2) | {"type": "label"}
+    del named["message"]
+    named["label"] = {"target_id": "4b8a91c2", "label": "before the rewrite"}
+    terminal = at_terminal("labels", write(say("4b8a91c2", None, "What does it take? " * 5, 1), named), columns=50)
+    assert terminal.ended() == 0
+    assert terminal.lines == [
+        "label               entry     what it says",
+        "before the rewrite  4b8a91c2  user: What does it…",
+    ]
 
 
 def test_no_labels_are_no_output(treering: Treering, write: Write, say: Say) -> None:

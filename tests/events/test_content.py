@@ -251,6 +251,13 @@ def test_what_is_no_json_is_refused(value: object) -> None:
         raw_json(value)
 
 
+def test_what_is_no_json_is_told_with_what_to_do() -> None:
+    with pytest.raises(InvalidEntry, match="JSON: a value of type `object` is none"):
+        raw_json([object()])
+    with pytest.raises(InvalidEntry, match=r"'\\udce9' is half a character: give valid Unicode"):
+        raw_json({"a": "caf\udce9"})
+
+
 def test_json_that_goes_in_circles_is_refused() -> None:
     circle: list[object] = []
     circle.append(circle)
@@ -267,7 +274,7 @@ def test_content_is_made_of_strings_parts_and_sequences_of_both() -> None:
     assert as_content(["a", image("x", "image/png"), thinking("b")])[2] == thinking("b")
     assert as_content([]) == ()
     wrong: Any = ["a", {"type": "text"}]
-    with pytest.raises(InvalidEntry, match=r"content\[1\] is a dict"):
+    with pytest.raises(InvalidEntry, match=r"content\[1\] is of type `dict`"):
         as_content(wrong)
 
 

@@ -152,6 +152,31 @@ def test_openais_tool_developer_refusal_and_reasoning() -> None:
         assert to_openai([found]) == [{"role": "assistant", "content": "Hi"}]
 
 
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "function_call", "call_id": "c1", "name": "ls", "arguments": "{}"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]},
+        {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
+    ],
+)
+def test_items_of_openais_other_interface_are_called_so(item: dict[str, object]) -> None:
+    with pytest.raises(InvalidEntry, match="an item of the Responses form, and only chat completions are read"):
+        from_openai(item)
+
+
+@pytest.mark.parametrize("wrong", [None, "Hi", 5, {"role": "user", "content": [{"type": "audio"}]}, {"role": 5}])
+def test_what_is_of_neither_interface_is_not(wrong: object) -> None:
+    with pytest.raises(InvalidEntry, match=r"^(?!.*Responses).* of a message of OpenAI$"):
+        from_openai(wrong)  # type: ignore[arg-type]  # that it is no message is what is tried
+
+
+@pytest.mark.parametrize("read", [from_openai, from_anthropic])
+def test_a_list_of_messages_is_read_one_by_one(read: Callable[[object], Message]) -> None:
+    with pytest.raises(InvalidEntry, match=r"a list is no message of .*: read its messages one by one"):
+        read([{"role": "user", "content": "Hi"}])
+
+
 def test_openais_results_come_right_after_the_calls_and_their_images_after_them() -> None:
     shot = image("QUJD", "image/png")
     written = to_openai(

@@ -91,6 +91,17 @@ async def test_what_cannot_be_done_is_refused(told: Session, tmp_path: Path) -> 
     assert os.listdir(tmp_path) == ["sessions"]
 
 
+async def test_a_device_or_a_pipe_is_never_replaced(told: Session, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        for overwrite in (False, True):
+            with pytest.raises(InvalidInput, match="no file"):
+                await told.export("html", tmp_path / name, overwrite=overwrite)
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(os.listdir(tmp_path)) == ["link", "pipe", "sessions"]
+
+
 def test_the_blocking_twin_exports_alike(tmp_path: Path) -> None:
     with SyncHost(tmp_path / "sessions") as host:
         session = host.create()

@@ -42,6 +42,7 @@ from treering import (
 )
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Cursor
+from treering.models.echo import EchoModel
 from treering.projections.subscriptions import EntrySubscription
 
 Call = Callable[[Any], Awaitable[object]]
@@ -49,20 +50,23 @@ Call = Callable[[Any], Awaitable[object]]
 
 APPENDS: list[tuple[Call, str]] = [
     # content
-    (lambda s: s.append_message("user", {"type": "text", "text": "hello"}), "the content is a dict: .*from_openai"),
-    (lambda s: s.append_message("user", {"role": "user", "content": "hello"}), "the content is a dict"),
-    (lambda s: s.append_message("user", [{"type": "text", "text": "hello"}]), r"content\[0\] is a dict"),
-    (lambda s: s.append_message("user", {"hello"}), "the content is a set: give a string"),
-    (lambda s: s.append_message("user", frozenset({"hello"})), "the content is a frozenset"),
-    (lambda s: s.append_message("user", b"hello"), "the content is a bytes: .*decode bytes first"),
-    (lambda s: s.append_message("user", bytearray(b"hello")), "the content is a bytearray"),
-    (lambda s: s.append_message("user", None), "the content is a NoneType: give a string"),
-    (lambda s: s.append_message("user", 5), "the content is a int: give a string"),
-    (lambda s: s.append_message("user", Usage()), "the content is a Usage: give a string"),
-    (lambda s: s.append_message("user", ["a", 5]), r"content\[1\] is a int"),
-    (lambda s: s.append_custom_message("note", {"a": 1}), "the content is a dict"),
-    (lambda s: s.append_message("tool", tool_result("c", {"a": 1})), "the content is a dict"),  # type: ignore[arg-type]
-    (lambda s: s.append_message("tool", tool_result("c", 5)), "the content is a int"),  # type: ignore[arg-type]
+    (
+        lambda s: s.append_message("user", {"type": "text", "text": "hello"}),
+        "the content is of type `dict`: .*from_openai",
+    ),
+    (lambda s: s.append_message("user", {"role": "user", "content": "hello"}), "the content is of type `dict`"),
+    (lambda s: s.append_message("user", [{"type": "text", "text": "hello"}]), r"content\[0\] is of type `dict`"),
+    (lambda s: s.append_message("user", {"hello"}), "the content is of type `set`: give a string"),
+    (lambda s: s.append_message("user", frozenset({"hello"})), "the content is of type `frozenset`"),
+    (lambda s: s.append_message("user", b"hello"), "the content is of type `bytes`: .*decode bytes first"),
+    (lambda s: s.append_message("user", bytearray(b"hello")), "the content is of type `bytearray`"),
+    (lambda s: s.append_message("user", None), "the content is of type `NoneType`: give a string"),
+    (lambda s: s.append_message("user", 5), "the content is of type `int`: give a string"),
+    (lambda s: s.append_message("user", Usage()), "the content is of type `Usage`: give a string"),
+    (lambda s: s.append_message("user", ["a", 5]), r"content\[1\] is of type `int`"),
+    (lambda s: s.append_custom_message("note", {"a": 1}), "the content is of type `dict`"),
+    (lambda s: s.append_message("tool", tool_result("c", {"a": 1})), "the content is of type `dict`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("tool", tool_result("c", 5)), "the content is of type `int`"),  # type: ignore[arg-type]
     (lambda s: s.append_message("assistant", tool_use("c", "n", [1])), "Expected `object`, got `list`"),  # type: ignore[arg-type]
     (lambda s: s.append_message("assistant", tool_use("c", "n", "x")), "Expected `object`, got `str`"),  # type: ignore[arg-type]
     # what stands beside it
@@ -80,7 +84,7 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.save_turn([message("user", "x")], {}), "the usage is of type `dict`"),
     (lambda s: s.append_tool_execution("c", "n", "x", "done"), "Expected `object`, got `str` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", [1], "done"), "Expected `object`, got `list` - as the arguments"),
-    (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is a dict"),
+    (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is of type `dict`"),
     # payloads
     (lambda s: s.append("hello"), "type `str` cannot be appended: give a payload"),
     (lambda s: s.append({"role": "user"}), "type `dict` cannot be appended: give a payload"),
@@ -91,6 +95,7 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_many([message("user", "x"), {"role": "user"}]), "type `dict` cannot be appended"),
     (lambda s: s.append_many(Message("user")), "`Message` is no sequence of payloads"),
     (lambda s: s.append_many(5), "`int` is no sequence of payloads"),
+    (lambda s: s.save_turn(Message("user")), "`Message` is no sequence of payloads"),
     (lambda s: s.save_turn([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
     (lambda s: s.set_history([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
     (lambda s: s.append(Message("bashExecution")), "a bashExecution message needs"),
@@ -201,25 +206,25 @@ FINDS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.open("main", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
     (lambda host: host.get_or_create("key", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
     (lambda host: host.create(parent_session="\udcff"), InvalidInput, "parent_session is .* no text"),
-    (lambda host: host.create(parent_entry=5), InvalidInput, "parent_entry is a int: give a string"),
+    (lambda host: host.create(parent_entry=5), InvalidInput, "parent_entry is of type `int`: give a string"),
 ]
 
 SEARCHES: list[tuple[dict[str, Any], str]] = [
-    ({"query": None}, "the query is a NoneType: give a string"),
-    ({"query": 5}, "the query is a int"),
+    ({"query": None}, "the query is of type `NoneType`: give a string"),
+    ({"query": 5}, "the query is of type `int`"),
     ({"role": "\udcff"}, r"role is '\\udcff', which is no text"),
-    ({"role": 5}, "role is a int: give a string"),
+    ({"role": 5}, "role is of type `int`: give a string"),
     ({"tool": "\udcff"}, "tool is .* no text"),
-    ({"after": "2026-01-01"}, "a time to search by is a str: give a datetime"),
-    ({"before": date(2026, 1, 1)}, "a time to search by is a date"),
+    ({"after": "2026-01-01"}, "a time to search by is of type `str`: give a datetime"),
+    ({"before": date(2026, 1, 1)}, "a time to search by is of type `date`"),
 ]
 
 EXPORTS: list[tuple[dict[str, Any], str]] = [
     ({"destination": 5}, "5 is no path"),
     ({"destination": b"/tmp/talk.html"}, "is no path"),
     ({"destination": "a\0b"}, "leave out the null character"),
-    ({"leaf_id": ["a"]}, "leaf_id is a list: give a string"),
-    ({"redact": True}, r"`redact` is a bool: give a `Redaction\(\)`"),
+    ({"leaf_id": ["a"]}, "leaf_id is of type `list`: give a string"),
+    ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
     ({"format": ["html"]}, "there is no format"),
 ]
 
@@ -427,3 +432,22 @@ async def test_a_summarizer_that_answers_something_else_is_told_of(session: Sess
         await session.append_message("assistant", "b" * 500)
     with pytest.raises(InvalidInput, match="return text, or messages"):
         await session.compact(summarizer, keep_tokens=100)
+
+
+@pytest.mark.parametrize("wrong", [EchoModel(), "short", None])
+async def test_what_is_no_summarizer_is_refused(session: Session, wrong: Any) -> None:
+    before = [await session.append_message("user", "word " * 100) for _ in range(5)]
+    with pytest.raises(InvalidInput, match=r"is no summarizer: give an async function, or `summarizer_of\(model\)`"):
+        await session.compact(wrong, keep_tokens=100)
+    with pytest.raises(InvalidInput, match="is no summarizer"):
+        await session.summary_for_range(before[0], before[3], 100, wrong)
+    assert len(await session.entries()) == 5
+
+
+@pytest.mark.parametrize("wrong", [1000, None, {"available_tokens": 1000}])
+async def test_what_is_no_budget_is_refused(session: Session, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"the budget is of type .*: give what `calculate_budget"):
+        await session.build_context(wrong)
+    if wrong is not None:
+        with pytest.raises(InvalidInput, match="the budget is of type"):
+            await session.dry_compact(budget=wrong)

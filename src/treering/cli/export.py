@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import PurePath
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -15,6 +17,8 @@ from .output import echo_json, quiet_option, run, tell
 if TYPE_CHECKING:
     from ..events.redaction import Redaction
 
+_BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".json": "json", ".jsonl": "native"}
+
 
 @click.command()
 @session_argument
@@ -23,8 +27,7 @@ if TYPE_CHECKING:
     "--format",
     "format_",
     type=click.Choice(get_args(ExportFormat)),
-    default="markdown",
-    show_default=True,
+    show_default="what PATH ends in, else markdown",
     help="What to write.",
 )
 @click.option(
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
     "--output",
     metavar="PATH",
     type=click.Path(readable=False),
-    help="Write there, whole or not at all, instead of to stdout; for nanocoder, the folder of all its sessions.",
+    help="Write there, whole or not at all, and not to stdout (-); for nanocoder, the folder of all its sessions.",
 )
 @click.option("--leaf", metavar="ID", help="Only the path to this entry, as a session of its own.")
 @click.option("--redact", is_flag=True, help="Take secrets out; for json, markdown and html.")
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 @root_option
 def export(
     session: str,
-    format_: ExportFormat,
+    format_: ExportFormat | None,
     output: str | None,
     leaf: str | None,
     redact: bool,
@@ -58,13 +61,17 @@ def export(
     \b
     Examples:
       treering export last > talk.md
-      treering export 5f0c12ab -f html -o talk.html --redact
+      treering export 5f0c12ab -o talk.html --redact
       treering export last -f native | ssh other 'cat > session.jsonl'
     """
+    if output == "-":
+        output = None
     if as_json and output is None:
         raise click.UsageError(
             "--json tells what was written where: give -o with a path, or -f json for the session as JSON"
         )
+    if format_ is None:
+        format_ = _BY_ENDING.get(PurePath(output or "").suffix.lower(), "markdown")
     from ..events.redaction import Redaction
 
     redaction = Redaction() if redact else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 from contextlib import suppress
 
+import anyio
 import click
 
 from ..events.entries import Entry
@@ -14,6 +16,9 @@ from .logs import warn
 from .opening import json_option, opened, session_file
 from .output import run
 
+_STDOUT = 1
+_LOOKS_EVERY_S = 0.5
+
 
 @click.command()
 @session_file
@@ -22,6 +27,8 @@ from .output import run
 @root_option
 def follow(file: str, as_json: bool, from_start: bool, root: str | None) -> None:
     """Print each entry as another process appends it, until Ctrl-C.
+
+    It ends, too, when what reads its output has ended, as `head` does.
 
     \b
     Examples:
@@ -36,7 +43,9 @@ async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) 
     async with (
         opened(file, root) as session,
         session.subscribe(after=0 if from_start else session.cursor) as subscription,
+        anyio.create_task_group() as tasks,
     ):
+        tasks.start_soon(_see_that_somebody_reads)
         while True:
             entries: list[Entry] = []
             for item in await subscription.receive_many():
@@ -47,3 +56,16 @@ async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) 
                 else:
                     entries.append(item)
             show(entries, as_json=as_json)
+
+
+async def _see_that_somebody_reads() -> None:
+    """Watch the pipe that stdout may be: of a reader who went, a write is told, but the next entry may never come.
+
+    Raises:
+        BrokenPipeError: The reader went.
+    """
+    pipe = select.poll()
+    pipe.register(_STDOUT, 0)  # that its other end was closed is told unasked
+    while not pipe.poll(0):  # noqa: ASYNC110  # the kernel sets no event of anyio's
+        await anyio.sleep(_LOOKS_EVERY_S)
+    raise BrokenPipeError

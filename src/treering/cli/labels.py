@@ -10,10 +10,9 @@ from ..projections.labels import LabelledEntry
 from ..projections.labels import labels as labels_of
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
-from .output import clean, echo_json, run
+from .output import clean, columns, echo_json, run
+from .table import WIDTH_OF_PIPES
 from .telling import said, short, who
-
-_WIDTH_OF_PIPES = 10_000
 
 
 @click.command()
@@ -51,15 +50,13 @@ async def _labels(file: str, root: str | None, leaf: str | None, as_json: bool) 
 
 
 def _show(found: list[LabelledEntry], told: list[str]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    """Write a line for each label; where the terminal is narrow, what the entries say is cut first."""
+    from .columns import GAP, aligned
 
-    table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
-    table.add_column("label", no_wrap=True)
-    table.add_column("entry", no_wrap=True)
-    table.add_column("what it says", no_wrap=True, overflow="ellipsis")
-    for (entry_id, label), what in zip(found, told, strict=True):
-        table.add_row(Text(clean(label), style="bold"), short(entry_id), Text(what))
-    width = None if sys.stdout.isatty() else _WIDTH_OF_PIPES
-    Console(width=width, highlight=False, markup=False, emoji=False).print(table)
+    rows = [(what, clean(label), short(entry_id)) for (entry_id, label), what in zip(found, told, strict=True)]
+    width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
+    heading, *lines = aligned([("what it says", "label", "entry"), *rows], width, going=(), shortened=1)
+    what, label, entry_id = heading
+    click.secho(GAP.join((label, entry_id, what)).rstrip(), dim=True)
+    for what, label, entry_id in lines:
+        click.echo(GAP.join((click.style(label, bold=True), entry_id, what)).rstrip())

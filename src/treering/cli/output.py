@@ -10,17 +10,25 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import NoReturn, TypeVar, TypeVarTuple, cast
+from typing import Any, NoReturn, TypeVar, TypeVarTuple, cast
 
 import anyio
 import click
 import msgspec
 from click.exceptions import Exit
 
-from ..events.errors import ExportExists, NotASession, ReadOnly, RedactedSession, SessionLocked, TreeringError
+from ..events.errors import (
+    ExportExists,
+    InvalidInput,
+    NotASession,
+    ReadOnly,
+    RedactedSession,
+    SessionLocked,
+    TreeringError,
+)
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -30,6 +38,7 @@ INTERRUPTED = 130
 
 _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
     (ExportExists, "overwrite=True", "--force"),
+    (InvalidInput, "export without a path, and write the bytes there", "leave out -o, and send stdout there"),
     (RedactedSession, "without `redact`", "without --redact"),
     (
         SessionLocked,
@@ -50,21 +59,38 @@ _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069
 class Commands(click.Group):
     """A group whose commands end in one sentence where they fail, and quietly where nobody reads on."""
 
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,  # noqa: ANN401  # what click says it is
+    ) -> click.Context:
+        """Read what was given; help and the version are written here."""
+        with _in_one_sentence():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run the command."""
-        try:
+        with _in_one_sentence():
             result: object = super().invoke(ctx)
             sys.stdout.flush()
-        except BrokenPipeError:
-            _let_go_of_stdout()
-            ctx.exit(0)
-        except (TreeringError, OSError) as error:
-            with suppress(BrokenPipeError):
-                click.echo(f"treering: {sentence(error)}", err=True)
-            ctx.exit(1)
-        except KeyboardInterrupt:
-            ctx.exit(INTERRUPTED)
-        return result
+            return result
+
+
+@contextmanager
+def _in_one_sentence() -> Generator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        raise Exit(0) from None
+    except (TreeringError, OSError) as error:
+        with suppress(BrokenPipeError):
+            click.echo(f"treering: {sentence(error)}", err=True)
+        raise Exit(1) from error
+    except KeyboardInterrupt:
+        raise Exit(INTERRUPTED) from None
 
 
 def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
@@ -93,6 +119,8 @@ def sentence(error: TreeringError | OSError) -> str:
             known = advice_on(error.where.path)
             told += f"; {known}" if known else ""
         return line(told)
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # only the working directory has no name
+        return "the directory that this runs in is gone: change to one that is there"
     what = error.strerror or str(error) or type(error).__name__
     return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)
 
@@ -114,15 +142,15 @@ def refuse_to_choose(rows: Sequence[str], named: str) -> NoReturn:
 
 
 def prepare() -> None:
-    """Make stdout and stderr take any character, and colors be as the environment asks.
+    """Make stdout and stderr take any character, stdin give any byte, and colors be as the environment asks.
 
     A stream that was closed before the program began leads nowhere from now on: its number must not become that of a file
     which is opened later, since what is meant for the stream would be written there.
     """
     _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
+    for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         with suppress(AttributeError):
-            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # what lacks it is the suppressed case
+            stream.reconfigure(errors=errors)  # type: ignore[union-attr]  # what lacks it is the suppressed case
     ctx = click.get_current_context()
     if os.environ.get("NO_COLOR"):
         ctx.color = False

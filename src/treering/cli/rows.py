@@ -12,7 +12,7 @@ from ..projections.summary import ACTIVE, SessionSummary
 from .output import line
 from .when import when
 
-NAMELESS = "(nothing said yet)"
+NAMELESS = "(no user spoke yet)"
 """What stands for the name of a session that has none and in which no user has spoken."""
 
 

@@ -15,6 +15,7 @@ from ..actors.agents.model import ModelEvent, ModelRequest
 from ..actors.agents.replaying import replayed
 from ..events.content import plain_text, text
 from ..events.entries import Message, Usage
+from ..events.wording import counted
 from ..projections.building.pairing import is_request
 from ..projections.tokens import Tokenizer, count_messages
 
@@ -41,7 +42,7 @@ class EchoModel:
         """Answer a request; see `Model.generate`."""
         asked = [plain_text(each.content) for each in request.messages if is_request(each)]
         said = asked[-1] if asked else ""
-        told = f"(echo, {len(request.messages)} messages) {said}"
+        told = f"(echo, {counted(len(request.messages), 'message')}) {said}"
         answer = Message("assistant", (text(told),), model=self.model_id, provider=self.provider, stop_reason="stop")
         used = count_messages(request.messages, self._tokenizer), count_messages((answer,), self._tokenizer)
         usage = Usage(*used, total_tokens=sum(used))

@@ -9,6 +9,7 @@ from ...events.wording import counted
 from ..info import info_lines, info_of
 from ..output import clean
 from ..picker import has_terminal
+from ..rows import NAMELESS
 from ..table import table_of
 from ..telling import short
 from .opening import earlier
@@ -108,7 +109,7 @@ async def tell_session(talk: Talk) -> None:
     conversation = talk.conversation
     session = conversation.session
     context = await session.context()
-    title = clean(session.metadata.title or "(nothing said yet)")
+    title = clean(session.metadata.title or NAMELESS)
     talk.note(f"session {short(session.id)}, {title!r}: {counted(session.message_count, 'message')}")
     for warning in context.warnings:
         talk.note(f"warning: {warning}")
