@@ -96,9 +96,14 @@ class HostCore:
 
         Raises:
             InvalidSessionId: The id or the key cannot name a file.
-            InvalidInput: Both are given, or a field is no text.
+            InvalidInput: Both are given, a field is no text, or the host's clock tells no time zone.
         """
         dialect = dialect or self.dialect
+        now = self.runtime.now()
+        if now.tzinfo is None:  # here and not for each entry, of which there are many more
+            raise InvalidInput(
+                "the host's clock tells no time zone: give one that does, as `lambda: datetime.now(UTC)`"
+            )
         for name, given in (("cwd", cwd), ("parent_session", parent_session), ("parent_entry", parent_entry)):
             check_text(name, given)
         if key is not None:
@@ -108,7 +113,7 @@ class HostCore:
         header = Header(
             id=checked_id(session_id) if session_id is not None else self.runtime.new_id(),
             version=dialect.version,
-            timestamp=self.runtime.now(),
+            timestamp=now,
             cwd=cwd,
             parent_session=parent_session,
             parent_entry=parent_entry,

@@ -21,6 +21,7 @@ from .runtime import Runtime
 
 WATCH_AGAIN_S = 2.0
 """After how many seconds a file is watched again when watching it failed."""
+_TRIES_MAX = 64
 
 
 class Follower:
@@ -55,10 +56,19 @@ class Follower:
 
     @staticmethod
     async def _read(runtime: Runtime, ref: Ref) -> OpenLog:
-        opening = await runtime.store.open(ref)
-        log = OpenLog(runtime, ref, opening.header, opening.dialect, opening.head.generation)
-        await log.take_up()
-        return log
+        """Read all of a log, and again where its owner replaces the file meanwhile, as archiving does."""
+        tries = 0
+        while True:
+            opening = await runtime.store.open(ref)
+            log = OpenLog(runtime, ref, opening.header, opening.dialect, opening.head.generation)
+            try:
+                await log.take_up()
+            except LogReplaced:
+                tries += 1
+                if tries == _TRIES_MAX:
+                    raise
+            else:
+                return log
 
     async def refresh(self) -> None:
         """Take in what was appended since, or all of the log where it was replaced, and where its leaf was moved to.

@@ -15,7 +15,7 @@ from msgspec import Raw
 from ..events.block import size_of
 from ..events.dialects.base import Dialect
 from ..events.entries import NEVER_COMPLETED, Entry, Header, OpaqueEntry
-from ..events.errors import NotLive, SessionNotFound
+from ..events.errors import LogReplaced, NotLive, SessionNotFound
 from ..events.ids import RECENT_MAX
 from ..events.index import LogIndex
 from ..events.kinds import Kind
@@ -247,7 +247,7 @@ class OpenLog:
         runs, scattered = _runs(missing)
         for first, last in runs:
             while first <= last:
-                page = await self._runtime.store.read(self.ref, self.generation, first - 1, through=last)
+                page = await self._page(first - 1, last)
                 if not page.lines:
                     scattered += range(first, last + 1)  # the store says what is the matter with them
                     break
@@ -261,7 +261,7 @@ class OpenLog:
                 first = page.last + 1
         for start in range(0, len(scattered), _BODIES_AT_ONCE):
             part = scattered[start : start + _BODIES_AT_ONCE]
-            lines = await self._runtime.store.bodies(self.ref, self.generation, part)
+            lines = await self.lines_at(part)
             for seq, line in zip(part, lines, strict=True):
                 entry = self._shown(seq, self.dialect.decode(line, seq))
                 cache.put(self._number, seq, entry, len(line))
@@ -275,7 +275,22 @@ class OpenLog:
 
     async def lines_at(self, seqs: Sequence[int]) -> list[bytes]:
         """Read lines as they stand in the log, in the order asked for."""
-        return await self._runtime.store.bodies(self.ref, self.generation, seqs)
+        generation = self.generation
+        try:
+            return await self._runtime.store.bodies(self.ref, generation, seqs)
+        except LogReplaced:
+            if self.generation == generation:
+                raise
+        return await self.lines_at(seqs)  # the owner brought it back meanwhile: the same bytes in another file
+
+    async def _page(self, after: int, through: int) -> Page:
+        generation = self.generation
+        try:
+            return await self._runtime.store.read(self.ref, generation, after, through=through)
+        except LogReplaced:
+            if self.generation == generation:
+                raise
+        return await self._page(after, through)  # as above
 
     async def page(self, after: int, through: int) -> tuple[list[Entry], int]:
         """Read the next visible entries of an interval; damaged lines are left out.
@@ -283,7 +298,7 @@ class OpenLog:
         Returns:
             The entries, and the ordinal up to which the log was read: `through` when nothing is left.
         """
-        page = await self._runtime.store.read(self.ref, self.generation, after, through=through)
+        page = await self._page(after, through)
         shown: list[Entry] = []
         for seq, line in enumerate(page.lines, page.first):
             entry = self._shown(seq, self.dialect.decode(line, seq))

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import aclosing
 from typing import TypeAlias, TypeVar, cast
 
+from ...events.entries import Message
 from ...events.errors import InvalidInput
 from ..session import Session
 from .conversation import ConversationSession
-from .hooks import AgentHooks
+from .hooks import AgentHooks, TurnInput
 from .model import Model, ModelEvent, ModelRequest
 from .options import AgentOptions
 from .tool import Tool, ToolOutput
@@ -116,6 +117,34 @@ def checked_session(session: object) -> ConversationSession | None:
             "an object with the three methods of `ConversationSession`"
         )
     return cast("ConversationSession", session)  # as far as can be told without asking it
+
+
+def checked_answer(answer: object, given_by: str) -> Message:
+    """Return what is given as an answer.
+
+    Args:
+        answer: What is given.
+        given_by: Who gave it, for the error.
+
+    Raises:
+        InvalidInput: It is no message of an assistant.
+    """
+    if not isinstance(answer, Message):
+        raise InvalidInput(f"{given_by} gave {_named(answer)} as an answer: give a `Message`")
+    if answer.role != "assistant":
+        raise InvalidInput(f"{given_by} gave an answer of the role {answer.role!r}: give it the role 'assistant'")
+    return answer
+
+
+def checked_input(turn: object) -> TurnInput:
+    """Return what a hook gives to begin a turn with.
+
+    Raises:
+        InvalidInput: It is nothing that a turn can begin with.
+    """
+    if not isinstance(turn, TurnInput):
+        raise InvalidInput(f"a hook before generation gave {_named(turn)}: return a `TurnInput`, or None")
+    return turn
 
 
 def checked_results(results: object) -> dict[str, ToolOutput]:

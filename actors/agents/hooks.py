@@ -66,7 +66,8 @@ the calls themselves must stay, with their ids, as results refer to them.
 
 Provider, model, usage and stop reason are the answer's own where the hook leaves them out.
 
-Where a hook raises or is cancelled, a `Session` keeps the answer as the model gave it, with the stop reason "aborted".
+Where a hook raises or is cancelled, or makes what cannot be kept, a `Session` keeps the answer as the model gave it, with
+the stop reason "aborted".
 """
 
 LeavePolicy: TypeAlias = Callable[[LeftWork], Awaitable[bool]]

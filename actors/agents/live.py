@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ...events.characters import whole
 from ...events.entries import Message, Usage
-from ...events.errors import ContextError, ContextOverflow, LeafMoved, ModelError, TreeringError
+from ...events.errors import ContextError, ContextOverflow, LeafMoved, ModelError
 from ...events.telemetry import failure_of, logger
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.full_history import FullHistory
@@ -29,6 +29,9 @@ from .keeping import Tell, refuse_history
 from .leaving import leave
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
 from .window import Window
+
+_NO_SUMMARY = (ContextError, ModelError, LeafMoved)
+"""The errors by which a summary is not to be had, whoever makes it."""
 
 
 class LiveTurn:
@@ -131,8 +134,8 @@ class LiveTurn:
             return None
         try:
             entry_id = await self._session.append(replace(partial, stop_reason="error", error=whole(str(error))))
-            await self.leave(leaf_id)
-        except BaseException:  # cancelled, or without its summary: either way the attempt is beside the path
+            await self._leave_attempt(leaf_id)
+        except BaseException:  # cancelled, say: the attempt is beside the path all the same
             with anyio.move_on_after(GRACE_S, shield=True):
                 await self._session.branch(leaf_id)
             raise
@@ -140,10 +143,25 @@ class LiveTurn:
 
     async def leave(self, entry_id: str) -> None:
         """Go back to an entry, to have an answer made again."""
+        await self._leave(entry_id, self._summarizer)
+
+    async def _leave(self, entry_id: str, summarizer: Summarizer) -> None:
         tokenizer, options = self._builder.tokenizer, self._summarizing
-        await leave(
-            self._session, entry_id, "retry", self._policy, self._summarizer, tokenizer=tokenizer, options=options
-        )
+        await leave(self._session, entry_id, "retry", self._policy, summarizer, tokenizer=tokenizer, options=options)
+
+    async def _leave_attempt(self, entry_id: str) -> None:
+        """Go back from a failed attempt, without the summary that the policy wants of it where none can be made.
+
+        The model that makes summaries is mostly the one that has just failed.
+        """
+        summarizer = _Watched(self._summarizer)
+        try:
+            await self._leave(entry_id, summarizer)
+        except Exception as error:
+            if not summarizer.answers_for(error):
+                raise
+            logger().warning("not_summarized", session_id=self.session_id, **failure_of(error))
+            await self._session.branch(entry_id)
 
     async def aborted(self, partial: Message) -> None:
         """Keep what was said on the path, where the next turn sees it; see `Keeper.aborted`."""
@@ -220,21 +238,20 @@ class LiveTurn:
             report = await self._session.compact(
                 summarizer, budget=window.budget, tokenizer=self._builder.tokenizer, options=options
             )
-        except (ContextError, ModelError, LeafMoved) as error:
-            await self._not_compacted(error, error)
-            return
         except Exception as error:
-            if error is not summarizer.failure:  # it is the session's own: no turn can go on in it
+            if not summarizer.answers_for(error):
                 raise
-            told = ContextError(f"the summarizer failed, and nothing was compacted: {type(error).__name__}: {error}")
-            told.__cause__ = error
-            await self._not_compacted(told, error)
+            await self._not_compacted(error)
             return
         if report.applied:
             await self._tell(Compacted(report))
 
-    async def _not_compacted(self, told: TreeringError, error: Exception) -> None:
+    async def _not_compacted(self, error: Exception) -> None:
         logger().warning("not_compacted", session_id=self.session_id, **failure_of(error))
+        told = error
+        if not isinstance(told, _NO_SUMMARY):
+            told = ContextError(f"the summarizer failed, and nothing was compacted: {type(error).__name__}: {error}")
+            told.__cause__ = error
         await self._tell(NotCompacted(told))
 
 
@@ -243,14 +260,18 @@ class _Watched:
 
     def __init__(self, summarizer: Summarizer) -> None:
         self._summarizer = summarizer
-        self.failure: Exception | None = None
+        self._failure: Exception | None = None
+
+    def answers_for(self, error: Exception) -> bool:
+        """Tell whether an error means that there is no summary; any other is the session's own: no turn can go on in it."""
+        return isinstance(error, _NO_SUMMARY) or error is self._failure
 
     def __call__(self, request: SummaryRequest) -> Awaitable[Summary]:
         """Make a summary."""
         try:
             answering = self._summarizer(request)
         except Exception as error:  # one that is no `async def` may raise before there is anything to wait for
-            self.failure = error
+            self._failure = error
             raise
         # What is no awaitable is a mistake of the program, and told of by whoever asks for the summary.
         return self._watched(answering) if isinstance(cast("object", answering), Awaitable) else answering
@@ -259,7 +280,7 @@ class _Watched:
         try:
             return await answering
         except Exception as error:
-            self.failure = error
+            self._failure = error
             raise
 
 

@@ -32,7 +32,7 @@ from ..open_calls import OpenCall, closing
 from .answers import calls_of, completed, told_apart
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
-from .given import asked, hooked
+from .given import asked, checked_answer, checked_input, hooked
 from .hooks import AgentHooks, TurnInput
 from .keeping import Keeper, Tell
 from .model import Completed, Model, ModelRequest, TextDelta, ToolSpec
@@ -144,7 +144,8 @@ class TurnRun:
             history = await self._keeper.history()
             turn = TurnInput(self._system_prompt, history, said)
             for hook in hooks:
-                turn = await hooked(hook, turn)
+                given = await hooked(hook, turn)
+                turn = checked_input(given)
             if turn.history != history:
                 self._keeper.replace_history(turn.history)
             self._system_prompt, said = turn.system_prompt, turn.input
@@ -249,7 +250,7 @@ class TurnRun:
         async with asked(model, request) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completed):
-                    answer = told_apart(whole(piece.message))
+                    answer = told_apart(whole(checked_answer(piece.message, "the model")))
                     return replace(
                         answer, provider=answer.provider or model.provider, model=answer.model or model.model_id
                     )
@@ -273,15 +274,22 @@ class TurnRun:
         try:
             kept = await self._hooked(answer)
         except BaseException:  # a cancellation too
-            with anyio.CancelScope(shield=True):  # it is whole, and paid for
-                await self._keeper.answer(replace(answer, stop_reason="aborted"))
+            await self._keep_whole(replace(answer, stop_reason="aborted"))
             raise
-        entry_id: str | None = None
-        with anyio.CancelScope(shield=True):  # it is whole, and paid for
-            entry_id = await self._keeper.answer(kept)
+        try:
+            entry_id = await self._keep_whole(kept)
+        except InvalidInput:  # of what a hook made of it, such as an image for which a dialect has no place
+            await self._keep_whole(replace(answer, stop_reason="aborted"))
+            raise
         self._note([kept], [] if entry_id is None else [entry_id])
         await self._tell(MessageEnd(kept, entry_id))
         return kept, entry_id
+
+    async def _keep_whole(self, answer: Message) -> str | None:
+        """Keep an answer, also where the turn is cancelled meanwhile: it is whole, and paid for."""
+        with anyio.CancelScope(shield=True):
+            return await self._keeper.answer(answer)
+        return None  # never: nothing cancels the shield
 
     async def _keep_outcome(self, finished: Finished, message_id: str | None) -> None:
         """Keep what a tool answered, or say that it failed where the session has no way to hold that."""
@@ -315,7 +323,8 @@ class TurnRun:
         """Return what the hooks after generation make of an answer."""
         kept = answer
         for hook in self._with.hooks.post_generation:
-            kept = completed(await hooked(hook, kept), answer)
+            given = await hooked(hook, kept)
+            kept = completed(checked_answer(given, "a hook after generation"), answer)
         if [call.id for call in calls_of(kept)] != [call.id for call in calls_of(answer)]:
             raise InvalidInput(
                 "a hook after generation changed which calls an answer makes: it may change their arguments, and leaves "

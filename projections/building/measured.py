@@ -51,7 +51,7 @@ def used_tokens(
         if isinstance(entry, (CompactionEntry, ContextEditEntry)) or entry.type == RESET_TYPE:
             break
         measured = _measured(entry)
-        if measured:
+        if measured > 0:  # one that did not count may say -1
             return UsedTokens(measured, count_messages(since[::-1], tokenizer))
         message = message_of(entry)
         if message is not None:

@@ -14,7 +14,7 @@ from uuid import UUID
 import anyio
 import pytest
 
-from treering import Limits, Message, SessionHost, Usage, message, text, tool_use
+from treering import InvalidInput, Limits, Message, SessionHost, Usage, message, text, tool_use
 from treering.events.disk import Disk, OsDisk
 from treering.testing.disks import MemoryDisk, RecordingDisk
 
@@ -129,3 +129,11 @@ def test_the_bytes_come_from_the_seams(tmp_path: Path) -> None:
         path.removeprefix("/sessions/"): data.replace(b"/sessions", b"") for path, data in memory.files().items()
     }
     assert one.items() <= in_memory.items()
+
+
+async def test_a_clock_without_a_zone_is_refused_before_anything_is_written() -> None:
+    async with SessionHost(clock=lambda: datetime(2026, 1, 1)) as host:  # what is refused
+        for make in (host.create, partial(host.open, "a"), partial(host.get_or_create, "key")):
+            with pytest.raises(InvalidInput, match="tells no time zone: give one"):
+                await make()
+        assert await host.list_sessions() == []

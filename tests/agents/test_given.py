@@ -5,20 +5,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from treering import (
     AgentHooks,
     AgentSession,
+    Completed,
+    Content,
     InvalidInput,
     Message,
     ModelEvent,
     ModelRequest,
     Session,
+    SessionHost,
     Suspend,
     Tool,
+    TurnInput,
+    image,
     summarizer_of,
     text,
     tool_use,
@@ -163,6 +168,61 @@ async def test_a_model_that_does_not_stream_summarizes_nothing(session: Session)
 
 async def test_a_model_may_hand_on_the_stream_of_another() -> None:
     assert (await AgentSession(Delegates()).respond("Hello")).text.endswith("Hello")
+
+
+@pytest.mark.parametrize(
+    ("made", "why"),
+    [
+        ("No.", "`str` as an answer: give a `Message`"),
+        ({"role": "assistant"}, "`dict` as an answer"),
+        (Message("user", (text("No."),)), "role 'user': give it the role 'assistant'"),
+        (Message("assistant", cast("tuple[Content, ...]", "No.")), "content"),
+    ],
+)
+async def test_what_a_hook_makes_of_an_answer_must_be_one(made: Any, why: str, session: Session) -> None:
+    async def hook(said: Message) -> Any:
+        return made
+
+    agent = AgentSession(ScriptedModel(["Yes."]), session=session, hooks=AgentHooks(post_generation=(hook,)))
+    with pytest.raises(InvalidInput, match=why):
+        await agent.respond("Hello")
+    _, kept = await session.messages()
+    assert (kept.content, kept.stop_reason) == ((text("Yes."),), "aborted")
+
+
+async def test_an_answer_of_which_a_hook_makes_what_a_dialect_cannot_hold_is_kept_as_it_was() -> None:
+    async def hook(said: Message) -> Message:
+        return Message("assistant", (image("https://example.org/a.png", "image/png", kind="url"),))
+
+    async with SessionHost(dialect="pi") as host:
+        session = await host.create()
+        agent = AgentSession(ScriptedModel(["Yes."]), session=session, hooks=AgentHooks(post_generation=(hook,)))
+        with pytest.raises(InvalidInput, match="URL"):
+            await agent.respond("Hello")
+        _, kept = await session.messages()
+        assert (kept.content, kept.stop_reason) == ((text("Yes."),), "aborted")
+
+
+@pytest.mark.parametrize("begun", ["Hello", Message("user", ()), 5])
+async def test_what_a_hook_begins_a_turn_with_must_be_its_input(begun: Any, session: Session) -> None:
+    async def hook(turn: TurnInput) -> Any:
+        return begun
+
+    agent = AgentSession(ScriptedModel([]), session=session, hooks=AgentHooks(pre_generation=(hook,)))
+    with pytest.raises(InvalidInput, match="return a `TurnInput`, or None"):
+        await agent.respond("Hello")
+    assert session.message_count == 0
+
+
+@pytest.mark.parametrize("given", ["Yes.", None, Message("user", (text("Yes."),))])
+async def test_a_model_must_complete_an_answer(given: Any, session: Session) -> None:
+    class Wrong(EchoModel):
+        async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
+            yield Completed(given)
+
+    with pytest.raises(InvalidInput, match="the model gave"):
+        await AgentSession(Wrong(), session=session).respond("Hello")
+    assert [each.role for each in await session.messages()] == ["user"]
 
 
 class Pieces:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from structlog.testing import capture_logs
 
 from treering import (
     AgentHooks,
@@ -27,10 +28,12 @@ from treering import (
     Retrying,
     Session,
     SessionHost,
+    SummaryRequest,
     TextDelta,
     Tool,
     TreeringError,
     plain_text,
+    summarizer_of,
     tool_use,
 )
 from treering.events.stores.base import Append, Outcome
@@ -250,28 +253,64 @@ async def test_by_default_switches_are_summed_up_and_retries_are_not(session: Se
     assert len(model.requests) == 3
 
 
-async def test_a_summary_of_a_failed_attempt_that_fails_too_leaves_the_leaf_where_it_was(
+@pytest.mark.parametrize("failure", [ModelUnavailable("no summary today"), "   ", ConnectionError("reset")])
+async def test_a_failed_attempt_is_left_without_a_summary_where_none_can_be_made(
+    failure: Step | ConnectionError, session: Session, told: Told, options: Callable[..., AgentOptions]
+) -> None:
+    async def always(left: LeftWork) -> bool:
+        return True
+
+    async def summarizer(request: SummaryRequest) -> Message:
+        if isinstance(failure, ConnectionError):
+            raise failure
+        return await summarizer_of(ScriptedModel([failure]))(request)
+
+    agent = AgentSession(
+        ScriptedModel([Broken("I was", AnswerCutOff("cut")), "I am.", Broken("No", RequestRefused("no more"))]),
+        session=session,
+        hooks=AgentHooks(leaving=always),
+        options=options(summarizer=summarizer),
+    )
+    with capture_logs() as logs:
+        turn = await agent.respond("Hello")
+    assert turn.text == "I am."
+    assert told(await session.messages()) == ["user: Hello", "assistant: I am."]
+    assert len(session.children(session.path()[0])) == 2
+    assert [each["event"] for each in logs] == ["not_summarized"]
+    with pytest.raises(RequestRefused, match="no more"):
+        await agent.respond("Go on")
+    assert told(await session.messages())[-1] == "user: Go on"
+
+
+async def test_a_policy_that_raises_leaves_the_leaf_where_it_was(
+    session: Session, told: Told, options: Callable[..., AgentOptions]
+) -> None:
+    async def broken(left: LeftWork) -> bool:
+        raise ZeroDivisionError
+
+    model = ScriptedModel([Broken("I was", AnswerCutOff("cut"))])
+    agent = AgentSession(model, session=session, hooks=AgentHooks(leaving=broken), options=options())
+    with pytest.raises(ZeroDivisionError):
+        await agent.respond("Hello")
+    assert told(await session.messages()) == ["user: Hello"]
+
+
+async def test_a_summary_of_a_failed_attempt_may_be_cancelled(
     session: Session, told: Told, options: Callable[..., AgentOptions]
 ) -> None:
     async def always(left: LeftWork) -> bool:
         return True
 
-    script: list[Step] = [Broken("I was", AnswerCutOff("cut")), ModelUnavailable("no summary today")]
-    hooks = AgentHooks(leaving=always)
-    agent = AgentSession(ScriptedModel(script), session=session, hooks=hooks, options=options())
-    with pytest.raises(ModelUnavailable, match="no summary today"):
-        await agent.respond("Hello")
-    assert told(await session.messages()) == ["user: Hello"]
-
     reached = anyio.Event()
-    script = [Broken("I was", AnswerCutOff("cut")), Stalled("The assistant", reached)]
+    script: list[Step] = [Broken("I was", AnswerCutOff("cut")), Stalled("The assistant", reached)]
+    hooks = AgentHooks(leaving=always)
     agent = AgentSession(ScriptedModel(script), session=session, hooks=hooks, options=options())
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(agent.respond, "Are you there?")
             await reached.wait()
             group.cancel_scope.cancel()
-    assert told(await session.messages()) == ["user: Hello", "user: Are you there?"]
+    assert told(await session.messages()) == ["user: Are you there?"]
     assert len(session.children(session.leaf_id)) == 1
 
 

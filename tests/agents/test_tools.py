@@ -20,6 +20,7 @@ from treering import (
     AgentSession,
     InvalidEntry,
     InvalidInput,
+    MemoryStore,
     Message,
     Session,
     SessionHost,
@@ -37,6 +38,7 @@ from treering import (
 )
 from treering.actors.agents.model import MALFORMED_ARGUMENTS
 from treering.events.content import ToolUse
+from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 
 Told = Callable[[Sequence[Message]], list[str]]
@@ -363,6 +365,41 @@ async def test_what_ends_a_program_passes_as_it_is(
     with pytest.raises(error) as ended, anyio.fail_after(10):
         await respond()
     assert ended.value.args == (2,)
+
+
+async def test_an_exit_passes_also_where_another_result_cannot_be_kept() -> None:
+    keeping, left = anyio.Event(), anyio.Event()
+
+    class Refuses(MemoryStore):
+        """Refuses a result when a tool has ended the program meanwhile."""
+
+        def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
+            return None
+
+        async def append(self, appends: Sequence[Append]) -> list[Outcome]:
+            if any(b"tool_execution" in line for each in appends for line in each.lines):
+                keeping.set()
+                await left.wait()
+                raise OSError("no space")
+            return [outcome for each in appends if (outcome := super(Refuses, self).try_append(each)) is not None]
+
+    @tool
+    async def leave() -> str:
+        """End the program."""
+        await keeping.wait()
+        left.set()
+        raise SystemExit(2)
+
+    @tool
+    async def look() -> str:
+        """Look around."""
+        return "nothing"
+
+    calls = answer([tool_use("1", "leave"), tool_use("2", "look")])
+    async with SessionHost(store=Refuses()) as host:
+        agent = AgentSession(ScriptedModel([calls]), session=await host.create(), tools=[leave, look])
+        with pytest.raises(SystemExit), anyio.fail_after(10):
+            await agent.respond("Leave")
 
 
 async def test_what_is_logged_of_a_tool_names_session_and_call(session: Session) -> None:

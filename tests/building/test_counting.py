@@ -97,6 +97,8 @@ def test_what_the_provider_counted_is_the_truth_about_what_it_was_sent(
     assert used_tokens(path(*said), context_of(*said), words) == UsedTokens(900, MESSAGE_TOKENS + 3)
     broken = [asked, answer(500), asked, answer(900, "aborted")]
     assert used_tokens(path(*broken), context_of(*broken), words).measured == 500
+    uncounted = [asked, answer(500), asked, Message("assistant", (text("ok"),), usage=Usage(-1), stop_reason="stop")]
+    assert used_tokens(path(*uncounted), context_of(*uncounted), words).measured == 500
     assert UsedTokens(900, 7).total == 907
 
 

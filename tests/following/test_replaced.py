@@ -17,6 +17,8 @@ from treering import (
     Entry,
     EntrySubscription,
     Header,
+    LogReplaced,
+    MemoryStore,
     Reset,
     Session,
     SessionHost,
@@ -24,6 +26,7 @@ from treering import (
     Snapshot,
     SyncHost,
 )
+from treering.events.stores.base import Page, Ref
 
 PATIENCE_S = 30
 
@@ -237,3 +240,31 @@ async def test_a_view_whose_file_is_replaced_while_it_begins_is_a_snapshot_of_th
                 first = await anext(changes)
             assert isinstance(first, Snapshot)
             assert (first.value, first.cursor.seq) == (2, 2)
+
+
+class Moving(MemoryStore):
+    """Finds another log in the place of the one that it is asked for, so many times."""
+
+    moves = 0
+
+    async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
+        if self.moves:
+            self.moves -= 1
+            raise LogReplaced(f"{ref} was replaced")
+        return await super().read(ref, generation, after, through=through)
+
+
+async def test_what_is_replaced_again_while_it_is_read_is_read_again() -> None:
+    store = Moving()
+    async with SessionHost(store=store) as host:
+        await append(await host.create("main"), "one")
+        store.moves = 2
+        follower = await host.load("main", read_only=True)
+        assert store.moves == 0
+        store.moves = 3
+        await follower.refresh()
+        async with follower.subscribe() as entries:
+            assert await take(entries, 1) == ["one"]
+        store.moves = 1_000
+        with pytest.raises(LogReplaced):  # a store that never finds an end
+            await host.load("main", read_only=True)

@@ -2,13 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeVar, TypeVarTuple
 
 import anyio
 import pytest
+from anyio import wait_all_tasks_blocked
 
-from treering import EntryNotFound, LeafMoved, Session, SessionHost, SessionInfoEntry, plain_text
+from treering import (
+    Context,
+    EntryNotFound,
+    LeafMoved,
+    Limits,
+    Session,
+    SessionHost,
+    SessionInfoEntry,
+    Snapshot,
+    plain_text,
+)
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class Held:
+    """Runs at once what is to run elsewhere, and tells nobody that a file is there before it may."""
+
+    def __init__(self) -> None:
+        self.path: Path | None = None
+        self.there = anyio.Event()
+        self.told = anyio.Event()
+
+    async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
+        result = fn(*args)
+        if self.path is not None and self.path.exists() and not self.there.is_set():
+            self.there.set()
+            await self.told.wait()
+        return result
 
 
 @pytest.fixture
@@ -96,3 +127,35 @@ async def test_it_may_be_let_go_at_any_moment(host: SessionHost, session: Sessio
             await host.archive(session)
         done.set()
     assert await said(session) == ["one", *map(str, range(10))]
+
+
+async def test_who_reads_it_meanwhile_gets_what_it_holds(root: Path) -> None:
+    held = Held()
+    read: list[str] = []
+    followed: list[Context] = []
+
+    async def reads() -> None:
+        read.extend(await said(archived))
+
+    async def follows() -> None:
+        async with archived.subscribe("context") as changes:
+            snapshot = await anext(changes)
+            assert isinstance(snapshot, Snapshot)
+            followed.append(snapshot.value)
+
+    async with SessionHost(root, offload=held, limits=Limits(cache_bytes_max=0)) as host:
+        archived = await host.create("a")
+        await archived.append_message("user", "one")
+        await host.archive(archived)
+        assert await said(archived) == ["one"]
+        held.path = root / "a.jsonl"
+        with anyio.fail_after(10):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(archived.append_message, "user", "two")
+                await held.there.wait()
+                tasks.start_soon(reads)
+                tasks.start_soon(follows)
+                await wait_all_tasks_blocked()
+                held.told.set()
+    assert read == ["one"]
+    assert [plain_text(each.messages[0].content) for each in followed] == ["one"]

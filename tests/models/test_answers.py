@@ -9,11 +9,13 @@ from typing import Any
 from anyio import to_thread
 
 from treering import (
+    AgentSession,
     Completed,
     Message,
     Model,
     ModelEvent,
     ModelRequest,
+    SessionHost,
     TextDelta,
     ThinkingDelta,
     ToolCallStarted,
@@ -26,7 +28,7 @@ from treering import (
     tool_result,
     tool_use,
 )
-from treering.events.content import ToolUsePart
+from treering.events.content import NESTING_MAX, ToolUsePart
 from treering.models.anthropic import AnthropicModel
 from treering.models.openai import OpenAIModel
 from treering.testing.model_server import Call, Counts, ModelServer, Speech
@@ -100,6 +102,20 @@ async def test_arguments_that_are_no_object_are_kept_and_marked(
     calls = [part.tool_use for part in whole.content if isinstance(part, ToolUsePart)]
     assert [malformed_arguments(call) for call in calls] == ['{"path": ', "[1]", None]
     assert calls[0].input == {"malformed_arguments": '{"path": '}
+
+
+async def test_arguments_that_are_nested_too_deep_to_be_kept_are_marked_too(
+    server: ModelServer, model: Callable[..., OpenAIModel | AnthropicModel]
+) -> None:
+    deep = f'{{"a":{"[" * NESTING_MAX}{"]" * NESTING_MAX}}}'
+    server.calls(Call("c1", "read", [deep]))
+    server.says("I see.")
+    async with SessionHost() as host:
+        session = await host.create()
+        assert (await AgentSession(model(), session=session).respond("Read")).text == "I see."
+        _, called, *_ = await session.messages()
+        (call,) = [part.tool_use for part in called.content if isinstance(part, ToolUsePart)]
+    assert malformed_arguments(call) == deep
 
 
 async def test_an_answer_says_why_it_ended(

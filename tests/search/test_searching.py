@@ -141,6 +141,25 @@ async def test_what_is_appended_deleted_or_replaced_later_is_seen(
                 assert db.execute("SELECT count(*) FROM entries WHERE text LIKE '%short-lived%'").fetchone() == (0,)
 
 
+async def test_what_a_reader_of_the_index_holds_on_to_goes_with_the_next_deletion(
+    new_host: Callable[..., SessionHost], root: Path
+) -> None:
+    async with new_host() as host:
+        for name in ("secret", "other"):
+            await (await host.create(name)).append_message("user", f"the {name} word")
+        assert len(await ids(host, "word", index=True)) == 2
+        with closing(sqlite3.connect(root / "search.db", isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            assert reader.execute("SELECT count(*) FROM entries").fetchone() == (2,)
+            await host.delete("secret")
+            assert reader.execute("SELECT count(*) FROM entries").fetchone() == (2,)
+            assert b"the secret word" in (root / "search.db-wal").read_bytes()
+        assert len(await ids(host, "word", index=True)) == 1
+        await host.delete("other")
+        assert (root / "search.db-wal").read_bytes() == b""
+        assert b"the secret word" not in (root / "search.db").read_bytes()
+
+
 @pytest.mark.feature("D-66")
 async def test_the_index_is_optional_derived_private_and_made_anew(
     new_host: Callable[..., SessionHost], root: Path

@@ -214,6 +214,22 @@ class Logs:
             raise self.not_found(ref)
         return log
 
+    async def of(self, ref: Ref, generation: str) -> Log:
+        """Return a log as it is now, which is to be of a generation; a thread that makes it one of another is waited for.
+
+        Raises:
+            LogReplaced: It has another generation now.
+            SessionNotFound: It is not there.
+            LogError: It was replaced by something that is no session.
+            OSError: It cannot be read.
+        """
+        log = await self.current(ref)
+        while log.generation != generation and log.busy:
+            await self.until_idle(log)
+        if log.generation != generation:
+            raise log.replaced()
+        return log
+
     async def _look_first(self, ref: Ref) -> Log:
         path = self._names.path_of(ref)
         log = Log(self._disk, ref, path)
@@ -265,13 +281,14 @@ class Logs:
                 return log.lines(self._open_files.get(log), table, runs) if runs else []
             return await self._offload(log.lines_apart, table, runs)
         except (LogReplaced, FileNotFoundError):
-            if log.table is table:
+            if log.busy:  # brought back, say: the thread that does it finds out what it is then
+                await self.until_idle(log)
+            elif log.table is table:
                 await self._look_anew(log, table)
             raise log.replaced() from None
 
     async def _look_anew(self, log: Log, table: Table) -> None:
         if log.lease is not None:
-            if not log.busy:
-                await self.exclusively(log, log.changed)
+            await self.exclusively(log, log.changed)
         elif self._read.get(log.ref) is log:
             await self._gated(log, log.changed, lambda: log.table is table)

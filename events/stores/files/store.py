@@ -392,9 +392,7 @@ class FileStore:
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page; see `Store.read`."""
-        log = await self._logs.current(ref)
-        if log.generation != generation:
-            raise log.replaced()
+        log = await self._logs.of(ref, generation)
         table, end = log.table, log.head.seq
         last = end if through is None else min(through, end)
         if after >= last:
@@ -409,9 +407,7 @@ class FileStore:
         Raises:
             InvalidInput: There is no such line.
         """
-        log = await self._logs.current(ref)
-        if log.generation != generation:
-            raise log.replaced()
+        log = await self._logs.of(ref, generation)
         table = log.table
         runs: list[tuple[int, int]] = []
         wanted = sorted(set(seqs))

@@ -28,6 +28,7 @@ _SENTENCES = {
     "projection_failed": "the view {projection!r} of session {session_id} failed ({error})",
     "checkpoint_ignored": "what was kept of the view {projection!r} is of no use ({error}): it is made anew",
     "checkpoint_not_saved": "the view {projection!r} could not be kept ({error}): it is made anew the next time",
+    "not_summarized": "an answer that failed was left without a summary of it ({error})",
     "tool_cancelled": "the tool {tool!r} was cancelled before it answered",
     "tool_failed": "the tool {tool!r} failed ({error})",
     "tool_timed_out": "the tool {tool!r} gave no answer within {timeout_s} seconds",

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from ..actors.agents.model import MALFORMED_ARGUMENTS
 from ..events.characters import whole_json
+from ..events.content import raw_json
 
 
 def arguments_of(written: str, *, cut: bool) -> str:
@@ -23,6 +25,7 @@ def arguments_of(written: str, *, cut: bool) -> str:
         try:
             read = reading(written)
             msgspec.json.decode(read, type=dict[str, Any])
+            raw_json(Raw(read))  # refuses what is nested too deep to be kept
         except (ValueError, RecursionError):
             continue
         return read.decode()

@@ -71,14 +71,18 @@ def transport_errors() -> tuple[type[Exception], ...]:
     The providers' libraries do not wrap all that goes wrong while an answer streams, and came to another HTTP library
     of the same shape between versions.
     """
-    loaded = (sys.modules.get(name) for name in ("httpx2", "httpx"))
-    found = [cast("type[Exception]", module.TransportError) for module in loaded if module is not None]
-    return (*found, OSError, EndOfStream)
+    return (*_of_loaded("TransportError"), OSError, EndOfStream)
 
 
 def exchange_errors(library: type[Exception]) -> tuple[type[Exception], ...]:
     """Return what a request may fail with: a library's errors, those of its transport, and what cannot be read."""
-    return (library, msgspec.DecodeError, *transport_errors())
+    return (library, msgspec.DecodeError, *_of_loaded("DecodingError"), *transport_errors())
+
+
+def _of_loaded(name: str) -> list[type[Exception]]:
+    """Return the errors of a name that the loaded HTTP libraries have."""
+    loaded = (sys.modules.get(library) for library in ("httpx2", "httpx"))
+    return [cast("type[Exception]", getattr(module, name)) for module in loaded if module is not None]
 
 
 def failed_exchange(provider: str, error: Exception, connection: type[Exception], *, begun: bool) -> ModelError:
@@ -149,7 +153,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
         return seconds
     try:
         at = parsedate_to_datetime(said)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     now = datetime.now(UTC)
     return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
