@@ -60,6 +60,10 @@ class Disk(Protocol):
         """Return the descriptor's position: after an appending write, where that write ended."""
         ...
 
+    def seek(self, fd: int, offset: int, /) -> None:
+        """Have the next write begin at an offset, where the file was not opened to append."""
+        ...
+
     def truncate(self, fd: int, size: int, /) -> None:
         """Cut a file."""
         ...
@@ -153,6 +157,10 @@ class OsDisk:
     def position(self, fd: int) -> int:
         """Return the descriptor's position."""
         return os.lseek(fd, 0, os.SEEK_CUR)
+
+    def seek(self, fd: int, offset: int) -> None:
+        """Have the next write begin at an offset."""
+        os.lseek(fd, offset, os.SEEK_SET)
 
     def datasync(self, fd: int) -> None:
         """Make a file's bytes and size survive a power cut."""

@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from random import Random
 
 import anyio
 import msgspec
@@ -19,6 +20,7 @@ from treering.events.stores.files.locks import Held
 from treering.events.stores.files.private_locks import PrivateLocks
 from treering.testing.disks import FaultyDisk, MemoryDisk, RecordingDisk
 from treering.testing.simulation.determinism import AtOnce
+from treering.testing.simulation.unwell import UnwellDisk
 from treering.testing.stores.case import NATIVE, Writer, bare, header_of, line, lines, read_all
 
 ROOT = "/s"
@@ -537,6 +539,23 @@ async def test_a_checkpoint_that_fails_keeps_the_journal_until_the_file_was_writ
     assert logs_of(left) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 3))}
     await store.aclose()
     assert journals_of(memory) == []
+
+
+@pytest.mark.feature("X-28")
+async def test_what_a_failed_flush_took_for_written_is_written_again_from_the_journal_that_was_kept() -> None:
+    memory = MemoryDisk()
+    disk = UnwellDisk(memory, Random(0), lambda what: None)
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    await writer.append(line(2))
+    disk.chances = {"datasync": 1.0}
+    await store.aclose()
+    assert journals_of(memory) != []
+    assert logs_of(memory.crash()) != logs_of(memory), "the machine would lose it"
+    await recover(memory)
+    assert journals_of(memory) == []
+    assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
 
 
 async def test_a_disk_without_room_for_a_journal_is_in_doubt_until_there_is_some() -> None:

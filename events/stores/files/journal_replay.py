@@ -4,7 +4,8 @@ Before a session is owned, the `.treering/journal` folders from its own folder u
 nobody holds the lock of is replayed, under its lock and those of its sessions. For each session, in the order in which it
 was written:
 
-- bytes that are there are left alone;
+- bytes that are there are written once more in their place, which changes nothing, but has the flush take them along: one that
+  failed a host before may have taken them for written; where other programs write, too, they are left alone;
 - bytes that are missing at the end are appended, the file made anew if need be;
 - zeros in their place, which a file system may leave, are overwritten;
 - where others stand in their place, or something before them is missing, the lines whose entries are not in the log are
@@ -30,6 +31,7 @@ from ...errors import Conflict, LogError, SessionLocked, TreeringError
 from ...telemetry import logger
 from ...undecodable import UNDECODABLE
 from . import beside, journal
+from .head import read_head
 from .journal import JOURNALS, Entry
 from .locks import Held, Locks
 from .log import Log
@@ -361,13 +363,26 @@ class _Restoring:
         elif at < len(found):
             if not _zeros_or_equal(found, expected):
                 self._late += run
-            elif _is_zero(disk, fd, end, size):
-                disk.truncate(fd, start + at)
-                beside.write_all(disk, fd, expected[at:])
-            else:
+                return True
+            if not _is_zero(disk, fd, end, size):
                 self._patch(fd, size, start + at, expected[at:])
                 return False
+            disk.truncate(fd, start + at)
+            beside.write_all(disk, fd, expected[at:])
+        self._write_again(fd, start, expected[:at])
         return True
+
+    def _write_again(self, fd: int, offset: int, data: bytes) -> None:
+        """Write bytes that are there already, unless another program may change them before they are written."""
+        disk = self._disk
+        if not data or read_head(disk, fd, self._path, disk.fstat(fd).size)[0].dialect.shared:
+            return
+        again = disk.open(self._path, os.O_RDWR)
+        try:
+            disk.seek(again, offset)
+            beside.write_all(disk, again, data)
+        finally:
+            disk.close(again)
 
     def _patch(self, fd: int, size: int, offset: int, data: bytes) -> None:
         """Put bytes in the midst of a file: others stand after them, so that a new file takes its place in one step."""

@@ -120,6 +120,10 @@ class PackedDisk:
         """Refuse: there is no position to append at."""
         raise _read_only(fd)
 
+    def seek(self, fd: int, offset: int) -> None:
+        """Refuse: there is nothing to write at any place."""
+        raise _read_only(fd)
+
     def truncate(self, fd: int, size: int) -> None:
         """Refuse to cut a file."""
         raise _read_only(fd)

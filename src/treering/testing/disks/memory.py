@@ -175,6 +175,13 @@ class MemoryDisk:
         return self._descriptor(fd).position
 
     @_alone
+    def seek(self, fd: int, offset: int) -> None:
+        """Have the next write begin at an offset, where the file was not opened to append."""
+        if offset < 0:
+            raise os_error(errno.EINVAL)
+        self._descriptor(fd).position = offset
+
+    @_alone
     def truncate(self, fd: int, size: int) -> None:
         """Cut a file, or let it grow by zeros."""
         descriptor = self._descriptor(fd)

@@ -33,6 +33,10 @@ class WrappedDisk:
         """Return the descriptor's position."""
         return self.inner.position(fd)
 
+    def seek(self, fd: int, offset: int) -> None:
+        """Have the next write begin at an offset, where the file was not opened to append."""
+        self.inner.seek(fd, offset)
+
     def truncate(self, fd: int, size: int) -> None:
         """Cut a file."""
         self.inner.truncate(fd, size)
