@@ -6,8 +6,9 @@ the host's cache. It writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import count
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -25,6 +26,8 @@ from ..projections.context import Context, ContextPlan, boundary, build, plan
 from ..projections.feed import EntryAdded, Feed
 from .leaf_record import decode_leaf
 from .runtime import Runtime
+
+T = TypeVar("T")
 
 _SCAN_INLINE_MAX = 64 * 1024
 _BODIES_AT_ONCE = 256
@@ -275,22 +278,22 @@ class OpenLog:
 
     async def lines_at(self, seqs: Sequence[int]) -> list[bytes]:
         """Read lines as they stand in the log, in the order asked for."""
-        generation = self.generation
-        try:
-            return await self._runtime.store.bodies(self.ref, generation, seqs)
-        except LogReplaced:
-            if self.generation == generation:
-                raise
-        return await self.lines_at(seqs)  # the owner brought it back meanwhile: the same bytes in another file
+        store = self._runtime.store
+        return await self._read(lambda generation: store.bodies(self.ref, generation, seqs))
 
     async def _page(self, after: int, through: int) -> Page:
-        generation = self.generation
-        try:
-            return await self._runtime.store.read(self.ref, generation, after, through=through)
-        except LogReplaced:
-            if self.generation == generation:
-                raise
-        return await self._page(after, through)  # as above
+        store = self._runtime.store
+        return await self._read(lambda generation: store.read(self.ref, generation, after, through=through))
+
+    async def _read(self, reading: Callable[[str], Awaitable[T]]) -> T:
+        """Read, and read again where the owner brought the log back meanwhile: the same bytes in another file."""
+        while True:
+            generation = self.generation
+            try:
+                return await reading(generation)
+            except LogReplaced:
+                if self.generation == generation:
+                    raise
 
     async def page(self, after: int, through: int) -> tuple[list[Entry], int]:
         """Read the next visible entries of an interval; damaged lines are left out.

@@ -50,6 +50,7 @@ _encoder = msgspec.json.Encoder(enc_hook=plain_str)
 _decode_known: Callable[[bytes], KnownEntry] = msgspec.json.Decoder(KnownEntry).decode
 _decode_lines: Callable[[bytes], list[KnownEntry]] = msgspec.json.Decoder(KnownEntry).decode_lines
 _decode_object: Callable[[bytes], Fields] = msgspec.json.Decoder(dict).decode
+_decode_shallow = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class _HeaderLine(Header, frozen=True, omit_defaults=True, kw_only=True, tag="session"):
@@ -210,6 +211,15 @@ def read_object(line: bytes) -> Fields | None:
         return _decode_object(halves.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode())
     except (ValueError, RecursionError):
         return None
+
+
+def is_object(line: bytes) -> bool:
+    """Tell whether a line is a JSON object that `read_object` reads, without reading what is in it where that can be."""
+    try:
+        _decode_shallow(line)
+    except UNDECODABLE:
+        return read_object(line) is not None
+    return True
 
 
 def opaque(fields: Mapping[str, JSON], line: bytes, seq: int, reason: str) -> OpaqueEntry:

@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
-import msgspec
 from msgspec import Struct
 
 from ..dialects.base import Dialect
 from ..dialects.detect import HEADER_MAX, detect, header_size
-from ..dialects.native import read_object
+from ..dialects.native import is_object
 from ..entries import Header
 from ..errors import ForeignFormatError, NotASession, UnsupportedVersion, Where
 from ..findings import Finding
@@ -136,17 +135,9 @@ def _lines(path: Path, start: int, number: int, findings: list[Finding]) -> Iter
             if line.endswith(b"\n"):
                 if not line.isspace():
                     yield line
-            elif _is_whole(line):
+            elif is_object(line):
                 yield line + b"\n"
             elif not line.isspace():
                 what = "the last line was cut off; it is left out"
                 findings.append(Finding(str(path), number, byte, "truncated", "warning", what))
             byte += len(line)
-
-
-def _is_whole(line: bytes) -> bool:
-    try:
-        msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-    except (ValueError, RecursionError):
-        return read_object(line) is not None  # which reads half of a character as well
-    return True

@@ -152,6 +152,7 @@ async def generate_summary(
         InvalidInput: The summarizer is not async, or returned neither text nor messages.
         ContextOverflow: Even the least that it was given was too much for it.
     """
+    checked_summarizer(summarizer)
     tokenizer = tokenizer or ByteEstimator()
     parts = transcript(messages, calls=True)
     bound = options.max_input_tokens
@@ -163,7 +164,7 @@ async def generate_summary(
         asked = (Message("system", (text(options.instructions),)), Message("user", (text(question),)))
         request = SummaryRequest(asked, target_tokens, target_tokens + MAX_TOKENS_MARGIN, tuple(messages))
         try:
-            answering = cast("object", checked_summarizer(summarizer)(request))  # whatever it is declared to be
+            answering = cast("object", summarizer(request))  # whatever it is declared to be
             if not isinstance(answering, Awaitable):
                 raise InvalidInput(
                     f"the summarizer returned `{type(answering).__name__}` and nothing to wait for: write it as `async def`"

@@ -87,12 +87,15 @@ async def test_the_sessions_of_pi_and_omp_lie_in_folders(tmp_path: Path, name: s
         assert (tmp_path / "sessions" / report.ref).read_bytes() == path.read_bytes()
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
-async def test_another_root_with_what_stands_beside_its_logs(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if suffix == ".gz":
+@pytest.fixture(params=[".gz", ".zst"])
+def suffix(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the names of archived logs end in: they are packed in one way or the other."""
+    if request.param == ".gz":
         monkeypatch.setitem(sys.modules, "zstandard", None)
+    return str(request.param)
+
+
+async def test_another_root_with_what_stands_beside_its_logs(tmp_path: Path, suffix: str) -> None:
     other = tmp_path / "other"
     async with SessionHost(other) as host:
         for key in ("telegram:1", "telegram:2"):
@@ -112,12 +115,7 @@ async def test_another_root_with_what_stands_beside_its_logs(
         assert "telegram:2" in str(message.content)
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".zst"])
-async def test_an_archived_log_of_which_little_can_be_compressed(
-    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if suffix == ".gz":
-        monkeypatch.setitem(sys.modules, "zstandard", None)
+async def test_an_archived_log_of_which_little_can_be_compressed(tmp_path: Path, suffix: str) -> None:
     noise = Random(1).randbytes(200_000).hex()
     async with SessionHost(tmp_path / "other") as host:
         await (await host.create("a")).append_message("user", noise)

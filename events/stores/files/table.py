@@ -11,19 +11,15 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
-import msgspec
-
 from ...block import Block
-from ...dialects.native import read_object
+from ...dialects.native import is_object
 from ...disk import Disk
-from ...undecodable import UNDECODABLE
 
 CHUNK = 1024 * 1024
 """How much of a file is read at a time."""
 
 _CLOSING = 64
 _SPACE = 32
-_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class Table:
@@ -129,12 +125,7 @@ def is_whole(disk: Disk, fd: int, start: int, stop: int) -> bool:
         return False
     if not disk.pread(fd, min(_CLOSING, stop - start), max(start, stop - _CLOSING)).rstrip().endswith(b"}"):
         return False
-    line = disk.pread(fd, stop - start, start)
-    try:
-        _decode_object(line)
-    except UNDECODABLE:
-        return read_object(line) is not None  # which reads half of a character as well
-    return True
+    return is_object(disk.pread(fd, stop - start, start))
 
 
 def is_blank(disk: Disk, fd: int, start: int, stop: int) -> bool:
