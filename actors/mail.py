@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from ..events.entries import Entry
 from ..events.errors import AppendError, AppendFailed, AppendInDoubt
@@ -75,15 +76,12 @@ def unreachable(command: Command | Landed, ref: Ref, error: OSError, *, written:
     return unreached
 
 
-class Decided:
+class Decided(Struct):
     """What one command comes to: its entries as values and as lines; no lines where it was carried out before."""
 
-    __slots__ = ("entries", "lines", "mail")
-
-    def __init__(self, entries: list[Entry], lines: list[bytes]) -> None:
-        self.mail: Mail | None = None
-        self.entries = entries
-        self.lines = lines
+    entries: list[Entry]
+    lines: list[bytes]
+    mail: Mail | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:

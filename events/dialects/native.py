@@ -21,10 +21,11 @@ from typing import TypeAlias, cast, get_type_hints
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from ..block import Block
 from ..characters import whole, why_unwritable
-from ..content import JSON, plain_str
+from ..content import JSON, Text, TextPart, plain_str
 from ..entries import (
     ENTRY_TYPES,
     EPOCH,
@@ -33,6 +34,8 @@ from ..entries import (
     Entry,
     Header,
     KnownEntry,
+    Message,
+    MessageEntry,
     OpaqueEntry,
 )
 from ..errors import InvalidEntry, NotASession, UnsupportedVersion, Where
@@ -43,6 +46,8 @@ Fields: TypeAlias = dict[str, JSON]
 _ENVELOPE = frozenset({"type", "id", "parent_id", "timestamp", "seq", "aside", "command_id", "batch"})
 _ALIASES = {"thinking_level_change": "thinking_level"}
 _PAYLOADS = {name: get_type_hints(entry)[name] for name, entry in ENTRY_TYPES.items()}
+_BATCH_TYPES = (str, str, int, int)
+_NOTHING_MORE = (None,) * (len(Message.__struct_fields__) - 2)  # of a message that has a role and content
 _CONTENT = frozenset({"content", "replacement"})
 _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
@@ -111,7 +116,7 @@ class NativeDialect:
         entry = _checked(entry)
         try:
             line = _encoder.encode(entry)
-            read = _decode_known(line)
+            read = entry if _is_text(entry) else _decode_known(line)
         except msgspec.ValidationError as error:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
@@ -179,6 +184,32 @@ def _checked(entry: KnownEntry) -> KnownEntry:
     if timestamp.tzinfo is UTC or timestamp.tzinfo is None:
         return entry
     return msgspec.structs.replace(entry, timestamp=in_utc(timestamp))
+
+
+def _is_text(entry: KnownEntry) -> bool:
+    """Tell whether an entry is a message of nothing but text, all of it of the very types that decoding gives.
+
+    Such a one reads back as it is, which decoding its line would only show. Most messages are that, and the longest ones.
+    """
+    if type(entry) is not MessageEntry or entry.aside is not False or entry.command_id is not None:
+        return False
+    message, batch, above = entry.message, entry.batch, entry.parent_id
+    if not (type(entry.id) is type(message.role) is str and entry.id and message.role):
+        return False
+    if type(entry.seq) is not int or entry.timestamp.tzinfo is not UTC:
+        return False
+    if above is not None and type(above) is not str:
+        return False
+    if batch is not None and (type(batch) is not Batch or tuple(map(type, astuple(batch))) != _BATCH_TYPES):
+        return False
+    if type(message.content) is not tuple or astuple(message)[2:] != _NOTHING_MORE:
+        return False
+    for part in message.content:
+        if type(part) is not TextPart or type(text := part.text) is not Text:
+            return False
+        if type(text.content) is not str or text.signature is not None:
+            return False
+    return True
 
 
 def _decode_slowly(line: bytes, seq: int) -> Entry | None:

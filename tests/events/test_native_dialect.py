@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treering.events.content import JSON, image, raw_json, text, thinking, tool_result, tool_use
+from treering.events.content import JSON, Text, TextPart, image, raw_json, text, thinking, tool_result, tool_use
 from treering.events.dialects.base import Dialect
 from treering.events.dialects.native import NativeDialect, read_object, time_of
 from treering.events.entries import (
@@ -197,6 +197,19 @@ WRONG: list[tuple[KnownEntry, str]] = [
     (entry_of(ThinkingLevel("off"), timestamp="2024-05-01T12:00:00Z"), "$.timestamp"),
     (entry_of(ThinkingLevel("off"), timestamp=datetime(2024, 5, 1)), "$.timestamp"),
     (entry_of(ThinkingLevel("off"), batch=Batch("s", "b", 0, None)), "$.batch.n"),  # type: ignore[arg-type]
+    (entry_of(says(7, text("Hello"))), "$.message.role"),  # type: ignore[arg-type]
+    (entry_of(says("user", text(7))), "$.message.content[0].text.content"),  # type: ignore[arg-type]
+    (entry_of(says("user", TextPart(Text("Hello", 7)))), "$.message.content[0].text.signature"),  # type: ignore[arg-type]
+    (entry_of(says("user", text("Hello"), stop_reason=7)), "$.message.stop_reason"),
+    (entry_of(says("user", text("Hello")), id=""), "$.id"),
+    (entry_of(says("user", text("Hello")), id=7), "$.id"),
+    (entry_of(says("user", text("Hello")), parent_id=7), "$.parent_id"),
+    (entry_of(says("user", text("Hello")), timestamp=datetime(2024, 5, 1)), "$.timestamp"),
+    (entry_of(says("user", text("Hello")), seq=1.5), "$.seq"),
+    (entry_of(says("user", text("Hello")), aside=1), "$.aside"),
+    (entry_of(says("user", text("Hello")), command_id=7), "$.command_id"),
+    (entry_of(says("user", text("Hello")), batch=Batch("s", "b", 0, None)), "$.batch.n"),  # type: ignore[arg-type]
+    (entry_of(says("user", text("Hello")), batch=7), "$.batch"),
 ]
 
 
@@ -224,6 +237,25 @@ def test_a_payload_of_another_type_or_none_is_not_written(payload: object, belon
             make: Any = kind
             with pytest.raises(InvalidEntry, match=rf"got `{type(payload).__name__}` - at `\$\.{kind.type}`"):
                 NATIVE.encode(make(id="e1", parent_id=None, timestamp=NOON, **{kind.type: payload}))
+
+
+class Words(str):
+    """Text of a program's own type."""
+
+
+@given(strategies.messages(), st.sampled_from(["role", "content", ""]), st.booleans())
+def test_what_is_kept_of_a_written_entry_is_what_its_line_says(said: Message, own: str, batched: bool) -> None:
+    told = said.content
+    if own == "content":
+        told = tuple(text(Words(each.text.content)) if isinstance(each, TextPart) else each for each in told)
+    batch = Batch("s", "b", 0, 2) if batched else None
+    message = msgspec.structs.replace(said, role=Words(said.role) if own == "role" else said.role, content=told)
+    line, kept = NATIVE.write(entry_of(message, batch=batch))
+    read = NATIVE.decode(line[:-1], 1)
+    assert kept == read
+    assert isinstance(kept, MessageEntry)
+    assert type(kept.message.role) is str
+    assert all(type(each.text.content) is str for each in kept.message.content if isinstance(each, TextPart))
 
 
 def test_an_opaque_entry_is_not_written_anew() -> None:
