@@ -78,6 +78,12 @@ class _Dump(Struct, array_like=True):
     unresolved: dict[str, list[int]]
 
 
+def _stored(column: array[int]) -> memoryview:
+    """Return a column as a snapshot keeps it: one value where all are the same, as they are of what a session never had."""
+    data, first = column.tobytes(), column[:1].tobytes()
+    return memoryview(first if data == first * len(column) else data)
+
+
 class LogIndex:
     """What is known of a log's lines, by their ordinals (from 1).
 
@@ -525,7 +531,7 @@ class LogIndex:
                 version=_SNAPSHOT_VERSION,
                 session_id=self.header.id,
                 ids=self.ids.dump(),
-                columns=tuple(memoryview(column.tobytes()) for column in self._columns()),
+                columns=tuple(map(_stored, self._columns())),
                 type_names=self.type_names,
                 labels=self.labels,
                 info=msgspec.json.encode(self.info),
@@ -558,6 +564,8 @@ class LogIndex:
         for column, stored in zip(columns, dump.columns, strict=True):
             del column[:]
             column.frombytes(stored)
+            if len(column) == 1:
+                column *= len(index.ids) + 1
             if len(column) != len(index.ids) + 1:
                 return None
         if not 0 <= dump.tip <= index.head or not 0 <= dump.first_user <= index.head:

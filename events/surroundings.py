@@ -171,7 +171,7 @@ class Surroundings:
 
     def _judge_snapshot(self, path: str, log: _Lines) -> int:
         """Say what is wrong with the snapshot; return the counter of histories that holds beside it."""
-        kept = beside.read_snapshot(self._disk, self._path)
+        kept = beside.read_snapshot_and_table(self._disk, self._path)
         data = None if kept is None else beside.read_index(self._disk, self._path, kept[0])
         if kept is None or data is None:
             self._add(path, "index_torn", "warning", "the snapshot is damaged; it is derived, and made anew")

@@ -171,7 +171,7 @@ def index_of(log: Path) -> Path:
     return log.with_name("a.jsonl.index")
 
 
-DAMAGES = [tear, tear_the_index, damage_the_table, damage_the_index, empty, foreign, folder]
+DAMAGES = [tear, tear_the_index, damage_the_index, empty, foreign, folder]
 CHANGES = [copied, edited, edited_at_its_end_and_grown, edited_at_its_start_and_grown, other_header, shortened]
 
 
@@ -191,6 +191,18 @@ async def test_a_snapshot_of_something_else_is_ignored(root: Path, log: Path, sp
     if spoil is not folder:
         await store.save(writer.lease, "index", writer.head, b"anew")
         assert await store.load("a.jsonl", "index") == Blob(writer.head, b"anew")
+    await store.aclose()
+
+
+async def test_an_index_is_used_though_the_table_before_it_is_damaged(root: Path, log: Path) -> None:
+    head = await saved(root)
+    damage_the_table(log)
+    disk = ReadingDisk()
+    store = FileStore(root, disk=disk)
+    writer = await own(store)
+    assert await store.load("a.jsonl", "index") == Blob(writer.head, b"the index")
+    assert writer.head.seq == head.seq
+    assert disk.read > log.stat().st_size  # the lines' ends were looked for
     await store.aclose()
 
 

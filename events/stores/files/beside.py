@@ -29,8 +29,8 @@ import re
 import struct
 import sys
 from array import array
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from itertools import count
 from zlib import crc32
 
@@ -77,7 +77,7 @@ class Extent(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """What the snapshot file says, but for the index itself.
+    """What the snapshot file says, but for the table and the index themselves.
 
     Attributes:
         counter: The histories that were counted before this one.
@@ -94,6 +94,7 @@ class Snapshot(Struct, frozen=True):
     extent: Extent
     lines: int
     has_index: bool
+    table_crc: int
     index_crc: int
     index_at: int
     index_size: int
@@ -135,53 +136,73 @@ def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Ext
 # -- the snapshot
 
 
-def read_snapshot(disk: Disk, path: str) -> tuple[Snapshot, array[int]] | None:
+def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
+    """Return a log's snapshot without its table and its index, or None where there is none or it is damaged."""
+    try:
+        with _opened(disk, path + INDEX_SUFFIX) as fd:
+            return _snapshot(disk, fd)
+    except OSError:
+        return None
+
+
+def read_snapshot_and_table(disk: Disk, path: str) -> tuple[Snapshot, array[int]] | None:
     """Return a log's snapshot and line table, or None where there is none or it is damaged."""
     try:
-        fd = disk.open(path + INDEX_SUFFIX, os.O_RDONLY)
+        with _opened(disk, path + INDEX_SUFFIX) as fd:
+            found = _snapshot(disk, fd)
+            if found is None:
+                return None
+            table = disk.pread(fd, found.index_at - _NUMBERS.size, _NUMBERS.size)
     except OSError:
         return None
-    try:
-        numbers = disk.pread(fd, _NUMBERS.size, 0)
-        if len(numbers) != _NUMBERS.size or not numbers.startswith(_MAGIC):
-            return None
-        *_, crc = fields = _NUMBERS.unpack(numbers)
-        if crc != crc32(numbers[:-4]):
-            return None
-        _, counter, inode, modified_ns, start, end, crcs, lines, flags, index_size, more_crcs, _ = fields
-        table_size = (lines + 1) * 8
-        index_at = _NUMBERS.size + table_size
-        if disk.fstat(fd).size != index_at + index_size:
-            return None
-        table = disk.pread(fd, table_size, _NUMBERS.size)
-        if crc32(table) != more_crcs >> 32:
-            return None
-    except OSError:
+    if crc32(table) != found.table_crc:
         return None
-    finally:
-        disk.close(fd)
     ends = array("Q")
     ends.frombytes(table)
     if sys.byteorder == "big":
         ends.byteswap()
-    if ends[0] != start or ends[-1] != end:
+    return (found, ends) if (ends[0], ends[-1]) == (found.extent.start, found.extent.end) else None
+
+
+@contextmanager
+def _opened(disk: Disk, path: str) -> Generator[int]:
+    fd = disk.open(path, os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        disk.close(fd)
+
+
+def _snapshot(disk: Disk, fd: int) -> Snapshot | None:
+    numbers = disk.pread(fd, _NUMBERS.size, 0)
+    if len(numbers) != _NUMBERS.size or not numbers.startswith(_MAGIC):
         return None
-    extent = Extent(start, end, crcs >> 32, crcs & 0xFFFFFFFF)
-    has_index = bool(flags & _HAS_INDEX)
-    found = Snapshot(
-        counter, inode, modified_ns, extent, lines, has_index, more_crcs & 0xFFFFFFFF, index_at, index_size
+    *_, crc = fields = _NUMBERS.unpack(numbers)
+    if crc != crc32(numbers[:-4]):
+        return None
+    _, counter, inode, modified_ns, start, end, crcs, lines, flags, index_size, more_crcs, _ = fields
+    index_at = _NUMBERS.size + (lines + 1) * 8
+    if disk.fstat(fd).size != index_at + index_size:
+        return None
+    return Snapshot(
+        counter,
+        inode,
+        modified_ns,
+        Extent(start, end, crcs >> 32, crcs & 0xFFFFFFFF),
+        lines,
+        bool(flags & _HAS_INDEX),
+        more_crcs >> 32,
+        more_crcs & 0xFFFFFFFF,
+        index_at,
+        index_size,
     )
-    return found, ends
 
 
 def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
     """Return the index of a snapshot that was read before, or None where it is damaged or was replaced since."""
     try:
-        fd = disk.open(path + INDEX_SUFFIX, os.O_RDONLY)
-        try:
+        with _opened(disk, path + INDEX_SUFFIX) as fd:
             data = disk.pread(fd, snapshot.index_size, snapshot.index_at)
-        finally:
-            disk.close(fd)
     except OSError:
         return None
     return data if len(data) == snapshot.index_size and crc32(data) == snapshot.index_crc else None
@@ -233,11 +254,8 @@ def suffix_of(kind: BlobKind) -> str:
 def read_record(disk: Disk, path: str, suffix: str) -> tuple[RecordLine, bytes] | None:
     """Return a record of a log, or None where there is none or it is damaged."""
     try:
-        fd = disk.open(path + suffix, os.O_RDONLY)
-        try:
+        with _opened(disk, path + suffix) as fd:
             whole = disk.pread(fd, disk.fstat(fd).size, 0)
-        finally:
-            disk.close(fd)
     except OSError:
         return None
     line, _, data = whole.partition(b"\n")
@@ -353,11 +371,8 @@ def flush_file(disk: Disk, path: str) -> None:
     Raises:
         OSError: It cannot be flushed.
     """
-    fd = disk.open(path, os.O_RDONLY)
-    try:
+    with _opened(disk, path) as fd:
         disk.datasync(fd)
-    finally:
-        disk.close(fd)
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:

@@ -221,7 +221,7 @@ class Log:
     def _look(self, *, changed: bool = False) -> None:
         """Read the header and take in all finished lines."""
         disk = self._disk
-        kept = beside.read_snapshot(disk, self.path)
+        kept = beside.read_snapshot_and_table(disk, self.path)
         self._counted = kept[0].counter if kept else 0
         counter = max(self.counter, self._counted)
         try:
@@ -425,10 +425,9 @@ class Log:
 
     def load_index(self, table: Table) -> tuple[int, bytes] | None:
         """Return the snapshot's index and the ordinal that it reaches to, if it is of this log and these lines."""
-        kept = beside.read_snapshot(self._disk, self.path)
-        if kept is None:
+        snapshot = beside.read_snapshot(self._disk, self.path)
+        if snapshot is None:
             return None
-        snapshot = kept[0]
         with self.opened(os.O_RDONLY) as fd, self.named():
             if (
                 snapshot.lines >= len(table.ends)
