@@ -26,6 +26,12 @@ GIVEN_UP_AFTER_S = 120.0
 _HELD_FOR_S = 1_200.0
 """How long it may take to hold sessions, which treering alone does: a hundred thousand, with each allocation traced."""
 
+CACHING = {"PYTHONDONTWRITEBYTECODE": ""}
+"""What has a process keep the bytecode that it compiles, as one of installed packages does, whatever this one was told.
+
+Modules that are imported late would else be compiled anew in the midst of what is measured.
+"""
+
 _NAMED = re.compile(r"[\w.]+(Error|Exception|Warning|Failed|Locked)\b")
 
 
@@ -67,7 +73,7 @@ def done(module: str, name: str, python: str, order: Order) -> Sample | None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"},
+        env={**os.environ, **CACHING, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"},
     ) as process:
         limit_s = _HELD_FOR_S if isinstance(order.job, Holds) else GIVEN_UP_AFTER_S
         try:

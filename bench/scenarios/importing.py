@@ -11,14 +11,14 @@ from functools import partial
 from ..peer import Peer
 from ..scenario import Goal, Scale, Scenario, Side, value
 from ..timing import Sample
+from ..worker import CACHING
 from ..workspace import Workspace
 
 
 def _import(modules: str, space: Workspace) -> Sample:
     """Import twice, with a cache for the bytecode that the first time fills, whatever this process was told of caching."""
     program = f"import time; began = time.perf_counter(); import {modules}; print(time.perf_counter() - began)"
-    cached = {**os.environ, "PYTHONPYCACHEPREFIX": str(space.fresh())}
-    cached.pop("PYTHONDONTWRITEBYTECODE", None)
+    cached = {**os.environ, **CACHING, "PYTHONPYCACHEPREFIX": str(space.fresh())}
     for _ in range(2):
         ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=cached)
     return Sample(value=float(ended.stdout) * 1000)
