@@ -1,8 +1,8 @@
 """The ids of a log's entries: each by its ordinal, and the ordinal by the id.
 
-Ids are kept as one run of bytes with their ends, 8 + len(id) bytes each. Finding goes through a dictionary for what
-came lately and, for what a snapshot or a long scan brought, through one sorted array of (crc32 of the id, ordinal)
-that costs 8 bytes an entry. A crc only proposes; the id itself decides.
+Ids are kept as one run of bytes; only where they are not all of one length, as uuids are, with their ends, 8 bytes each.
+Finding goes through a dictionary for what came lately and, for what a snapshot or a long scan brought, through one
+sorted array of (crc32 of the id, ordinal) that costs 8 bytes an entry. A crc only proposes; the id itself decides.
 """
 
 from __future__ import annotations
@@ -23,37 +23,69 @@ class Ids:
     Ordinals count from 1. A line without an id has the empty one, which is never found.
     """
 
-    __slots__ = ("_ends", "_recent", "_sorted", "_text")
+    __slots__ = ("_count", "_ends", "_recent", "_sorted", "_text", "_width")
 
     def __init__(self) -> None:
         self._text = bytearray()
-        self._ends = array("Q", [0])
+        self._count = 0
+        self._width = 0
+        self._ends: array[int] | None = None
         self._sorted = array("Q")
         self._recent: dict[str, int] = {}
 
     def __len__(self) -> int:
-        return len(self._ends) - 1
+        return self._count
 
     def append(self, entry_id: str) -> None:
         """Add the id of the next ordinal; the empty string for a line that has none."""
-        self._text += entry_id.encode("utf-8", "surrogatepass")
-        self._ends.append(len(self._text))
+        data = entry_id.encode("utf-8", "surrogatepass")
+        if self._ends is None and len(data) != self._width:
+            self._note_lengths({len(data)})
+        self._text += data
+        self._count += 1
+        if self._ends is not None:
+            self._ends.append(len(self._text))
         if entry_id:
-            self._recent[entry_id] = len(self._ends) - 1
+            self._recent[entry_id] = self._count
 
     def extend(self, entry_ids: Sequence[str]) -> None:
         """Add the ids of the next ordinals, none of them empty: the same as appending each."""
-        first, end = len(self._ends), len(self._text)
-        self._text += "".join(entry_ids).encode("utf-8", "surrogatepass")
+        data = "".join(entry_ids).encode("utf-8", "surrogatepass")
         lengths = list(map(len, entry_ids))
-        if end + sum(lengths) != len(self._text):  # some are not ASCII
+        if sum(lengths) != len(data):  # some are not ASCII
             lengths = [len(entry_id.encode("utf-8", "surrogatepass")) for entry_id in entry_ids]
-        self._ends.extend(islice(accumulate(lengths, initial=end), 1, None))
+        if self._ends is None:
+            self._note_lengths(set(lengths))
+        if self._ends is not None:
+            self._ends.extend(islice(accumulate(lengths, initial=len(self._text)), 1, None))
+        self._text += data
+        first = self._count + 1
+        self._count += len(entry_ids)
         self._recent.update(zip(entry_ids, range(first, first + len(entry_ids)), strict=True))
 
+    def _note_lengths(self, lengths: set[int]) -> None:
+        """Keep the ends from here on, unless the next ids are as long as those before, or the first and all alike."""
+        if not self._count and len(lengths) == 1:
+            (self._width,) = lengths
+        elif lengths and lengths != {self._width}:
+            self._ends = self._all_ends()
+
+    def _all_ends(self) -> array[int]:
+        if self._ends is not None:
+            return self._ends
+        return array("Q", [self._width * seq for seq in range(self._count + 1)])
+
     def __getitem__(self, seq: int) -> str:
-        """Return the id of an ordinal."""
-        return self._text[self._ends[seq - 1] : self._ends[seq]].decode("utf-8", "surrogatepass")
+        """Return the id of an ordinal; ordinal 0 has none.
+
+        Raises:
+            IndexError: There is no such ordinal.
+        """
+        if not 0 <= seq <= self._count:
+            raise IndexError(f"{seq} is none of the ordinals up to {self._count}")
+        end = self._width * seq if self._ends is None else self._ends[seq]
+        start = end - self._width if self._ends is None else self._ends[seq - 1]
+        return self._text[start:end].decode("utf-8", "surrogatepass")
 
     def find(self, entry_id: object) -> int:
         """Return the latest ordinal that has this id, or 0, as for anything that is no text."""
@@ -85,14 +117,16 @@ class Ids:
         self._recent = {}
 
     def dump(self) -> tuple[memoryview, memoryview, memoryview]:
-        """Return the column as three runs of bytes for a snapshot."""
+        """Return the column as three runs of bytes for a snapshot; where all ids are of one length, that is in place of the ends."""
         self.settle()
-        return memoryview(bytes(self._text)), memoryview(self._ends.tobytes()), memoryview(self._sorted.tobytes())
+        uniform = self._ends is None and self._width > 0
+        ends = array("Q", [self._width]) if uniform else self._all_ends()
+        return memoryview(bytes(self._text)), memoryview(ends.tobytes()), memoryview(self._sorted.tobytes())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ids):
             return NotImplemented
-        return self._ends == other._ends and self._text == other._text
+        return self._text == other._text and self._all_ends() == other._all_ends()
 
     __hash__ = None  # type: ignore[assignment]  # it changes with every id
 
@@ -101,7 +135,13 @@ class Ids:
         """Make a column of what `dump` returned."""
         ids = cls()
         ids._text = bytearray(text)
-        ids._ends = array("Q")
-        ids._ends.frombytes(ends)
+        kept = array("Q")
+        kept.frombytes(ends)
+        if len(kept) == 1 and kept[0]:
+            ids._width = kept[0]
+            ids._count = len(ids._text) // ids._width
+        else:
+            ids._ends = kept
+            ids._count = len(kept) - 1
         ids._sorted.frombytes(ordered)
         return ids

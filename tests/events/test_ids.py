@@ -40,6 +40,34 @@ def test_the_latest_of_each_is_found_at_any_time(steps: list[tuple[str, str]]) -
         assert ids.find("never") == 0
 
 
+@given(st.lists(st.lists(st.sampled_from(["a", "b", "ü", "Ünï", "abcd"]), max_size=4)), st.data())
+def test_extending_is_appending_each(runs: list[list[str]], data: st.DataObject) -> None:
+    appended, extended = Ids(), Ids()
+    for run in runs:
+        extended.extend(run)
+        for name in run:
+            appended.append(name)
+        if data.draw(st.booleans()):
+            extended = Ids.restore(*extended.dump())
+    assert extended == appended
+    assert len(extended) == sum(map(len, runs))
+    assert [extended[seq] for seq in range(len(extended) + 1)] == ["", *(name for run in runs for name in run)]
+    assert {name: extended.find(name) for run in runs for name in run} == {
+        name: appended.find(name) for run in runs for name in run
+    }
+
+
+def test_ids_of_one_length_cost_no_more_than_their_bytes_and_a_place_in_the_order() -> None:
+    names = [f"{number:036}" for number in range(1000)]
+    text, ends, ordered = filled(*names).dump()
+    assert (text.nbytes, ends.nbytes, ordered.nbytes) == (36 * 1000, 8, 8 * 1000)
+    odd = filled(*names, "odd")
+    assert odd.dump()[1].nbytes == 8 * 1002
+    assert (odd[1000], odd[1001]) == (names[-1], "odd")
+    with pytest.raises(IndexError, match="1002 is none of the ordinals up to 1001"):
+        odd[1002]
+
+
 def test_a_shared_checksum_is_not_a_shared_id() -> None:
     first, second = "plumless", "buckeroo"
     assert crc32(first.encode()) == crc32(second.encode())
