@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from zlib import crc32
 
 import pytest
@@ -66,6 +67,15 @@ def test_ids_of_one_length_cost_no_more_than_their_bytes_and_a_place_in_the_orde
     assert (odd[1000], odd[1001]) == (names[-1], "odd")
     with pytest.raises(IndexError, match="1002 is none of the ordinals up to 1001"):
         odd[1002]
+
+
+def test_ends_that_were_kept_without_need_are_read() -> None:
+    text, _, ordered = filled("a", "b").dump()
+    ids = Ids.restore(text, memoryview(array("Q", [0, 1, 2]).tobytes()), ordered)
+    assert ids == filled("a", "b")
+    ids.append("c")
+    assert ids == filled("a", "b", "c")
+    assert (len(ids), ids[3], ids.find("b")) == (3, "c", 2)
 
 
 def test_a_shared_checksum_is_not_a_shared_id() -> None:
