@@ -27,9 +27,9 @@ _HELD_FOR_S = 1_200.0
 """How long it may take to hold sessions, which treering alone does: a hundred thousand, with each allocation traced."""
 
 CACHING = {"PYTHONDONTWRITEBYTECODE": ""}
-"""What has a process keep the bytecode that it compiles, as one of installed packages does, whatever this one was told.
+"""Has a process keep the bytecode that it compiles, even where this one was told not to.
 
-Modules that are imported late would else be compiled anew in the midst of what is measured.
+Modules that are imported late would else be compiled in the midst of every measurement, and not of the first alone.
 """
 
 _NAMED = re.compile(r"[\w.]+(Error|Exception|Warning|Failed|Locked)\b")

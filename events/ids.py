@@ -64,7 +64,7 @@ class Ids:
         self._recent.update(zip(entry_ids, range(first, first + len(entry_ids)), strict=True))
 
     def _note_lengths(self, lengths: set[int]) -> None:
-        """Keep the ends from here on, unless the next ids are as long as those before, or the first and all alike."""
+        """Keep the ends from here on, unless all ids, with the next ones, have one length."""
         if not self._count and len(lengths) == 1:
             (self._width,) = lengths
         elif lengths and lengths != {self._width}:
@@ -76,7 +76,7 @@ class Ids:
         return array("Q", [self._width * seq for seq in range(self._count + 1)])
 
     def __getitem__(self, seq: int) -> str:
-        """Return the id of an ordinal; ordinal 0 has none.
+        """Return the id of an ordinal, the empty one for ordinal 0.
 
         Raises:
             IndexError: There is no such ordinal.
@@ -117,7 +117,7 @@ class Ids:
         self._recent = {}
 
     def dump(self) -> tuple[memoryview, memoryview, memoryview]:
-        """Return the column as three runs of bytes for a snapshot; where all ids are of one length, that is in place of the ends."""
+        """Return the column as three runs of bytes for a snapshot; one length stands for the ends where all ids have it."""
         self.settle()
         uniform = self._ends is None and self._width > 0
         ends = array("Q", [self._width]) if uniform else self._all_ends()
@@ -140,7 +140,7 @@ class Ids:
         if len(kept) == 1 and kept[0]:
             ids._width = kept[0]
             ids._count = len(ids._text) // ids._width
-        else:
+        elif len(kept) > 1:
             ids._ends = kept
             ids._count = len(kept) - 1
         ids._sorted.frombytes(ordered)

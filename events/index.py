@@ -79,7 +79,7 @@ class _Dump(Struct, array_like=True):
 
 
 def _stored(column: array[int]) -> memoryview:
-    """Return a column as a snapshot keeps it: one value where all are the same, as they are of what a session never had."""
+    """Return a column as a snapshot keeps it: one value where all are the same, as in a session without compactions."""
     data, first = column.tobytes(), column[:1].tobytes()
     return memoryview(first if data == first * len(column) else data)
 

@@ -35,7 +35,7 @@ from .doctor import Subject, examine_subject, subjects
 from .errors import LogError, SessionLocked, TreeringError, Where
 from .findings import Finding
 from .known_damage import KNOWN, KnownDamage, Seen, read_known, seen_of, write_known
-from .stores.files.beside import INDEX_SUFFIX, read_snapshot_and_table, write_beside
+from .stores.files.beside import INDEX_SUFFIX, read_snapshot, write_beside
 from .stores.files.journal import JOURNALS, journals_in, void_of
 from .stores.files.journal_replay import JournalReplay
 from .stores.files.locks import Held, Locks
@@ -212,11 +212,11 @@ class Surgeon:
 
     def _make_anew(self, subject: Subject, finding: Finding, real: str) -> Repair:
         """Put an empty snapshot in the place of one that does not fit: it goes on counting histories."""
-        kept = read_snapshot_and_table(self._disk, real)
+        kept = read_snapshot(self._disk, real)
         moved = self._move_aside(subject.root, finding)
         try:
             log = Log(self._disk, os.path.basename(real), real)
-            log.counter = 0 if kept is None else kept[0].counter + (finding.code in _OTHER_HISTORY)
+            log.counter = 0 if kept is None else kept.counter + (finding.code in _OTHER_HISTORY)
             log.examine()
             if log.header is not None:
                 log.save_snapshot(log.table.count, None)

@@ -171,12 +171,12 @@ class Surroundings:
 
     def _judge_snapshot(self, path: str, log: _Lines) -> int:
         """Say what is wrong with the snapshot; return the counter of histories that holds beside it."""
-        kept = beside.read_snapshot_and_table(self._disk, self._path)
-        data = None if kept is None else beside.read_index(self._disk, self._path, kept[0])
-        if kept is None or data is None:
+        snapshot = beside.read_snapshot(self._disk, self._path)
+        ends = None if snapshot is None else beside.read_table(self._disk, self._path, snapshot)
+        data = None if snapshot is None else beside.read_index(self._disk, self._path, snapshot)
+        if snapshot is None or ends is None or data is None:
             self._add(path, "index_torn", "warning", "the snapshot is damaged; it is derived, and made anew")
-            return 0 if kept is None else kept[0].counter
-        snapshot, ends = kept
+            return 0 if snapshot is None else snapshot.counter
         found = self._disk.fstat(log.fd)
         if not snapshot.speaks_of(self._disk, log.fd, found, log.crc, log.table.ends[0]):
             what = "the snapshot is of another file, or of this one before it was replaced; it is made anew"

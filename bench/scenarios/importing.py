@@ -16,7 +16,7 @@ from ..workspace import Workspace
 
 
 def _import(modules: str, space: Workspace) -> Sample:
-    """Import twice, with a cache for the bytecode that the first time fills, whatever this process was told of caching."""
+    """Import twice, and time the second: the first fills a cache of bytecode of their own."""
     program = f"import time; began = time.perf_counter(); import {modules}; print(time.perf_counter() - began)"
     cached = {**os.environ, **CACHING, "PYTHONPYCACHEPREFIX": str(space.fresh())}
     for _ in range(2):

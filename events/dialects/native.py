@@ -116,7 +116,7 @@ class NativeDialect:
         entry = _checked(entry)
         try:
             line = _encoder.encode(entry)
-            read = entry if _is_text(entry) else _decode_known(line)
+            read = entry if _reads_as_it_is(entry) else _decode_known(line)
         except msgspec.ValidationError as error:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
@@ -186,10 +186,11 @@ def _checked(entry: KnownEntry) -> KnownEntry:
     return msgspec.structs.replace(entry, timestamp=in_utc(timestamp))
 
 
-def _is_text(entry: KnownEntry) -> bool:
-    """Tell whether an entry is a message of nothing but text, all of it of the very types that decoding gives.
+def _reads_as_it_is(entry: KnownEntry) -> bool:
+    """Tell whether an entry is a message of plain text, all of it of the very types that decoding gives: most messages are.
 
-    Such a one reads back as it is, which decoding its line would only show. Most messages are that, and the longest ones.
+    Its line need not be decoded then. Text beyond ASCII is, since encoding leaves a second copy in the caller's string,
+    which would be kept with it.
     """
     if type(entry) is not MessageEntry or entry.aside is not False or entry.command_id is not None:
         return False
@@ -207,7 +208,7 @@ def _is_text(entry: KnownEntry) -> bool:
     for part in message.content:
         if type(part) is not TextPart or type(text := part.text) is not Text:
             return False
-        if type(text.content) is not str or text.signature is not None:
+        if type(text.content) is not str or not text.content.isascii() or text.signature is not None:
             return False
     return True
 

@@ -76,6 +76,9 @@ def test_ends_that_were_kept_without_need_are_read() -> None:
     ids.append("c")
     assert ids == filled("a", "b", "c")
     assert (len(ids), ids[3], ids.find("b")) == (3, "c", 2)
+    begun = Ids.restore(*Ids().dump())
+    begun.extend(["a", "b"])
+    assert begun.dump()[1].nbytes == 8
 
 
 def test_a_shared_checksum_is_not_a_shared_id() -> None:

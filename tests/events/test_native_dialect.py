@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -256,6 +257,22 @@ def test_what_is_kept_of_a_written_entry_is_what_its_line_says(said: Message, ow
     assert isinstance(kept, MessageEntry)
     assert type(kept.message.role) is str
     assert all(type(each.text.content) is str for each in kept.message.content if isinstance(each, TextPart))
+
+
+def test_all_fields_are_looked_at_before_a_line_is_not_read_back() -> None:
+    base = ("id", "parent_id", "timestamp", "seq", "aside", "command_id", "batch")
+    assert MessageEntry.__struct_fields__ == (*base, "message")
+    assert Message.__struct_fields__[:2] == ("role", "content")
+    assert (TextPart.__struct_fields__, Text.__struct_fields__) == (("text",), ("content", "signature"))
+
+
+def test_text_beyond_ascii_is_kept_once() -> None:
+    said = "".join(["Grüße"] * 200)
+    _, kept = NATIVE.write(entry_of(says("user", text(said))))
+    part = kept.message.content[0] if isinstance(kept, MessageEntry) else None
+    assert isinstance(part, TextPart)
+    assert part.text.content == said
+    assert sys.getsizeof(part.text.content) < sys.getsizeof(said)
 
 
 def test_an_opaque_entry_is_not_written_anew() -> None:

@@ -77,7 +77,7 @@ class Extent(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """What the snapshot file says, but for the table and the index themselves.
+    """What the snapshot file says, but for the table and the index themselves, each of which has a checksum of its own.
 
     Attributes:
         counter: The histories that were counted before this one.
@@ -137,44 +137,12 @@ def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Ext
 
 
 def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
-    """Return a log's snapshot without its table and its index, or None where there is none or it is damaged."""
+    """Return what a log's snapshot says of itself, or None where there is none or its numbers are damaged."""
     try:
         with _opened(disk, path + INDEX_SUFFIX) as fd:
-            return _snapshot(disk, fd)
+            numbers, size = disk.pread(fd, _NUMBERS.size, 0), disk.fstat(fd).size
     except OSError:
         return None
-
-
-def read_snapshot_and_table(disk: Disk, path: str) -> tuple[Snapshot, array[int]] | None:
-    """Return a log's snapshot and line table, or None where there is none or it is damaged."""
-    try:
-        with _opened(disk, path + INDEX_SUFFIX) as fd:
-            found = _snapshot(disk, fd)
-            if found is None:
-                return None
-            table = disk.pread(fd, found.index_at - _NUMBERS.size, _NUMBERS.size)
-    except OSError:
-        return None
-    if crc32(table) != found.table_crc:
-        return None
-    ends = array("Q")
-    ends.frombytes(table)
-    if sys.byteorder == "big":
-        ends.byteswap()
-    return (found, ends) if (ends[0], ends[-1]) == (found.extent.start, found.extent.end) else None
-
-
-@contextmanager
-def _opened(disk: Disk, path: str) -> Generator[int]:
-    fd = disk.open(path, os.O_RDONLY)
-    try:
-        yield fd
-    finally:
-        disk.close(fd)
-
-
-def _snapshot(disk: Disk, fd: int) -> Snapshot | None:
-    numbers = disk.pread(fd, _NUMBERS.size, 0)
     if len(numbers) != _NUMBERS.size or not numbers.startswith(_MAGIC):
         return None
     *_, crc = fields = _NUMBERS.unpack(numbers)
@@ -182,7 +150,7 @@ def _snapshot(disk: Disk, fd: int) -> Snapshot | None:
         return None
     _, counter, inode, modified_ns, start, end, crcs, lines, flags, index_size, more_crcs, _ = fields
     index_at = _NUMBERS.size + (lines + 1) * 8
-    if disk.fstat(fd).size != index_at + index_size:
+    if size != index_at + index_size:
         return None
     return Snapshot(
         counter,
@@ -198,6 +166,22 @@ def _snapshot(disk: Disk, fd: int) -> Snapshot | None:
     )
 
 
+def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
+    """Return the line table of a snapshot that was read before, or None where it is damaged or was replaced since."""
+    try:
+        with _opened(disk, path + INDEX_SUFFIX) as fd:
+            table = disk.pread(fd, snapshot.index_at - _NUMBERS.size, _NUMBERS.size)
+    except OSError:
+        return None
+    if crc32(table) != snapshot.table_crc:
+        return None
+    ends = array("Q")
+    ends.frombytes(table)
+    if sys.byteorder == "big":
+        ends.byteswap()
+    return ends if (ends[0], ends[-1]) == (snapshot.extent.start, snapshot.extent.end) else None
+
+
 def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
     """Return the index of a snapshot that was read before, or None where it is damaged or was replaced since."""
     try:
@@ -206,6 +190,15 @@ def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
     except OSError:
         return None
     return data if len(data) == snapshot.index_size and crc32(data) == snapshot.index_crc else None
+
+
+@contextmanager
+def _opened(disk: Disk, path: str) -> Generator[int]:
+    fd = disk.open(path, os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        disk.close(fd)
 
 
 def write_snapshot(

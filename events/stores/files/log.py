@@ -35,6 +35,9 @@ from .table import Table
 NOWHERE = Cursor("", 0)
 """The head of a log that is not there yet."""
 
+_UNKEPT = -1
+"""In place of the count that a snapshot keeps whose table is damaged, so that it is written anew."""
+
 
 class Log:
     """One log file.
@@ -209,7 +212,7 @@ class Log:
             self._remember()
 
     def _remember(self) -> None:
-        """Keep the count of histories, where it has grown."""
+        """Keep the count of histories, where it has grown or a damaged snapshot keeps it."""
         if self._counted != self.counter:
             try:
                 self.save_snapshot(self.table.count, None)
@@ -221,9 +224,10 @@ class Log:
     def _look(self, *, changed: bool = False) -> None:
         """Read the header and take in all finished lines."""
         disk = self._disk
-        kept = beside.read_snapshot_and_table(disk, self.path)
-        self._counted = kept[0].counter if kept else 0
-        counter = max(self.counter, self._counted)
+        kept = beside.read_snapshot(disk, self.path)
+        ends = None if kept is None else beside.read_table(disk, self.path, kept)
+        counter = max(self.counter, 0 if kept is None else kept.counter)
+        self._counted = 0 if kept is None else kept.counter if ends is not None else _UNKEPT
         try:
             fd = disk.open(self.path, os.O_RDONLY)
         except FileNotFoundError:
@@ -241,10 +245,10 @@ class Log:
                 crc = header_crc(block)
                 table = Table(array("Q", [detected.size]))
                 if kept is not None:
-                    if kept[0].speaks_of(disk, fd, found, crc, detected.size):
-                        table = Table(kept[1])
-                    else:
+                    if not kept.speaks_of(disk, fd, found, crc, detected.size):
                         changed = True
+                    elif ends is not None:
+                        table = Table(ends)
                 if not block.endswith(b"\n"):
                     table.scanned = 0  # the header itself is the tail
                 else:
