@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from ..events.errors import InvalidInput
 from ..events.offload import Offload
 from ..events.stores.base import Store
 from .bodies import BodyCache
+from .bounds import check_bounds
 from .statistics import Counters
 from .touched import Touched
 
@@ -129,12 +129,7 @@ class Limits(Struct, frozen=True, kw_only=True):
         Raises:
             InvalidInput: One is no number, or too small.
         """
-        for name in self.__struct_fields__:
-            bound: object = getattr(self, name)
-            least = _LEAST.get(name, 1)
-            wanted = (int, float) if name.endswith("_s") else int
-            if not isinstance(bound, wanted) or isinstance(bound, bool) or not bound >= least:
-                raise InvalidInput(f"`{name}` cannot be {bound!r}: give a number of {least} or more")
+        check_bounds(self, dict.fromkeys(self.__struct_fields__, 1) | _LEAST)
 
 
 _LEAST = {"idle_after_s": 1e-6, "cache_bytes_max": 0, "snapshot_after_lines": 0, "inline_for_s": 0}

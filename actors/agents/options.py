@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import anyio
 from msgspec import Struct
 
-from ...events.errors import InvalidInput
 from ...projections.building.builder import ContextBuilder
 from ...projections.building.summaries import DEFAULT_SUMMARIZER_OPTIONS, Summarizer, SummarizerOptions
+from ..bounds import check_bounds
 
 
 class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
@@ -53,9 +53,12 @@ class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep
 
     def __post_init__(self) -> None:
-        for name in ("requests_max", "parallel_calls_max", "attempts_max", "stream_events_max"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"`{name}` is {getattr(self, name)}: it must be 1 or more")
+        """Refuse bounds that nothing would ever get through.
+
+        Raises:
+            InvalidInput: One is no number, or too small.
+        """
+        check_bounds(self, _LEAST, may_be_none=_OPTIONAL)
 
     def delay_s(self, attempt: int, asked_s: float | None = None) -> float | None:
         """Return how many seconds to wait after a failed attempt, or None where it is not worth waiting.
@@ -69,6 +72,22 @@ class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         doubled = self.backoff_s * 2.0 ** (attempt - 1)
         return min(doubled, self.backoff_max_s) if asked_s is None else max(asked_s, 0.0)
 
+
+_LEAST = {
+    "context_window": 1,
+    "reserve_for_response": 0,
+    "max_tokens": 1,
+    "requests_max": 1,
+    "parallel_calls_max": 1,
+    "tool_timeout_s": 0,
+    "attempts_max": 1,
+    "backoff_s": 0,
+    "backoff_max_s": 0,
+    "stream_events_max": 1,
+}
+"""The least that each bound may be."""
+
+_OPTIONAL = ("context_window", "reserve_for_response", "max_tokens", "tool_timeout_s")
 
 DEFAULT_AGENT_OPTIONS = AgentOptions()
 """The settings of an agent that is given none."""
