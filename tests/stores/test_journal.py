@@ -558,6 +558,47 @@ async def test_what_a_failed_flush_took_for_written_is_written_again_from_the_jo
     assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
 
 
+@pytest.mark.feature("X-28")
+async def test_what_a_flush_lost_when_a_log_was_taken_up_is_written_again() -> None:
+    memory = MemoryDisk()
+    disk = UnwellDisk(memory, Random(0), lambda what: None)
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.chances = {"position": 1.0}
+    assert isinstance(await attempt(writer, line(2)), InDoubt)
+    await store.release([writer.lease])
+    disk.chances = {"datasync": 1.0}
+    for error in (OSError, AppendInDoubt):
+        with pytest.raises(error, match=r"a\.jsonl"):
+            await own(store)
+    disk.chances = {}
+    writer = await own(store)
+    assert writer.head.seq == 2
+    await store.aclose()
+    assert journals_of(memory) == []
+    assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
+
+
+@pytest.mark.feature("X-28")
+async def test_what_a_flush_lost_before_a_log_was_to_be_moved_is_written_again() -> None:
+    memory = MemoryDisk()
+    disk = UnwellDisk(memory, Random(0), lambda what: None)
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    disk.chances = {"datasync": 1.0}
+    with pytest.raises(OSError, match=r"a\.jsonl"):
+        await store.checkpoint(writer.lease)
+    disk.chances = {}
+    assert isinstance(await attempt(writer, line(2)), Fenced), "nothing of it was tried"
+    writer = await resolved(writer)
+    await writer.append(line(2))
+    await store.aclose()
+    assert journals_of(memory) == []
+    assert logs_of(memory.crash()) == {f"{ROOT}/a.jsonl": HEADER + b"".join(lines(1, 2))}
+
+
 async def test_a_disk_without_room_for_a_journal_is_in_doubt_until_there_is_some() -> None:
     memory = MemoryDisk()
     disk = FaultyDisk(memory)

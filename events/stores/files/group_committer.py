@@ -336,8 +336,12 @@ class GroupCommitter:
         if log is None or log.path != path:
             self._logs.unsynced[path] = 0
             return
+        self.distrust(log, error)
+
+    def distrust(self, log: Log, error: BaseException) -> None:
+        """Have the bytes of a log that could not be flushed written again before anything is appended to it."""
         log.unsynced = True
-        log.distrust(AppendInDoubt(f"{path} could not be flushed ({error}): see to the disk"))
+        log.distrust(AppendInDoubt(f"{log.path} could not be flushed ({error}): see to the disk"))
         if not log.busy:
             self._open_files.drop(log)
 

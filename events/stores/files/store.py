@@ -275,7 +275,11 @@ class FileStore:
             log.unsynced = True
             self._look_again(log)
         elif self._sync and self._logs.left.get(log.path) != (log.inode, log.size):
-            writer.make_durable(self._disk, log)
+            try:
+                writer.make_durable(self._disk, log)
+            except OSError:
+                self._logs.unsynced[log.path] = log.inode  # the next flush may succeed without what this one lost
+                raise
         self._logs.unsynced.pop(log.path, None)
 
     def _is_slow_folder(self, folder: str) -> bool:
@@ -363,8 +367,13 @@ class FileStore:
     def _stand_alone(self, log: Log) -> None:
         """Flush a log whose appends a journal may hold, and have no journal bring anything of it back."""
         if self._group is not None and log.header is not None and log.doubt is None:
-            with suppress(FileNotFoundError):
+            try:
                 writer.make_durable(self._disk, log)
+            except FileNotFoundError:
+                pass
+            except OSError as error:
+                self._group.distrust(log, error)
+                raise
         self._replay.void(log.path)
 
     # -- reading
