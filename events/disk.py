@@ -11,8 +11,8 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from msgspec import Struct
@@ -110,6 +110,20 @@ class Disk(Protocol):
     def real_path(self, path: str, /) -> str:
         """Return the path with all links followed."""
         ...
+
+
+@contextmanager
+def opened(disk: Disk, path: str, flags: int = os.O_RDONLY) -> Generator[int]:
+    """Open a file for a while.
+
+    Raises:
+        OSError: It cannot be opened, or closed.
+    """
+    fd = disk.open(path, flags)
+    try:
+        yield fd
+    finally:
+        disk.close(fd)
 
 
 def _file_stat(found: os.stat_result) -> FileStat:

@@ -29,15 +29,15 @@ import re
 import struct
 import sys
 from array import array
-from collections.abc import Generator, Iterable
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from itertools import count
 from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
-from ...disk import Disk, FileStat
+from ...disk import Disk, FileStat, opened
 from ...undecodable import UNDECODABLE
 from ..base import BlobKind, Cursor
 from ..blobs import VIEW, check_kind
@@ -139,7 +139,7 @@ def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Ext
 def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
     """Return what a log's snapshot says of itself, or None where there is none or its numbers are damaged."""
     try:
-        with _opened(disk, path + INDEX_SUFFIX) as fd:
+        with opened(disk, path + INDEX_SUFFIX) as fd:
             numbers, size = disk.pread(fd, _NUMBERS.size, 0), disk.fstat(fd).size
     except OSError:
         return None
@@ -169,7 +169,7 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
 def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
     """Return the line table of a snapshot that was read before, or None where it is damaged or was replaced since."""
     try:
-        with _opened(disk, path + INDEX_SUFFIX) as fd:
+        with opened(disk, path + INDEX_SUFFIX) as fd:
             table = disk.pread(fd, snapshot.index_at - _NUMBERS.size, _NUMBERS.size)
     except OSError:
         return None
@@ -185,20 +185,11 @@ def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
 def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
     """Return the index of a snapshot that was read before, or None where it is damaged or was replaced since."""
     try:
-        with _opened(disk, path + INDEX_SUFFIX) as fd:
+        with opened(disk, path + INDEX_SUFFIX) as fd:
             data = disk.pread(fd, snapshot.index_size, snapshot.index_at)
     except OSError:
         return None
     return data if len(data) == snapshot.index_size and crc32(data) == snapshot.index_crc else None
-
-
-@contextmanager
-def _opened(disk: Disk, path: str) -> Generator[int]:
-    fd = disk.open(path, os.O_RDONLY)
-    try:
-        yield fd
-    finally:
-        disk.close(fd)
 
 
 def write_snapshot(
@@ -247,7 +238,7 @@ def suffix_of(kind: BlobKind) -> str:
 def read_record(disk: Disk, path: str, suffix: str) -> tuple[RecordLine, bytes] | None:
     """Return a record of a log, or None where there is none or it is damaged."""
     try:
-        with _opened(disk, path + suffix) as fd:
+        with opened(disk, path + suffix) as fd:
             whole = disk.pread(fd, disk.fstat(fd).size, 0)
     except OSError:
         return None
@@ -364,7 +355,7 @@ def flush_file(disk: Disk, path: str) -> None:
     Raises:
         OSError: It cannot be flushed.
     """
-    with _opened(disk, path) as fd:
+    with opened(disk, path) as fd:
         disk.datasync(fd)
 
 

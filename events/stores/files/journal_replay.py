@@ -26,7 +26,7 @@ from itertools import chain, pairwise
 import msgspec
 from msgspec import Struct
 
-from ...disk import Disk
+from ...disk import Disk, opened
 from ...errors import Conflict, LogError, SessionLocked, TreeringError
 from ...telemetry import logger
 from ...undecodable import UNDECODABLE
@@ -326,7 +326,7 @@ class _Restoring:
         """Tell whether there is more in the file than the beginning of a header that was torn."""
         block = self._block()
         try:
-            with _opened(self._disk, self._path) as fd:
+            with opened(self._disk, self._path) as fd:
                 found = self._disk.pread(fd, len(block) + 1, 0)
         except FileNotFoundError:
             return False
@@ -377,12 +377,9 @@ class _Restoring:
         disk = self._disk
         if not data or read_head(disk, fd, self._path, disk.fstat(fd).size)[0].dialect.shared:
             return
-        again = disk.open(self._path, os.O_RDWR)
-        try:
+        with opened(disk, self._path, os.O_RDWR) as again:
             disk.seek(again, offset)
             beside.write_all(disk, again, data)
-        finally:
-            disk.close(again)
 
     def _patch(self, fd: int, size: int, offset: int, data: bytes) -> None:
         """Put bytes in the midst of a file: others stand after them, so that a new file takes its place in one step."""
@@ -433,21 +430,10 @@ class _Restoring:
             if lines:
                 log.changed()
                 log.save_snapshot(log.table.count, None)  # it keeps the count of histories
-                with _opened(disk, self._path + beside.INDEX_SUFFIX) as kept:
-                    disk.datasync(kept)
+                beside.flush_file(disk, self._path + beside.INDEX_SUFFIX)
                 beside.write_all(disk, fd, b"".join(lines))
             disk.datasync(fd)
         logger().info("replayed_by_id", ref=self._path, lines=len(lines))
-
-
-@contextmanager
-def _opened(disk: Disk, path: str) -> Generator[int]:
-    """Open a file for reading, for a while."""
-    fd = disk.open(path, os.O_RDONLY)
-    try:
-        yield fd
-    finally:
-        disk.close(fd)
 
 
 def _runs(pieces: Sequence[_Piece]) -> list[list[_Piece]]:

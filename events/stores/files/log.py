@@ -13,12 +13,12 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import anyio
 
 from ...dialects.base import Dialect
-from ...disk import Disk, FileStat
+from ...disk import Disk, FileStat, opened
 from ...entries import Header
 from ...errors import AppendInDoubt, LogError, LogReplaced
 from ...telemetry import logger
@@ -226,8 +226,9 @@ class Log:
         disk = self._disk
         kept = beside.read_snapshot(disk, self.path)
         ends = None if kept is None else beside.read_table(disk, self.path, kept)
-        counter = max(self.counter, 0 if kept is None else kept.counter)
-        self._counted = 0 if kept is None else kept.counter if ends is not None else _UNKEPT
+        counted = 0 if kept is None else kept.counter
+        counter = max(self.counter, counted)
+        self._counted = _UNKEPT if kept is not None and ends is None else counted
         try:
             fd = disk.open(self.path, os.O_RDONLY)
         except FileNotFoundError:
@@ -497,14 +498,9 @@ class Log:
 
     # -- descriptors and errors
 
-    @contextmanager
-    def opened(self, flags: int) -> Generator[int]:
+    def opened(self, flags: int) -> AbstractContextManager[int]:
         """Open the file for a while, apart from the pool."""
-        fd = self._disk.open(self.path, flags)
-        try:
-            yield fd
-        finally:
-            self._disk.close(fd)
+        return opened(self._disk, self.path, flags)
 
     @contextmanager
     def named(self) -> Generator[None]:
