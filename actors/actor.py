@@ -428,7 +428,7 @@ class SessionActor:
             return
         index.move_leaf(seq)
         if self.log.feed is not None:
-            self.log.feed.publish(feed.LeafMoved(seq))
+            self.log.feed.publish(feed.LeafChange(seq))
         mail.answer([])
 
     # -- the log as others leave it
