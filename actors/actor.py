@@ -21,7 +21,9 @@ from msgspec.structs import replace
 from ..events.entries import SessionInfo
 from ..events.errors import (
     AppendFailed,
+    AppendInDoubt,
     DialectCannot,
+    LeafMoved,
     LogReplaced,
     SessionNotFound,
     TreeringError,
@@ -417,32 +419,54 @@ class SessionActor:
     # -- the leaf
 
     async def _move(self, mail: Mail, command: MoveLeaf) -> None:
-        index = self.log.index
         try:
-            seq = decide_move(index, command)
-            if self._header_block is None:
-                head = Cursor(self.log.generation, index.seen)
-                await self._runtime.store.save(self._lease, "leaf", head, encode_leaf(command.entry_id))
+            seq = await self._save_move(command)
+        except LogReplaced:
+            raise
         except (TreeringError, OSError) as error:
             mail.refuse(error)
             return
-        index.move_leaf(seq)
+        self.log.index.move_leaf(seq)
         if self.log.feed is not None:
             self.log.feed.publish(feed.LeafChange(seq))
         mail.answer([])
 
+    async def _save_move(self, command: MoveLeaf) -> int:
+        """Keep beside the log where the leaf is moved to, and return the seq of the new leaf."""
+        if self._header_block is not None:
+            return decide_move(self.log.index, command)
+        for _ in range(_TRIES_MAX):
+            await self._recover()  # a line that another program appended before would take the leaf with it
+            seq = decide_move(self.log.index, command)
+            head = Cursor(self.log.generation, self.log.index.seen)
+            try:
+                await self._runtime.store.save(self._lease, "leaf", head, encode_leaf(command.entry_id))
+            except LeafMoved:
+                continue  # another line came meanwhile
+            except AppendInDoubt:
+                await self.log.find_leaf()  # the record counts for whoever opens the session next
+                raise
+            return seq
+        raise AppendFailed("another program keeps appending to this log: try again when it is quiet")
+
     # -- the log as others leave it
 
     async def refresh(self) -> None:
-        """Take in what another program may have appended to a file that is shared with it."""
-        if self.log.dialect.shared and self._header_block is None and not self._mailbox.serving:
-            try:
-                await self.log.catch_up()
-            except LogReplaced:
+        """Catch up with what other programs did to the file: appended to it where it is shared, or replaced it."""
+        log = self.log
+        if self._header_block is not None or self._mailbox.serving or not (log.replaced or log.dialect.shared):
+            return
+        with self._mailbox.entering():  # so that the session is not passivated meanwhile
+            if not log.replaced:
+                try:
+                    await log.catch_up()
+                except LogReplaced:
+                    log.replaced = True
+            if log.replaced:
                 self._stale = True
                 mail = Mail(Landed(()))
                 await self._mailbox.put(mail, self._run)
-                with suppress(LogReplaced):  # it is served from here on, and subscribers were told
+                with suppress(LogReplaced):  # the new log is served from here on, and its subscribers were notified
                     await mail.reply()
 
     async def _recover(self) -> None:
@@ -502,7 +526,9 @@ class SessionActor:
         enough = max(self._runtime.limits.snapshot_after_lines, kept // _SNAPSHOT_SHARE)
         try:
             if index.head - kept >= enough and self._header_block is None and not self._stale:
-                await self._runtime.store.save(self._lease, "index", self.log.cursor, index.dump())
+                await self._runtime.store.save(
+                    self._lease, "index", self.log.cursor, await self._runtime.offload(index.dump)
+                )
         finally:
             self._mailbox.close()
             await self._runtime.store.release([self._lease])

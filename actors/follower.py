@@ -14,7 +14,7 @@ import anyio
 from ..events.errors import HostClosed, LogReplaced, TreeringError
 from ..events.stores.base import Cursor, Ref
 from ..events.telemetry import failure_of, logger
-from ..projections.feed import Feed, LeafChange, Reset
+from ..projections.feed import Feed, Reset
 from .folds import Values
 from .open_log import OpenLog
 from .runtime import Runtime
@@ -81,7 +81,7 @@ class Follower:
         log = self.log
         try:
             await log.catch_up()
-            await self._find_leaf(log)
+            await log.find_leaf()
         except LogReplaced:
             anew = await self._read(self._runtime, self.ref)
             if self.log is not log:
@@ -91,14 +91,6 @@ class Follower:
             anew.attach(self.feed)
             if self.feed is not None:
                 self.feed.publish(Reset(Cursor(anew.generation, 0)))
-
-    async def _find_leaf(self, log: OpenLog) -> None:
-        """Put the leaf where its owner moved it to."""
-        record = await self._runtime.store.load(self.ref, "leaf")
-        before = log.index.leaf
-        log.restore_leaf(record)
-        if log.feed is not None and log.index.leaf != before:
-            log.feed.publish(LeafChange(log.index.leaf))
 
     # -- being followed
 

@@ -6,8 +6,8 @@ sessions never need one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TypeAlias
 
@@ -49,6 +49,15 @@ class Mailbox:
         """Whether nothing waits and nothing runs."""
         return not self.serving and not self._entering
 
+    @contextmanager
+    def entering(self) -> Generator[None]:
+        """Keep the actor from being idle, for somebody who may be about to put a command in."""
+        self._entering += 1
+        try:
+            yield
+        finally:
+            self._entering -= 1
+
     # -- putting in
 
     async def put(self, mail: Mail, serve: Serve) -> None:
@@ -58,11 +67,8 @@ class Mailbox:
         try:
             sender.send_nowait(mail)
         except anyio.WouldBlock:
-            self._entering += 1  # it may be served, emptied and idle before the sender has its turn again
-            try:
+            with self.entering():  # it may be served, emptied and idle before the sender has its turn again
                 await sender.send(mail)
-            finally:
-                self._entering -= 1
         self._wake(serve)
 
     def leave(self, mail: Mail) -> None:

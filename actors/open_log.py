@@ -7,6 +7,7 @@ the host's cache. It writes nothing.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import TypeVar
 
@@ -23,7 +24,7 @@ from ..events.kinds import Kind
 from ..events.stores.base import Blob, Cursor, LocalStore, Page, Ref
 from ..events.telemetry import logger
 from ..projections.context import Context, ContextPlan, boundary, build, plan
-from ..projections.feed import EntryAdded, Feed
+from ..projections.feed import EntryAdded, Feed, LeafChange
 from .leaf_record import decode_leaf
 from .runtime import Runtime
 
@@ -33,6 +34,7 @@ _SCAN_INLINE_MAX = 64 * 1024
 _BODIES_AT_ONCE = 256
 _RUN_MIN = 64
 _WARNINGS_MAX = 16
+_LOOKS_MAX = 64
 _numbers = count(1)
 
 
@@ -45,6 +47,7 @@ class OpenLog:
         dialect: How its lines are written.
         generation: The history that the index belongs to.
         feed: What subscribers share, while there are any.
+        replaced: Whether a read found another log in its place.
     """
 
     __slots__ = (
@@ -57,6 +60,7 @@ class OpenLog:
         "generation",
         "index",
         "ref",
+        "replaced",
         "snapshot_at",
     )
 
@@ -69,6 +73,7 @@ class OpenLog:
         self.generation = generation
         self.feed: Feed | None = None
         self.snapshot_at = 0
+        self.replaced = False
         self._damaged: list[int] = []
         self._withheld: dict[int, tuple[Entry | None, int]] = {}
 
@@ -104,6 +109,13 @@ class OpenLog:
         store = runtime.store
         if not isinstance(store, LocalStore):
             raise NotLive(f"session {ref!r} is passivated and its store is remote: await `refresh` first")
+        for _ in range(_LOOKS_MAX - 1):
+            with suppress(LogReplaced):  # archiving moves the log while it is read
+                return cls._look(runtime, store, ref)
+        return cls._look(runtime, store, ref)
+
+    @classmethod
+    def _look(cls, runtime: Runtime, store: LocalStore, ref: Ref) -> OpenLog:
         look = store.peek(ref)
         log = cls(runtime, ref, look.opening.header, look.opening.dialect, look.opening.head.generation)
         snapshot = look.load("index")
@@ -150,6 +162,13 @@ class OpenLog:
         seq = self.index.find(record.leaf) if record.leaf is not None else 0
         if self.index.tip <= blob.head.seq and (seq or record.leaf is None):
             self.index.move_leaf(seq)
+
+    async def find_leaf(self) -> None:
+        """Move the leaf to where its record says now, and notify subscribers where that is elsewhere."""
+        before = self.index.leaf
+        self.restore_leaf(await self._runtime.store.load(self.ref, "leaf"))
+        if self.feed is not None and self.index.leaf != before:
+            self.feed.publish(LeafChange(self.index.leaf))
 
     async def scan(self) -> None:
         """Fold the whole log, off the event loop where it is large; nobody else may use the log meanwhile."""
@@ -228,6 +247,8 @@ class OpenLog:
         if self.feed is None:
             return
         self._withheld[seq] = (entry, size)
+        if next(iter(self._withheld)) > self.index.head:
+            return  # a long batch adds its lines one by one, and none shows before the last
         for each in sorted(seq for seq in self._withheld if seq <= self.index.head):
             held, length = self._withheld.pop(each)
             shown = self._shown(each, held)
@@ -293,6 +314,7 @@ class OpenLog:
                 return await reading(generation)
             except LogReplaced:
                 if self.generation == generation:
+                    self.replaced = True
                     raise
 
     async def page(self, after: int, through: int) -> tuple[list[Entry], int]:

@@ -150,9 +150,10 @@ class Registry:
                 break
             await moving.wait()
         with self._in_motion(ref):
-            await self._make_room()
+            await self._make_room(coming=1)
             actor = await self._activate(ref, birth)
             self._live[ref] = actor
+            await self._make_room(coming=0)  # others may have come at the same time
         self._runtime.counters.activated += 1
         return actor
 
@@ -265,13 +266,13 @@ class Registry:
                 with anyio.CancelScope(shield=True):
                     await self._runtime.store.release([lease])
 
-    async def _make_room(self) -> None:
-        """Passivate sessions that were not used lately until one more fits."""
+    async def _make_room(self, *, coming: int) -> None:
+        """Passivate sessions that were not used lately until so many more fit."""
         chances = 2 * len(self._live)
-        while len(self._live) >= self._runtime.limits.live_max and chances:
+        while len(self._live) + coming > self._runtime.limits.live_max and chances:
             chances -= 1
             ref, actor = next(iter(self._live.items()))
-            if actor.recent or not actor.idle:
+            if actor.recent or not actor.idle or ref in self._moving:
                 actor.recent = False
                 self._live.move_to_end(ref)
             else:

@@ -198,7 +198,7 @@ class Feed:
         left, self._left = self._left, None
         if left is None or left == (cursor, leaf):
             return
-        if left[0].generation not in ("", cursor.generation):
+        if left[0].generation not in ("", cursor.generation) or cursor.seq < left[0].seq:
             self.publish(Reset(Cursor(cursor.generation, 0)))
         else:
             self._skip()

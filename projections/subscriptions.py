@@ -139,6 +139,7 @@ class EntryFollowing(Generic[T]):
             return ()
         try:
             entries, self._seq = await log.page(self._seq, self._through)
+            self._has_cursor = True
         except LogReplaced:
             if (await self._source.ready()).cursor.generation == self._generation:
                 raise
@@ -150,6 +151,7 @@ class EntryFollowing(Generic[T]):
         """Take what is new in the feed."""
         items = self._shown(news)
         if news.last:
+            self._has_cursor = True
             if news.first <= self._seq:  # the subscriber asked for what comes later
                 items = [each for each in items if isinstance(each, Transient) or each.seq > self._seq]
             self._seq = max(self._seq, news.last)

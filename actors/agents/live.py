@@ -72,6 +72,7 @@ class LiveTurn:
 
     async def take_up(self) -> Recovery | None:
         """Close what a crash left open; see `Keeper.take_up`."""
+        await self._session.flush()  # a turn that was cancelled may have left an append that is still under way
         return await self._session.recover() or None
 
     async def history(self) -> tuple[Message, ...]:

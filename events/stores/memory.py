@@ -97,7 +97,9 @@ class Shelf:
     def __init__(self) -> None:
         self.logs: dict[Ref, _Log] = {}
         self.generations = count(1)
-        self.woken: list[anyio.Event] = []
+        self.epochs = count(1)
+        self._changes = count(1)
+        self.woken: set[anyio.Event] = set()
         self._time = datetime.now(UTC)
 
     def touch(self, log: _Log) -> None:
@@ -108,8 +110,8 @@ class Shelf:
 
     def wake(self, log: _Log) -> None:
         """Wake those who watch."""
-        log.changed += 1
-        woken, self.woken = self.woken, []
+        log.changed = next(self._changes)
+        woken, self.woken = self.woken, set()
         for event in woken:
             event.set()
 
@@ -140,7 +142,7 @@ class MemoryStore:
         if log.lease is not None:
             holder = log.lease[1].owner
             return SessionLocked(f"{ref} is owned by {holder}: open it read-only, or wait until the owner lets go")
-        log.epoch += 1
+        log.epoch = next(self._shelf.epochs)
         lease = Lease(ref, owner, log.epoch, log.head, log.header, log.dialect)
         log.lease = (self, lease)
         return lease
@@ -154,6 +156,8 @@ class MemoryStore:
         for lease in leases:
             if (log := self._held(lease)) is not None:
                 log.lease = None
+                if log.header is None:
+                    del self._shelf.logs[lease.ref]
 
     def _held(self, lease: Lease) -> _Log | None:
         log = self._shelf.logs.get(lease.ref)
@@ -298,9 +302,7 @@ class MemoryStore:
             Conflict: The lease is over.
         """
         log = self._must_hold(lease)
-        epoch, changed = log.epoch, log.changed
-        log = self._shelf.logs[lease.ref] = _Log()
-        log.epoch, log.changed = epoch, changed
+        del self._shelf.logs[lease.ref]
         self._shelf.wake(log)
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
@@ -349,8 +351,11 @@ class MemoryStore:
                 yield changed
             else:
                 event = anyio.Event()
-                self._shelf.woken.append(event)
-                await event.wait()
+                self._shelf.woken.add(event)
+                try:
+                    await event.wait()
+                finally:
+                    self._shelf.woken.discard(event)
 
     # -- the end
 

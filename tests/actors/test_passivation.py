@@ -11,6 +11,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import anyio
 import pytest
 import trio.testing
+from anyio.lowlevel import checkpoint
 from structlog.testing import capture_logs
 
 from treering import Limits, Session, SessionHost, SessionLocked
@@ -294,3 +295,36 @@ def test_ten_thousand_sessions_fit_where_few_files_may_be_open(tmp_path: Path) -
         _, first, second = log.read_bytes().splitlines()
         assert first.endswith(b'"data":0}}')
         assert second.endswith(b'"data":1}}')
+
+
+async def test_sessions_that_come_at_once_are_let_go_until_the_bound_holds() -> None:
+    async with SessionHost(limits=Limits(live_max=4)) as host:
+        sessions = [await host.create() for _ in range(40)]
+        async with anyio.create_task_group() as tasks:
+            for session in sessions:
+                tasks.start_soon(session.append_custom_entry, "note", 1)
+        assert host.statistics().live == 4
+        assert [session.message_count for session in sessions] == [0] * 40
+        assert [len(session.path()) for session in sessions] == [1] * 40
+
+
+async def test_a_session_that_is_read_while_its_file_is_replaced_is_not_passivated(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path, dialect="pi") as host:
+        session = await host.create("main")
+        for number in range(3):
+            await session.append_message("user", str(number))
+        path = tmp_path / session.ref
+        lines = path.read_bytes().splitlines(keepends=True)
+
+        async def let_go() -> None:
+            for _ in range(20):
+                await host.passivate_idle()
+                await checkpoint()
+
+        for count in (2, 3, 1):
+            other = path.with_suffix(".tmp")
+            other.write_bytes(b"".join(lines[: count + 1]))
+            other.replace(path)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(let_go)
+                assert len(await session.entries()) == count

@@ -13,10 +13,12 @@ from anyio.lowlevel import checkpoint
 
 from treering import (
     Cursor,
+    Custom,
     CustomEntry,
     Entry,
     EntrySubscription,
     Header,
+    Limits,
     LogReplaced,
     MemoryStore,
     Reset,
@@ -26,6 +28,8 @@ from treering import (
     Snapshot,
     SyncHost,
 )
+from treering.events.content import raw_json
+from treering.events.index import LogIndex
 from treering.events.stores.base import Page, Ref
 
 PATIENCE_S = 30
@@ -268,3 +272,77 @@ async def test_what_is_replaced_again_while_it_is_read_is_read_again() -> None:
         store.moves = 1_000
         with pytest.raises(LogReplaced):  # a store that never finds an end
             await host.load("main", read_only=True)
+
+
+def cut_to(path: Path, lines: int) -> None:
+    """Replace a session's file by its header and its first lines, as another program would."""
+    kept = path.read_bytes().splitlines(keepends=True)[: lines + 1]
+    other = path.with_suffix(".tmp")
+    other.write_bytes(b"".join(kept))
+    other.replace(path)
+
+
+async def test_a_native_file_that_is_replaced_while_its_session_is_live_is_served_as_it_is_now(tmp_path: Path) -> None:
+    # nothing fits the cache, so that every read goes to the file
+    async with SessionHost(tmp_path, limits=Limits(cache_bytes_max=0)) as host:
+        session = await host.create("main")
+        await append(session, *"abcdef")
+        cut_to(tmp_path / session.ref, 3)
+        with pytest.raises(LogReplaced):
+            await session.entries()
+        assert [each.custom.data for each in await session.entries() if isinstance(each, CustomEntry)] == [
+            "a",
+            "b",
+            "c",
+        ]
+        await append(session, "g")
+        assert len(await session.entries()) == 4
+
+
+async def test_who_reads_the_entries_of_a_native_file_that_is_replaced_gets_a_reset(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path, limits=Limits(cache_bytes_max=0, feed_events_max=1)) as host:
+        session = await host.create("main")
+        await append(session, *"abcdef")
+        async with session.subscribe() as entries:
+            cut_to(tmp_path / session.ref, 3)
+            reset, *said = await take(entries, 4)
+    assert isinstance(reset, Reset)
+    assert said == ["a", "b", "c"]
+
+
+async def test_a_file_that_is_shortened_while_nobody_owns_it_is_a_reset_for_who_was_further(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path) as host:
+        session = await host.create("main")
+        await append(session, *"abcdef")
+        async with session.subscribe() as entries:
+            assert await take(entries, 6) == list("abcdef")
+            assert await session.passivate()
+            path = tmp_path / session.ref
+            path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
+            await append(session, "g")
+            reset, *said = await take(entries, 4)
+    assert isinstance(reset, Reset)
+    assert said == ["a", "b", "g"]
+
+
+async def test_a_follower_of_a_batch_looks_at_each_of_its_lines_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = 500
+    looks = 0
+
+    def counted(index: LogIndex) -> int:
+        nonlocal looks
+        looks += 1
+        return len(index.kinds) - 1
+
+    monkeypatch.setattr(LogIndex, "head", property(counted))
+    async with SessionHost(tmp_path) as owner, SessionHost(tmp_path) as other:
+        session = await owner.create("main")
+        await append(session, "first")
+        follower = await other.load("main", read_only=True)
+        async with follower.subscribe() as entries:
+            assert await take(entries, 1) == ["first"]
+            await session.append_many([Custom("note", raw_json(number)) for number in range(count)])
+            assert await take(entries, count) == list(range(count))
+    assert looks < 20 * count

@@ -6,7 +6,9 @@ import gzip
 import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Literal
 
 import pytest
@@ -20,8 +22,11 @@ from treering import (
     SessionHost,
     SessionLocked,
     SessionNotFound,
+    SyncHost,
     Transient,
+    plain_text,
 )
+from treering.events.disk import OsDisk
 from treering.events.doctor import examine
 from treering.events.repair import repair
 
@@ -364,3 +369,49 @@ async def test_an_archive_that_was_emptied_is_no_new_session(root: Path) -> None
     async with SessionHost(root) as host:
         await host.load("old")
     assert files(root) == [path.name]
+
+
+class BetweenLooks(OsDisk):
+    """Lets somebody else act just before a log is opened for the second time."""
+
+    def __init__(self) -> None:
+        self.act: Callable[[], None] | None = None
+        self._opened = 0
+
+    def open(self, path: str, flags: int) -> int:
+        if self.act is not None and path.endswith("/main.jsonl"):
+            self._opened += 1
+            if self._opened == 2:
+                act, self.act = self.act, None
+                act()
+        return super().open(path, flags)
+
+
+@pytest.mark.parametrize("how", ["loaded", "let go"])
+async def test_a_session_that_another_process_archives_while_it_is_read_is_read_all_the_same(
+    root: Path, how: str
+) -> None:
+    async with SessionHost(root) as host:
+        await (await host.create("main")).append_message("user", "still here")
+
+    def archive() -> None:
+        with SyncHost(root) as other:
+            other.archive("main")
+
+    def in_another_thread() -> None:
+        thread = Thread(target=archive)
+        thread.start()
+        thread.join()
+
+    disk = BetweenLooks()
+    async with SessionHost(root, disk=disk) as host:
+        if how == "loaded":
+            disk.act = in_another_thread
+            session = await host.load("main", read_only=True)
+        else:
+            session = await host.load("main")
+            assert await session.passivate()
+            disk.act = in_another_thread
+        assert session.leaf_id is not None
+        assert disk.act is None
+        assert [plain_text(each.content) for each in await session.messages()] == ["still here"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import errno
+import json
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from treering import (
+    AppendInDoubt,
     BranchSummary,
     BranchSummaryEntry,
     EntryNotFound,
@@ -18,6 +22,8 @@ from treering import (
     SessionHost,
     plain_text,
 )
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
 
 Content = Callable[[Session], bytes]
 Written = Callable[[Session], list[dict[str, Any]]]
@@ -166,3 +172,42 @@ async def test_options_that_contradict_a_summary_are_refused(session: Session, c
     assert session.leaf_id == leaf
     made = await session.branch_with_summary(first, "left two", aside=False, expected_leaf=leaf)
     assert session.leaf_id == made
+
+
+def append_as_pi_does(path: Path, parent_id: str) -> None:
+    line = {"type": "message", "id": "f0000001", "parentId": parent_id, "timestamp": "2026-01-01T00:00:00.000Z"}
+    message = {"role": "user", "content": [{"type": "text", "text": "from pi"}], "timestamp": 1}
+    with path.open("a") as file:
+        file.write(json.dumps({**line, "message": message}) + "\n")
+
+
+@pytest.mark.parametrize("looked", [False, True], ids=["unseen", "read before"])
+async def test_a_branch_holds_where_another_program_appended_before_it(tmp_path: Path, looked: bool) -> None:
+    async with SessionHost(tmp_path, dialect="pi") as host:
+        session = await host.create("main")
+        first = await session.append_message("user", "one")
+        second = await session.append_message("assistant", "two")
+        append_as_pi_does(tmp_path / session.ref, second)
+        if looked:  # the store knows of the line then, and the session does not
+            await (await host.load("main", read_only=True)).refresh()
+        await session.branch(first)
+        assert session.leaf_id == first
+        third = await session.append_message("assistant", "three")
+        entry = await session.entry(third)
+        assert entry is not None
+        assert entry.parent_id == first
+        assert len(await session.entries()) == 4
+
+
+async def test_a_branch_whose_record_may_be_lost_is_in_doubt_and_stays_what_is_read_again(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, durability="file") as host:
+        session = await host.create("main")
+        first = await session.append_message("user", "one")
+        await session.append_message("assistant", "two")
+        disk.fail("sync_directory", errno.EIO)
+        with pytest.raises(AppendInDoubt, match=r"main\.jsonl\.leaf was written"):
+            await session.branch(first)
+        assert session.leaf_id == first
+        assert await session.passivate()
+        assert session.leaf_id == first

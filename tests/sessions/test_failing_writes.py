@@ -266,3 +266,16 @@ async def test_a_first_append_that_fails_leaves_no_file(tmp_path: Path, dialect:
         assert logs(tmp_path) == []
         await session.append_message("user", "one")
         assert await said(Path(session.file_path or "")) == ["one"]
+
+
+async def test_a_log_that_was_put_and_whose_name_may_be_lost_is_in_doubt_and_is_there(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, durability="file") as host, SessionHost() as elsewhere:
+        await (await host.create("main")).append_message("user", "old")
+        other = await elsewhere.create("main")
+        await other.append_message("user", "new")
+        disk.fail("sync_directory", errno.EIO, path=str(tmp_path), nth=2)  # the first one is the backup's
+        with pytest.raises(AppendInDoubt, match="was written, but a power cut may undo that"):
+            await host.put(other, replace=True)
+        session = await host.load("main")
+        assert [plain_text(each.content) for each in await session.messages()] == ["new"]

@@ -268,6 +268,7 @@ def write_record(disk: Disk, path: str, suffix: str, head: Cursor, extent: Exten
         sync: Make it survive a power cut.
 
     Raises:
+        NameNotFlushed: It was written, and its directory could not be flushed.
         OSError: It cannot be written; the old one is as it was.
     """
     line = msgspec.json.encode(RecordLine(head.seq, extent.end, _crc_of(extent), crc32(data), head.generation))
@@ -318,8 +319,17 @@ def remove_derived(disk: Disk, path: str) -> None:
             disk.unlink(f"{folder}/{each}")
 
 
+class NameNotFlushed(OSError):
+    """A file has its new bytes under its name, but the name may not survive a power cut."""
+
+
 def write_beside(disk: Disk, path: str, parts: Iterable[bytes], *, sync: bool) -> None:
-    """Write a file under another name and rename it, so that it is there whole or not at all."""
+    """Write a file under another name and rename it, so that it is there whole or not at all.
+
+    Raises:
+        NameNotFlushed: It was renamed, and its directory could not be flushed.
+        OSError: It cannot be written; a file that was there is as it was.
+    """
     fd, temporary = open_temporary(disk, path)
     try:
         try:
@@ -335,7 +345,10 @@ def write_beside(disk: Disk, path: str, parts: Iterable[bytes], *, sync: bool) -
             disk.unlink(temporary)
         raise
     if sync:
-        disk.sync_directory(os.path.dirname(path))
+        try:
+            disk.sync_directory(os.path.dirname(path))
+        except OSError as error:
+            raise NameNotFlushed(error.errno, error.strerror, path) from error
 
 
 def open_temporary(disk: Disk, path: str) -> tuple[int, str]:

@@ -164,10 +164,7 @@ class Log:
             UnsupportedVersion: A newer program wrote it.
             OSError: It cannot be read.
         """
-        self._look(changed=changed)
-        if self.header is not None:
-            with self.opened(os.O_RDONLY) as fd:
-                self.take_open_end(fd)
+        self._look(changed=changed, open_end=True)
 
     def find(self) -> None:
         """Look at the file, or where there is none at its packed form; see `examine`.
@@ -179,6 +176,8 @@ class Log:
         self.examine()
         if self.header is None:
             self.find_packed()
+            if self.packed is None:
+                self.examine()  # it may have been unpacked between the two looks
 
     def find_packed(self) -> None:
         """Look at the packed form, where there is one."""
@@ -221,8 +220,13 @@ class Log:
                 logger().debug("snapshot_not_saved", session_id=session_id, ref=self.ref, error=str(error))
             self._counted = self.counter
 
-    def _look(self, *, changed: bool = False) -> None:
-        """Read the header and take in all finished lines."""
+    def _look(self, *, changed: bool = False, open_end: bool = False) -> None:
+        """Read the header and take in all finished lines.
+
+        Args:
+            changed: See `examine`.
+            open_end: Count a whole last line that has no newline, too.
+        """
         disk = self._disk
         kept = beside.read_snapshot(disk, self.path)
         ends = None if kept is None else beside.read_table(disk, self.path, kept)
@@ -260,6 +264,8 @@ class Log:
                 self.counter = counter + changed
                 self._crc = crc
                 self._name(fd, table)
+                if open_end:
+                    self.take_open_end(fd)
         finally:
             disk.close(fd)
 
@@ -354,15 +360,12 @@ class Log:
         """
         before = self.head.generation
         try:
-            self._look(changed=True)
+            self._look(changed=True, open_end=self.lease is None)
         except BaseException:
             self._forget()
             raise
         if self.lease is not None and self.header is not None:
             self._remember()
-        elif self.header is not None:
-            with self.opened(os.O_RDONLY) as fd:
-                self.take_open_end(fd)
         assert self.head.generation != before or not before
 
     def settle(self, fd: int) -> TornTail | None:

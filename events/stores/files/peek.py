@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from ...disk import Disk
 from ...errors import SessionNotFound
@@ -37,12 +39,13 @@ class FilePeek:
     def load(self, kind: BlobKind) -> Blob | None:
         """Return what is kept beside the log; see `Store.load`."""
         log, head = self._log, self.opening.head
-        if kind == "index":
-            kept = log.load_index(log.table)
-        elif kind == "leaf":
-            kept = log.load_leaf(log.table, head)
-        else:
-            kept = log.load_record(suffix_of(kind), head, log.table)
+        with self._there():
+            if kind == "index":
+                kept = log.load_index(log.table)
+            elif kind == "leaf":
+                kept = log.load_leaf(log.table, head)
+            else:
+                kept = log.load_record(suffix_of(kind), head, log.table)
         return None if kept is None else Blob(Cursor(head.generation, kept[0]), kept[1])
 
     def read(self, after: int) -> Page:
@@ -51,5 +54,13 @@ class FilePeek:
         if after >= end:
             return Page(after + 1, [], False)
         last = log.table.last_that_fits(after, end, _PAGE_BYTES)
-        with log.opened(os.O_RDONLY) as fd:
+        with self._there(), log.opened(os.O_RDONLY) as fd:
             return Page(after + 1, log.lines(fd, log.table, [(after + 1, last)]), last < end)
+
+    @contextmanager
+    def _there(self) -> Generator[None]:
+        """Raise `LogReplaced` where the file was archived or removed since it was looked at."""
+        try:
+            yield
+        except FileNotFoundError:
+            raise self._log.replaced() from None

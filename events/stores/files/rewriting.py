@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from ...disk import Disk
-from ...errors import Conflict, InvalidInput
+from ...errors import AppendInDoubt, Conflict, InvalidInput
 from ..base import Cursor
 from ..lines import check_lines
 from .backups import back_up
@@ -23,6 +23,7 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     Raises:
         Conflict: Another program appended to the log that is there, or put another one in its place.
         InvalidInput: The header or a line is not whole.
+        AppendInDoubt: It was written, and may be lost in a power cut.
         OSError: It cannot be written; what is there is as it was.
     """
     if not header.endswith(b"\n"):
@@ -39,14 +40,23 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
             with suppress(OSError):
                 disk.unlink(backup)
         raise
-    for each in (folder, *map(os.path.dirname, new_folders)):
-        disk.sync_directory(each)
+    failure: OSError | None = None
+    try:
+        for each in (folder, *map(os.path.dirname, new_folders)):
+            disk.sync_directory(each)
+    except OSError as error:
+        failure = error
     with suppress(OSError):
         disk.unlink(log.path + LEAF_SUFFIX)
     log.changed()
     log.doubt = None
     log.distrusted = False
     log.unsynced = False
+    if failure is not None:
+        raise AppendInDoubt(
+            f"{log.path} was written, but a power cut may undo that ({failure.strerror or failure}): "
+            "see to the disk, then put it again"
+        ) from failure
     return log.head
 
 

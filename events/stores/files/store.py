@@ -38,6 +38,7 @@ from ...dialects.detect import detect
 from ...disk import Disk, FileStat, OsDisk
 from ...errors import (
     AppendFailed,
+    AppendInDoubt,
     Conflict,
     InvalidInput,
     LeafMoved,
@@ -464,6 +465,7 @@ class FileStore:
             Conflict: The lease is over.
             LeafMoved: The log does not end at `head`, and a leaf record is made at its end.
             AppendFailed: The leaf record cannot be written; the former one stands.
+            AppendInDoubt: The leaf record was written, and may be lost in a power cut.
         """
         check_kind(kind)
         log = self._logs.must_hold(lease)
@@ -476,6 +478,11 @@ class FileStore:
                 raise LeafMoved(f"{log.ref} ends at {log.head.seq} and not at {head.seq}: read it again")
             try:
                 log.save_leaf(data, sync=self._sync)
+            except beside.NameNotFlushed as error:
+                raise AppendInDoubt(
+                    f"{log.path}{beside.LEAF_SUFFIX} was written, but a power cut may undo that "
+                    f"({error.strerror or error}): see to the disk, then move the leaf again"
+                ) from error
             except OSError as error:
                 raise AppendFailed(
                     f"{log.path}{beside.LEAF_SUFFIX} could not be written ({error.strerror or error}): "

@@ -1,0 +1,44 @@
+"""A turn that asyncio itself cancels while its answer is being flushed: the next turn sees the answer's calls."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from treering import AgentSession, MessageEntry, SessionHost, Tool, tool_use
+from treering.events.disk import OsDisk
+from treering.testing.disks import FaultyDisk
+from treering.testing.models import ScriptedModel, answer
+
+pytestmark = pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
+
+
+async def test_a_call_whose_answer_was_still_being_flushed_is_closed_by_the_next_turn(
+    anyio_backend: tuple[str, dict[str, Any]], tmp_path: Path, add: Tool
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, durability="file") as host:
+        session = await host.create("main")
+        await session.append_message("system", "Be brief.")
+        model = ScriptedModel([answer([tool_use("1", "add", {"a": 1})]), "never said"])
+        stall = disk.stall("datasync", path="*main.jsonl", nth=2)  # of the answer: the question is the first
+        turn = asyncio.ensure_future(AgentSession(model, session=session, tools=[add]).respond("go"))
+        try:
+            await anyio.to_thread.run_sync(stall.wait)
+            turn.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await turn
+            following = AgentSession(ScriptedModel(["done"]), session=session, tools=[add])
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(following.respond, "go on")
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                stall.lift()
+        finally:
+            stall.lift()
+        roles = [entry.message.role for entry in await session.entries() if isinstance(entry, MessageEntry)]
+        assert roles == ["system", "user", "assistant", "tool", "user", "assistant"]

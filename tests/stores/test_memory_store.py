@@ -1,0 +1,24 @@
+"""What a memory store keeps of logs and watches that are gone: nothing."""
+
+from __future__ import annotations
+
+from anyio.lowlevel import checkpoint
+
+from treering import MemoryStore, SessionHost
+from treering.events.stores.memory import Shelf
+
+
+async def test_sessions_that_were_deleted_and_watches_that_ended_leave_nothing_behind() -> None:
+    shelf = Shelf()
+    async with SessionHost(store=MemoryStore(shelf)) as host:
+        kept = await host.create("kept")
+        await kept.append_custom_entry("note", 1)
+        for number in range(20):
+            session = await host.create(f"gone-{number}")
+            await session.append_custom_entry("note", 1)
+            await host.delete(session.id)
+            follower = await host.load("kept", read_only=True)
+            async with follower.subscribe():
+                await checkpoint()
+        assert list(shelf.logs) == [kept.ref]
+    assert not shelf.woken
