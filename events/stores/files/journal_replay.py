@@ -428,7 +428,7 @@ class _Restoring:
                         known.add(key)
                         lines.append(line + b"\n")
             if lines:
-                log.changed()
+                log.reload_changed()
                 log.save_snapshot(log.table.count, None)  # it keeps the count of histories
                 beside.flush_file(disk, self._path + beside.INDEX_SUFFIX)
                 beside.write_all(disk, fd, b"".join(lines))
