@@ -252,7 +252,7 @@ class Store(Protocol):
         ...
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
-        """Write a whole log atomically, replacing any existing one: after a crash, either the old or the new log exists.
+        """Write a whole log atomically, replacing any existing one: after a crash, the old or the new log exists, whole.
 
         `lines` may be a generator. It is consumed while the log is written, on the thread that the store writes from.
         Its exceptions are raised here, and the log is then unchanged.
@@ -323,8 +323,8 @@ class ArchivingStore(Protocol):
 class LocalStore(Protocol):
     """A store on this machine, which can be read without waiting.
 
-    It serves synchronous reads of the index of a passivated session. In any other store, such a read raises an error that
-    says to activate the session first.
+    It serves synchronous reads of the index of a passivated session. In any other store, such a read raises an error
+    that says to activate the session first.
     """
 
     def peek(self, ref: Ref) -> Peek:

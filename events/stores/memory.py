@@ -1,7 +1,7 @@
 """The in-memory store: its logs end with the process.
 
-It implements the same protocol as the file store, so that a host behaves the same in memory. Stores that share a `Shelf`
-see the same logs and exclude each other, like processes that use the same folder.
+It implements the same protocol as the file store, so that a host behaves the same in memory. Stores that share a
+`Shelf` see the same logs and exclude each other, like processes that use the same folder.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The two ways in which appends reach their files: inline on the event loop, or in worker threads.
 
-Inline is the rule under durability "os": one check of the file, one write, one check of where it landed. Everything else
-runs in a thread: flushing, slow disks, and every unexpected state of a file. Under durability "group", an append is
-written to its file in either way and then joins a round of the journal. Until that round is settled, its log is busy
-and its head is held back.
+Inline is the rule under durability "os": one check of the file, one write, one check of where it landed. Everything
+else runs in a thread: flushes, writes to slow disks, and every unexpected state of a file. Under durability "group", an
+append is written to its file in either way and then joins a round of the journal. Until that round is settled, its log
+is busy and its head is held back.
 """
 
 from __future__ import annotations
@@ -126,7 +126,10 @@ class Appender:
         return outcome
 
     def _timed_write(self, fd: int, data: bytes) -> int:
-        """Write, and switch to threads for a while if that was slow. Only the write is timed, so that no pause of the garbage collector counts."""
+        """Write, and switch to threads for a while if that was slow.
+
+        Only the write is timed, so that a pause of the garbage collector does not count.
+        """
         start = self._timer()
         try:
             return self._disk.write(fd, data)
@@ -143,8 +146,8 @@ class Appender:
     def append(self, appends: Sequence[Append]) -> Awaitable[list[Outcome]]:
         """Append to logs; see `Store.append`.
 
-        This is not a coroutine function: under "group", thousands of appends wait for their rounds at a time, and each saves
-        one frame.
+        This is not a coroutine function: under "group", thousands of appends wait for their rounds at a time, and each
+        saves one frame.
         """
         for each in appends:
             check_lines(each.lines)

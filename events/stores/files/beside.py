@@ -179,7 +179,7 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
 
 
 def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
-    """Return the line table of a snapshot; None if it is damaged, or the file was replaced since `snapshot` was read."""
+    """Return the line table of a snapshot; None if it is damaged or the file was replaced after `snapshot` was read."""
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
             table = disk.pread(fd, snapshot.index_at - _NUMBERS.size, _NUMBERS.size)
@@ -195,7 +195,7 @@ def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
 
 
 def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
-    """Return the index of a snapshot; None if it is damaged, or the file was replaced since `snapshot` was read."""
+    """Return the index of a snapshot; None if it is damaged or the file was replaced after `snapshot` was read."""
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
             data = disk.pread(fd, snapshot.index_size, snapshot.index_at)
@@ -296,8 +296,8 @@ def _crc_of(extent: Extent) -> int:
 def remove_copies(disk: Disk, folder: str, name: str) -> None:
     """Delete all files beside a log in a folder, except the log, its packed form and its leaf record.
 
-    These are the fragments and backups of the log, unfinished temporary files, and derived files. A folder that does not
-    exist is treated as empty.
+    These are the fragments and backups of the log, unfinished temporary files, and derived files. A folder that does
+    not exist is treated as empty.
 
     Args:
         disk: The disk.

@@ -1,8 +1,8 @@
 """The rounds of durability "group": one write and one flush of the journal for all waiting appends.
 
 No task or thread is dedicated to rounds. The first append that joins a round leads it: it waits for the previous round,
-lets every append join that is ready, has a worker thread write and flush the journal, and wakes the others. Appends that
-arrive in the meantime join the next round.
+lets every append join that is ready, has a worker thread write and flush the journal, and wakes the others. Appends
+that arrive in the meantime join the next round.
 
 A journal is retired when it is full or when writing it failed. Before the next round, the session files that it covers
 are flushed and the journal is dropped; appends wait for that. So a journal, and with it the work of a replay after a
@@ -235,7 +235,8 @@ class GroupCommitter:
         log = landed.log
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         log.doubt = AppendInDoubt(
-            f"{log.path}: the journal could not be written ({reason}); check the disk, then retry with the same command id"
+            f"{log.path}: the journal could not be written ({reason}); "
+            "check the disk, then retry with the same command id"
         )
         log.doubt.__cause__ = error
         log.unjournaled = True

@@ -52,7 +52,7 @@ class _Walk:
                 yield from self.logs_in(path, ref, (*trail, (stat.device, stat.inode)))
 
     def _candidates(self, folder: str, parent_ref: str, names: Sequence[str]) -> Iterator[tuple[str, str, FileStat]]:
-        """Yield the files and folders that may be or hold a log: their names in refs, their file names, their status."""
+        """Yield the files and folders that may be or hold logs: their names in refs, their file names, their status."""
         prefix, after = self._prefix, self._after
         existing = set(names)
         for file in names:

@@ -60,8 +60,8 @@ class Log:
         idle: Set when `busy` becomes False.
         gate: Lets one thread at a time work on a log that is not owned.
         doubt: Why the content of the file is uncertain; None once it was examined again.
-        doubt_in_background: Whether the doubt arose outside of an append: the next append examines the file and proceeds,
-            instead of failing.
+        doubt_in_background: Whether the doubt arose outside of an append: the next append then examines the file and
+            proceeds, instead of failing.
         durable_folders: The folders whose names are known to survive a power cut; shared by all logs of the store.
         folders_to_flush: The folders to flush before the log's own name is known to survive a power cut.
         unjournaled: Whether a failed journal left the last bytes in doubt.
@@ -338,7 +338,7 @@ class Log:
     def is_same_after_reopen(self, fd: int, stat: FileStat) -> bool:
         """Tell whether a file is still the same after its descriptor was closed for a while.
 
-        Its inode may have been reused. So if the file was modified in between but has the same size, compare its header.
+        Its inode may have been reused. So if the file was modified in between but has the same size, its header decides.
         """
         if not self.is_same(stat):
             return False

@@ -119,7 +119,7 @@ class Logs:
         await log.idle.wait()
 
     async def exclusively(self, log: Log, work: Callable[[], T]) -> T:
-        """Run `work` on an owned log in a worker thread, with exclusive access; it is completed even if the caller is cancelled.
+        """Run `work` on an owned log in a worker thread, exclusively, to completion even if the caller is cancelled.
 
         Raises:
             Conflict: The lease ended while this waited.
@@ -215,7 +215,7 @@ class Logs:
         return log
 
     async def at_generation(self, ref: Ref, generation: str) -> Log:
-        """Return a log as it is now, provided that it has a generation. If not, wait first for a thread that works on it.
+        """Return a log as it is now, if it has the given generation; wait for a thread that may be establishing it.
 
         Raises:
             LogReplaced: The log has another generation now.

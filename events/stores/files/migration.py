@@ -1,4 +1,4 @@
-"""Migration of logs in old formats: the new log is written beside the old one, which it replaces and which is kept as `.bak`."""
+"""The migration of logs in old formats: a new file atomically replaces the old one, which is kept as `.bak`."""
 
 from __future__ import annotations
 

@@ -26,8 +26,8 @@ def reading_disk(disk: Disk, path: str) -> PackedDisk | None:
 class PackedDisk:
     """A disk on which packed logs are read under their original names, as if they were not packed.
 
-    It only supports the calls that are needed to read a log; all calls that write raise an error. A file that exists under
-    its own name is read unchanged.
+    It only supports the calls that are needed to read a log; all calls that write raise an error. A file that exists
+    under its own name is read unchanged.
 
     Args:
         disk: The underlying disk.

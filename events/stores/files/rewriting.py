@@ -18,7 +18,7 @@ from .writer import missing_folders
 
 
 def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
-    """Write a log under a temporary name and rename it; return its head. An existing log is kept as `.bak`, see `backups`.
+    """Write a log under a temporary name, rename it, and return its head. An existing log is kept as `.bak`.
 
     Raises:
         Conflict: Another program appended to the existing log, or replaced it.

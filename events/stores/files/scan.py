@@ -1,7 +1,7 @@
 """A scan of all logs under a root: their names and their file status, without opening any file.
 
-Every listing begins with a scan, so it is designed for tens of thousands of files: one `stat` per log, none for the files
-beside it.
+Every listing begins with a scan, so it is designed for tens of thousands of files: one `stat` per log, none for the
+files beside it.
 """
 
 from __future__ import annotations

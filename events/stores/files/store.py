@@ -73,8 +73,8 @@ from .unreadable_folders import UnreadableFolders
 from .watcher import Watch
 
 Durability: TypeAlias = Literal["os", "file", "group"]
-"""What an acknowledged append survives: "os" a crash of the process, "file" and "group" also a power cut. "file" flushes
-each file by itself, "group" flushes one journal for all sessions; see docs/durability.md."""
+"""What an acknowledged append survives: with "os" a crash of the process, with "file" and "group" also a power cut.
+"file" flushes each file by itself, "group" flushes one journal for all sessions; see docs/durability.md."""
 Writes: TypeAlias = Literal["auto", "inline", "thread"]
 """Where appends are written: on the event loop ("inline"), in threads, or wherever is better ("auto")."""
 
@@ -100,7 +100,7 @@ class FileStore:
         offload: Runs blocking work.
         writes: Where appends are written. "auto" uses threads on network file systems, and for a while after a slow
             write.
-        open_files_max: How many log files are kept open; by default an eighth of what the process may open, up to 1,024.
+        open_files_max: How many log files are kept open; by default an eighth of the process's limit, at most 1,024.
         syncs_max: How many threads flush files at a time.
         readers_max: How many logs are remembered that are read, but not owned.
         journal_max_bytes: The size at which the journal of "group" is full. The logs are then flushed and a new journal
@@ -227,9 +227,9 @@ class FileStore:
 
         Raises:
             InvalidSessionId: A ref does not name a log.
-            NotASession: A log does not begin with a header. It is left unchanged, and none of the other logs is acquired.
-            UnsupportedVersion: A log was written by a newer program. Nothing is changed or acquired.
-            OSError: A log or its lock cannot be opened. Nothing is changed or acquired.
+            NotASession: A log does not begin with a header. It is left unchanged, and no log is acquired.
+            UnsupportedVersion: A log was written by a newer program. It is left unchanged, and no log is acquired.
+            OSError: A log or its lock cannot be opened. No log is acquired.
         """
         self._logs.check_open()
         targets = [(ref, self.path_of(ref)) for ref in refs]
@@ -272,9 +272,9 @@ class FileStore:
     def _ensure_durable(self, log: Log) -> None:
         """Make the existing content of a log as durable as an append to it would be.
 
-        That the content can be read does not prove that it is on the disk. If a failed flush left it in doubt when this store
-        released the log, it is written again. If another process wrote it, it is flushed: that process may have ended before
-        it flushed, and repeating its command here finds the entries in the log and writes nothing.
+        That the content can be read does not prove that it is on the disk. If a failed flush left it in doubt when this
+        store released the log, it is written again. If another process wrote it, it is flushed: that process may have
+        ended before it flushed, and repeating its command here finds the entries in the log and writes nothing.
         """
         if self._logs.unsynced.get(log.path) in (0, log.inode):
             log.unsynced = True
@@ -615,8 +615,8 @@ class FileStore:
     def reads_all(self, ref: Ref) -> bool:
         """Tell whether a read of a log through this store returns everything that its file holds.
 
-        That is not so while an append is in doubt or being flushed, nor if another program left a line without its newline in
-        an owned log. In these cases, the status of the file does not describe what was read.
+        It does not while an append is in doubt or being flushed, nor if another program left a line without its newline
+        in an owned log. In these cases, the status of the file does not describe what was read.
         """
         log = self._logs.owned.get(ref)
         return log is None or not (log.busy or log.doubt is not None or log.size > log.table.scanned)

@@ -1,9 +1,9 @@
 """Worker threads shared by many callers: many appends in one thread switch, several flushes at a time.
 
-No thread or task is dedicated to this. A caller with jobs leads a round, unless there are enough leaders already: it takes
-a share of all waiting jobs, runs them in a thread, and wakes the callers whose jobs are done. When its own jobs are done,
-the leader hands over to another waiting caller. So a thousand sessions that each flush a file keep a small number of
-threads busy, each with a share of the files.
+No thread or task is dedicated to this. A caller with jobs leads a round, unless there are enough leaders already: it
+takes a share of all waiting jobs, runs them in a thread, and wakes the callers whose jobs are done. When its own jobs
+are done, the leader hands over to another waiting caller. So a thousand sessions that each flush a file keep a small
+number of threads busy, each with a share of the files.
 """
 
 from __future__ import annotations

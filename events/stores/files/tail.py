@@ -1,9 +1,9 @@
 """The repair of a torn tail: the bytes after a log's last newline, before anything is appended.
 
-There are three cases. A whole line that only lacks its newline gets one. In a log that other programs append to as well,
-a fragment is terminated by a newline and becomes a damaged line, since it may be the beginning of a line of theirs. In
-any other log, a fragment is moved to `<name>.torn-<offset>-<crc32>` beside the log, which is cut only after that file
-was flushed.
+There are three cases. A whole line that only lacks its newline gets one. In a log that other programs append to as
+well, a fragment is terminated by a newline and becomes a damaged line, since it may be the beginning of a line of
+theirs. In any other log, a fragment is moved to `<name>.torn-<offset>-<crc32>` beside the log, and the log is cut only
+after that file was flushed.
 """
 
 from __future__ import annotations

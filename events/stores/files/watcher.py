@@ -1,9 +1,10 @@
 """Watching log files for changes, with the operating system's notifications and a check of the files before each wait.
 
-A notification only says that it is time to check. What counts is a comparison with the file status at the previous check,
-the first of which is made when the watch is created. So no change is missed between that call and the first wait, and the
-last change is never lost. Slow polling makes up for missing notifications: on network file systems, for folders that do
-not exist yet, and if the system has no more watches available. All watches share their notifications: see `notices`.
+A notification only says that it is time to check. A change is detected by comparing the file status with that of the
+previous check; the first check is made when the watch is created. So no change is missed between that call and the
+first wait, and the last change is never lost. Slow polling makes up for missing notifications: on network file systems,
+for folders that do not exist yet, and if the system has no more watches available. All watches share their
+notifications: see `notices`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Watch:
         disk: The disk.
         paths: The paths of the logs, by ref.
         poll_s: After how long to check without a notification.
-        until_settled: Waits until the appends of this store to a log are committed: until then, the file is ahead of the
-            head, and flushing it does not change the file again.
+        until_settled: Waits until this store's appends to a log are committed. Until then, the file is ahead of the
+            head, and the commit does not change the file again.
     """
 
     def __init__(

@@ -370,10 +370,10 @@ def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: boo
 def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     """Examine the file again and return its present end.
 
-    A flush may succeed after an earlier flush lost the bytes, so bytes left in doubt by a failed flush have to be written
-    again. A log that only treering writes to is rewritten in place and flushed; nothing is truncated, so nothing can be
-    lost on the way. A log that other programs write to is only flushed, since they may change the bytes between our read
-    and our write.
+    A flush may succeed after an earlier flush lost the bytes, so bytes left in doubt by a failed flush have to be
+    written again. A log that only treering writes to is rewritten in place and flushed; nothing is truncated, so nothing
+    can be lost on the way. A log that other programs write to is only flushed, since they may change the bytes between
+    our read and our write.
 
     Raises:
         AppendInDoubt: The disk failed again.
