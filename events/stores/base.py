@@ -252,7 +252,7 @@ class Store(Protocol):
         ...
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
-        """Write a whole log atomically, replacing any existing one: after a crash, the old or the new log exists, whole.
+        """Write a whole log atomically, replacing any existing one: after a crash, it is either the old or the new log.
 
         `lines` may be a generator. It is consumed while the log is written, on the thread that the store writes from.
         Its exceptions are raised here, and the log is then unchanged.

@@ -21,6 +21,6 @@ def check_kind(kind: BlobKind) -> BlobKind:
     """
     if not _KIND.fullmatch(kind):
         raise InvalidInput(
-            f"{kind!r} cannot be kept beside a log: the name of a projection must be 1 to 64 letters, digits, '-' or '_'"
+            f"{kind!r} cannot be kept beside a log: the name of a projection must be 1 to 64 letters, digits, '-', '_'"
         )
     return kind

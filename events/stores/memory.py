@@ -220,9 +220,9 @@ class MemoryStore:
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         """Append to logs; see `Store.append`."""
-        for each in appends:
-            check_lines(each.lines)
-        outcomes = [self.try_append(each) for each in appends]
+        for append in appends:
+            check_lines(append.lines)
+        outcomes = [self.try_append(append) for append in appends]
         await cancel_shielded_checkpoint()
         return outcomes
 

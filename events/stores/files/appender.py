@@ -149,15 +149,15 @@ class Appender:
         This is not a coroutine function: under "group", thousands of appends wait for their rounds at a time, and each
         saves one frame.
         """
-        for each in appends:
-            check_lines(each.lines)
+        for append in appends:
+            check_lines(append.lines)
         if self._group is None:
             return self._append_ungrouped(appends)
         method = self._append_one if len(appends) == 1 else self._append_grouped
         return method(self._group, appends)
 
     async def _append_ungrouped(self, appends: Sequence[Append]) -> list[Outcome]:
-        outcomes = [self._append_inline(each) for each in appends]
+        outcomes = [self._append_inline(append) for append in appends]
         deferred = [number for number, outcome in enumerate(outcomes) if outcome is None]
         if deferred:
             threaded = await self._append_in_threads([appends[number] for number in deferred])
@@ -170,7 +170,7 @@ class Appender:
     async def _append_in_threads(self, appends: Sequence[Append]) -> list[Outcome]:
         """Append in worker threads, as soon as none of the logs is busy."""
         while True:
-            logs = [self._logs.leased(each.lease) for each in appends]
+            logs = [self._logs.leased(append.lease) for append in appends]
             busy = next((log for log in logs if log is not None and log.busy), None)
             if busy is None:
                 break

@@ -311,12 +311,12 @@ def remove_copies(disk: Disk, folder: str, name: str) -> None:
         names = disk.list_directory(folder)
     except (FileNotFoundError, NotADirectoryError):
         return
-    for each in names:
-        if each in (name, name + LEAF_SUFFIX) or not each.startswith(name):
+    for file_name in names:
+        if file_name in (name, name + LEAF_SUFFIX) or not file_name.startswith(name):
             continue
-        if BESIDE.fullmatch(each, len(name)) or BESIDE.fullmatch(_NUMBERED.sub("", each), len(name)):
+        if BESIDE.fullmatch(file_name, len(name)) or BESIDE.fullmatch(_NUMBERED.sub("", file_name), len(name)):
             with suppress(FileNotFoundError):
-                disk.unlink(os.path.join(folder, each))
+                disk.unlink(os.path.join(folder, file_name))
 
 
 def remove_derived(disk: Disk, path: str) -> None:
@@ -325,9 +325,9 @@ def remove_derived(disk: Disk, path: str) -> None:
     derived = {name + INDEX_SUFFIX}
     with suppress(FileNotFoundError):
         derived |= {each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")}
-    for each in sorted(derived):
+    for file_name in sorted(derived):
         with suppress(FileNotFoundError):
-            disk.unlink(f"{folder}/{each}")
+            disk.unlink(f"{folder}/{file_name}")
 
 
 def write_beside(disk: Disk, path: str, parts: Iterable[bytes], *, sync: bool) -> None:

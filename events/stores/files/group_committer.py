@@ -384,11 +384,11 @@ class GroupCommitter:
 
     def note_durable(self, path: str) -> None:
         """Note that a session file is durable now, and drop the journals that were kept only for it."""
-        for kept in list(self._kept):
-            kept.failed.discard(path)
-            if not kept.failed:
-                self._kept.remove(kept)
-                self._drop(kept)
+        for retired in list(self._kept):
+            retired.failed.discard(path)
+            if not retired.failed:
+                self._kept.remove(retired)
+                self._drop(retired)
 
     # -- closing
 
@@ -397,8 +397,8 @@ class GroupCommitter:
         while self._running is not None:
             await self._running.done.wait()
         await self.checkpoint()
-        for kept in self._kept:
-            self._locks.give_back(kept.held)
+        for retired in self._kept:
+            self._locks.give_back(retired.held)
         self._kept.clear()
         self.paths.clear()
 

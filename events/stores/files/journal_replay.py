@@ -12,7 +12,7 @@ is free is replayed, under its lock and those of its sessions. For each session,
   appended to its end, which starts a new generation.
 
 Then the files and the folders are flushed, and the journal is dropped. All of this can be interrupted at any point and
-repeated. If a session is owned by another program or cannot be written, the journal is kept until the session is needed.
+repeated. If a session is owned by another program or cannot be written, its journal is kept until it is needed.
 """
 
 from __future__ import annotations

@@ -338,7 +338,7 @@ class Log:
     def is_same_after_reopen(self, fd: int, stat: FileStat) -> bool:
         """Tell whether a file is still the same after its descriptor was closed for a while.
 
-        Its inode may have been reused. So if the file was modified in between but has the same size, its header decides.
+        Its inode may have been reused. So compare the header if the file was modified in between but has the same size.
         """
         if not self.is_same(stat):
             return False

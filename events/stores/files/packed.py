@@ -83,7 +83,7 @@ class PackedFile:
         self._fd = fd
         self._path = path
         self._codec = codec_of(path)
-        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._cache: OrderedDict[int, bytes] = OrderedDict()
         self.pieces: Sequence[Piece] = self._walk() if pieces is None else pieces
         self._starts = [0]
         for piece in self.pieces:
@@ -103,10 +103,10 @@ class PackedFile:
         return b"".join(parts)
 
     def _piece(self, number: int) -> bytes:
-        kept = self._kept.get(number)
-        if kept is not None:
-            self._kept.move_to_end(number)
-            return kept
+        cached = self._cache.get(number)
+        if cached is not None:
+            self._cache.move_to_end(number)
+            return cached
         piece = self.pieces[number]
         unpacker = self._codec.unpacker()
         try:
@@ -115,9 +115,9 @@ class PackedFile:
             raise self._damage_error(piece.at, 0, str(error)) from error
         if len(data) != piece.holds:
             raise self._damage_error(piece.at, self._starts[number], "it was changed while it was read")
-        self._kept[number] = data
-        while len(self._kept) > _PIECES_KEPT:
-            self._kept.popitem(last=False)
+        self._cache[number] = data
+        while len(self._cache) > _PIECES_KEPT:
+            self._cache.popitem(last=False)
         return data
 
     def _walk(self) -> list[Piece]:

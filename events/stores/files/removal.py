@@ -29,13 +29,13 @@ def remove(disk: Disk, root: str, path: str) -> None:
         OSError: A file cannot be deleted. The log still exists.
     """
     folder, name = os.path.split(path)
-    for each in _folders_of_copies(root, path):
-        beside.remove_copies(disk, each, name)
-        _flush_names(disk, each)
+    for copies_folder in _folders_of_copies(root, path):
+        beside.remove_copies(disk, copies_folder, name)
+        _flush_names(disk, copies_folder)
     archiving.remove_packed(disk, path)  # before the log: an older packed form would take its place after a crash
-    for each in (path, path + beside.LEAF_SUFFIX):
+    for file_path in (path, path + beside.LEAF_SUFFIX):
         with suppress(FileNotFoundError):
-            disk.unlink(each)
+            disk.unlink(file_path)
     _flush_names(disk, folder)
 
 

@@ -39,8 +39,8 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
             with suppress(OSError):
                 disk.unlink(backup)
         raise
-    for each in (folder, *map(os.path.dirname, new_folders)):
-        disk.sync_directory(each)
+    for changed_folder in (folder, *map(os.path.dirname, new_folders)):
+        disk.sync_directory(changed_folder)
     with suppress(OSError):
         disk.unlink(log.path + LEAF_SUFFIX)
     log.reload_changed()

@@ -78,7 +78,7 @@ class Table:
             self.open_end = False
 
     def last_that_fits(self, after: int, last: int, size: int) -> int:
-        """Return the last seq, at most `last`, of the lines after `after` that fit into `size` bytes; at least one does."""
+        """Return the seq, at most `last`, up to which lines after `after` fit into `size` bytes; at least one does."""
         fits = bisect_right(self.ends, self.ends[after] + size, lo=after + 1, hi=last + 1) - 1
         return max(fits, after + 1)
 

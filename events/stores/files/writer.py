@@ -279,7 +279,7 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
     except FileExistsError:
         fd = disk.open(log.path, flags)
         created = False
-    kept = False
+    keeps_fd = False
     try:
         if not created and disk.fstat(fd).size > 0:
             return _reload_and_fence(log)
@@ -298,10 +298,10 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
             return _doubt(log, error, "the file was written but cannot be read")
         if keep:
             log.fd = fd
-            kept = True
+            keeps_fd = True
         return Committed(log.head)
     finally:
-        if not kept:
+        if not keeps_fd:
             disk.close(fd)
 
 
@@ -371,9 +371,9 @@ def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
     """Examine the file again and return its present end.
 
     A flush may succeed after an earlier flush lost the bytes, so bytes left in doubt by a failed flush have to be
-    written again. A log that only treering writes to is rewritten in place and flushed; nothing is truncated, so nothing
-    can be lost on the way. A log that other programs write to is only flushed, since they may change the bytes between
-    our read and our write.
+    written again. A log that only treering writes to is rewritten in place and flushed. Nothing is truncated, so
+    nothing can be lost in the process. A log that other programs write to is only flushed, since they may change the
+    bytes between our read and our write.
 
     Raises:
         AppendInDoubt: The disk failed again.
