@@ -15,4 +15,4 @@ def check_lines(lines: Iterable[bytes]) -> None:
     """
     for line in lines:
         if not line or line.find(b"\n") != len(line) - 1 or (line[0] <= 32 and line.isspace()):
-            raise InvalidInput("each appended line has to end with its only newline and must not be blank")
+            raise InvalidInput("each appended line must end with a newline, contain no other newline, and not be blank")

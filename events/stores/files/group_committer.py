@@ -143,8 +143,8 @@ class GroupCommitter:
         self._syncer = syncer
         self._max_bytes = max_bytes
         self._new_id = new_id
-        self._under = names.root.rstrip("/") + "/"
-        self._folder = self._under + JOURNALS
+        self._prefix = names.root.rstrip("/") + "/"
+        self._folder = self._prefix + JOURNALS
         self._gathering: Round | None = None
         self._running: Round | None = None
         self._journal: _Journal | None = None
@@ -156,7 +156,7 @@ class GroupCommitter:
 
     def covers(self, log: Log) -> bool:
         """Tell whether a log lies under the root, so that its appends can go to the journal."""
-        return log.path.startswith(self._under)
+        return log.path.startswith(self._prefix)
 
     # -- rounds
 
@@ -266,7 +266,7 @@ class GroupCommitter:
             path = log.path
             name = encoded.get(path)
             if name is None:
-                name = encoded[path] = journal.encoded_name(path.removeprefix(self._under))
+                name = encoded[path] = journal.encoded_name(path.removeprefix(self._prefix))
             if path not in dirty:
                 dirty[path] = log.ref
                 block = block or self._block_of(log)

@@ -31,7 +31,7 @@ AGAIN_S = 60.0
 """After how many seconds to try again if notifications are not available."""
 
 _STEP_MS = 5
-_TOGETHER_MS = 20
+_DEBOUNCE_MS = 20
 
 
 class Place:
@@ -51,10 +51,10 @@ class Place:
         self.noticed = False
         self.wakeup: Event | None = None
 
-    def ask(self, folders: frozenset[str]) -> None:
+    def watch_folders(self, folders: frozenset[str]) -> None:
         """Watch these folders, and no others, from the next wait on. The watch is notified once when that has begun."""
         if folders != self.folders:
-            self._notices.ask(self, folders)
+            self._notices.watch_folders(self, folders)
 
     async def wait(self, timeout_s: float) -> None:
         """Wait until something may have changed since the last wait, or until the timeout expires."""
@@ -93,12 +93,12 @@ class Notices:
         try:
             yield place
         finally:
-            self.ask(place, frozenset())
+            self.watch_folders(place, frozenset())
             del self._places[place]
             if not self._places:
                 self._close()
 
-    def ask(self, place: Place, folders: frozenset[str]) -> None:
+    def watch_folders(self, place: Place, folders: frozenset[str]) -> None:
         """Set the folders that a place is interested in."""
         for folder in place.folders - folders:
             places = self._places_by_folder[folder]
@@ -151,7 +151,7 @@ class Notices:
                 wait_ms = max(1, int(timeout_s * 1000))
                 changes = await to_thread.run_sync(
                     self._native.watch,
-                    _TOGETHER_MS,
+                    _DEBOUNCE_MS,
                     _STEP_MS,
                     wait_ms,
                     stop,

@@ -41,10 +41,10 @@ def log_path(path: str) -> str:
 
 def packed_forms(disk: Disk, path: str) -> list[str]:
     """Return the paths of the packed forms of a log that exist."""
-    return [packed for suffix in SUFFIXES if look_at(disk, packed := path + suffix) is not None]
+    return [packed for suffix in SUFFIXES if stat_if_exists(disk, packed := path + suffix) is not None]
 
 
-def look_at(disk: Disk, path: str) -> FileStat | None:
+def stat_if_exists(disk: Disk, path: str) -> FileStat | None:
     """Return the status of a file; None if it does not exist."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return disk.stat(path)

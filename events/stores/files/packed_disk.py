@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ...disk import Disk, FileStat
-from .packed import PackedFile, Piece, log_path, look_at, packed_forms
+from .packed import PackedFile, Piece, log_path, packed_forms, stat_if_exists
 
 
 def reading_disk(disk: Disk, path: str) -> PackedDisk | None:
@@ -18,7 +18,7 @@ def reading_disk(disk: Disk, path: str) -> PackedDisk | None:
     Raises:
         OSError: The status of the files cannot be read.
     """
-    if look_at(disk, path) is not None or not packed_forms(disk, path):
+    if stat_if_exists(disk, path) is not None or not packed_forms(disk, path):
         return None
     return PackedDisk(disk)
 
@@ -101,7 +101,7 @@ class PackedDisk:
         if self._walked is None:
             return False
         path, stat, _ = self._walked
-        return look_at(self._disk, path) == stat
+        return stat_if_exists(self._disk, path) == stat
 
     def list_directory(self, path: str) -> Sequence[str]:
         """Return the names in a directory, sorted."""

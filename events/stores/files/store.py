@@ -176,8 +176,8 @@ class FileStore:
         """
         if self._is_slow_folder(self.root):
             raise InvalidInput(
-                f"durability 'group' needs a local disk, and {self.root} is on a network or FUSE file system, whose "
-                "journal another machine could not replay: use 'file'"
+                f"durability 'group' needs a local disk, but {self.root} is on a network or FUSE file system, where "
+                "another machine could not replay the journal: use 'file'"
             )
 
     @property
@@ -510,7 +510,7 @@ class FileStore:
         log = self._logs.require_lease(lease)
         await self._logs.exclusively(log, lambda: self._remove(log))
         if self._logs.leased(lease) is log:
-            log.header = None  # nothing to remember
+            log.header = None  # its state must not be reused by readers
             self._release(log)
 
     def _remove(self, log: Log) -> None:
@@ -527,7 +527,7 @@ class FileStore:
         log = self._logs.require_lease(lease)
         await self._logs.exclusively(log, lambda: self._pack(log))
         if self._logs.leased(lease) is log:
-            log.header = None  # nothing to remember
+            log.header = None  # its state must not be reused by readers
             self._release(log)
 
     def _pack(self, log: Log) -> None:

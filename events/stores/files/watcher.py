@@ -18,16 +18,16 @@ from ..base import Ref
 from . import notices
 from .beside import LEAF_SUFFIX
 
-Look: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
+Status: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
 """The status of a log and of its leaf record: device, inode, size and time, or None for a file that does not exist."""
 
 
-def look_at(disk: Disk, path: str) -> Look:
+def status_of(disk: Disk, path: str) -> Status:
     """Return the status of a log and of its leaf record."""
-    return _look(disk, path), _look(disk, path + LEAF_SUFFIX)
+    return _file_status(disk, path), _file_status(disk, path + LEAF_SUFFIX)
 
 
-def _look(disk: Disk, path: str) -> tuple[int, int, int, int] | None:
+def _file_status(disk: Disk, path: str) -> tuple[int, int, int, int] | None:
     try:
         stat = disk.stat(path)
     except OSError:
@@ -53,15 +53,15 @@ class Watch:
         self._until_settled = until_settled
         self._paths = paths
         self._poll_s = poll_s
-        self._looks = {ref: look_at(disk, path) for ref, path in paths.items()}
+        self._statuses = {ref: status_of(disk, path) for ref, path in paths.items()}
 
     def changed(self) -> set[Ref]:
         """Check all logs, and return those that changed since the last check."""
         changed: set[Ref] = set()
         for ref, path in self._paths.items():
-            look = look_at(self._disk, path)
-            if look != self._looks[ref]:
-                self._looks[ref] = look
+            status = status_of(self._disk, path)
+            if status != self._statuses[ref]:
+                self._statuses[ref] = status
                 changed.add(ref)
         return changed
 
@@ -69,7 +69,7 @@ class Watch:
         """Yield the logs that changed, whenever there are any."""
         with notices.here().place() as place:
             while True:
-                place.ask(frozenset(map(_nearest, self._paths.values())))
+                place.watch_folders(frozenset(map(_nearest, self._paths.values())))
                 if changed := self.changed():
                     for ref in changed:
                         await self._until_settled(ref)
