@@ -1,1 +1,1 @@
-"""Where logs live: one protocol, and the stores that keep to it."""
+"""The store protocol, and the stores that implement it."""

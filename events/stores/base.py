@@ -1,14 +1,14 @@
-"""What every store can do: keep the lines of many logs, each with one writer.
+"""The store protocol: keep the lines of many logs, each with one writer.
 
-A store knows lines and ordinals, not what lines say. It assigns the ordinals: the header block is 0, the lines after it
-count from 1, blank ones left out. It is asked in batches that may span many logs, so that an engine across a network or
-a shared journal can serve thousands of sessions in one round.
+A store knows lines and their seqs, not what the lines mean. It assigns the seqs: the header block is 0, the lines after
+it count from 1, and blank lines are not counted. Requests come in batches that may span many logs, so that an engine
+across a network or a shared journal can serve thousands of sessions in one round.
 
-Owning a log is a lease with an epoch. Whoever appends names the lease and the head that it knows; a store that finds
-either outdated answers `Fenced` and has written nothing. An append that was handed over is carried out whole, whatever
-becomes of the caller.
+Owning a log means holding a lease, which has an epoch. Each append names its lease and the head that the caller knows.
+If either is outdated, the store writes nothing and answers `Fenced`. Once an append was handed over, it is completed
+even if the caller is cancelled.
 
-`treering.testing` holds the suite that tells whether a store of your own keeps to this.
+`treering.testing` provides a test suite for third-party stores.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ from ..entries import Header
 from ..errors import AppendError, SessionLocked, Where
 
 Ref: TypeAlias = str
-"""The name of a log within its store. It carries no path and no handle; what it maps to is the store's business."""
+"""The name of a log within its store. It is opaque to callers: what it maps to is up to the store."""
 
 BlobKind: TypeAlias = str
-"""What is kept beside a log: "index" (the snapshot, derived), "leaf" (the leaf record, state), "view-<name>" (the
-checkpoint of a projection, derived)."""
+"""A kind of data kept beside a log: "index" (the snapshot, derived), "leaf" (the leaf record, state) or "view-<name>"
+(the checkpoint of a projection, derived)."""
 
 
 class Cursor(Struct, frozen=True, order=True, gc=False):
-    """A place in a log: the history that it belongs to, and the ordinal of the last line before it.
+    """A place in a log: the generation that it belongs to, and the seq of the last line before it.
 
-    `generation` changes when the log is replaced or shortened from outside; ordinals of two generations do not compare.
+    `generation` changes when the log is replaced or shortened from outside. Seqs of different generations cannot be
+    compared.
     """
 
     generation: str
@@ -42,12 +43,12 @@ class Cursor(Struct, frozen=True, order=True, gc=False):
 
 
 class TornTail(Struct, frozen=True):
-    """What a crash left after a log's last newline, and what became of it when the log was acquired.
+    """The bytes that a crash left after a log's last newline, and how they were repaired when the log was acquired.
 
     Attributes:
-        offset: Where it began, in bytes.
-        size: How many bytes it had.
-        kept_in: The file that a fragment was moved to; None where a newline was all that was missing.
+        offset: The byte offset at which the tail began.
+        size: Its size in bytes.
+        kept_in: The file to which a fragment was moved; None if the repair was to add a newline.
     """
 
     offset: int
@@ -60,13 +61,13 @@ class Lease(Struct, frozen=True, gc=False):
 
     Attributes:
         ref: The log.
-        owner: Who holds it, as given to `acquire`.
-        epoch: Grows each time that the log changes hands.
-        head: Where the log ended when the lease was given; seq 0 for a log that is not there yet.
-        header: What the log's header says; None for a log that is not there yet.
-        dialect: How its lines are written; None for a log that is not there yet.
-        torn: The torn tail that was repaired when the lease was given; None where there was none.
-        packed: The log is packed: it has to be unpacked before anything is appended; see `ArchivingStore`.
+        owner: The owner that was passed to `acquire`.
+        epoch: A number that grows each time the log changes hands.
+        head: The end of the log when the lease was granted; seq 0 if the log does not exist yet.
+        header: The log's header; None if the log does not exist yet.
+        dialect: The dialect of the log's lines; None if the log does not exist yet.
+        torn: The torn tail that was repaired when the lease was granted; None if there was none.
+        packed: Whether the log is packed and has to be unpacked before an append; see `ArchivingStore`.
     """
 
     ref: Ref
@@ -83,12 +84,12 @@ class Append(Struct, frozen=True, gc=False):
     """A request to append lines to one log.
 
     Attributes:
-        lease: The right to do so.
+        lease: The lease on the log.
         expected_head: The head that the caller knows.
         lines: Whole lines, each with its newline.
-        atomic: Land all of the lines or none of them, as far as the store can cut.
-        header: The header block with which to create the log; None where it is there.
-        dialect: The dialect of a log that is created; None where it is there.
+        atomic: Write all of the lines or none of them, as far as the store can undo a partial write.
+        header: The header block with which to create the log; None if the log exists.
+        dialect: The dialect with which to create the log; None if the log exists.
     """
 
     lease: Lease
@@ -102,41 +103,41 @@ class Append(Struct, frozen=True, gc=False):
 class Committed(Struct, frozen=True, gc=False):
     """The lines are in the log and as durable as the store promises.
 
-    `head` is the new end. Where it is further on than the lines account for, another program's lines landed before
-    them: read on from the old head.
+    `head` is the new end. If it is further along than the appended lines account for, another program's lines landed
+    before them: read on from the old head.
     """
 
     head: Cursor
 
 
 class Fenced(Struct, frozen=True):
-    """Nothing was written: the log has gone on (`head`), was replaced (another generation), or has another owner."""
+    """Nothing was written: the log has grown (`head`), was replaced (another generation), or has another owner."""
 
     head: Cursor
     epoch: int
 
 
 class Failed(Struct, frozen=True):
-    """The lines after `head` were not written; those up to it were, where some landed whole."""
+    """The lines after `head` were not written. Lines of the request up to `head`, if any, were written whole."""
 
     head: Cursor
     error: AppendError
 
 
 class InDoubt(Struct, frozen=True):
-    """The lines may be in the log or not: ask `resolve` before the next append."""
+    """The lines may or may not be in the log: call `resolve` before the next append."""
 
     error: AppendError
 
 
 Outcome: TypeAlias = Committed | Fenced | Failed | InDoubt
-"""What became of an append."""
+"""The result of an append."""
 
 
 class Page(Struct, frozen=True):
     """Consecutive lines of a log, without their newlines.
 
-    `first` is the ordinal of the first of them, `more` tells whether the log went on when the page was read.
+    `first` is the seq of the first line. `more` tells whether further lines followed when the page was read.
     """
 
     first: int
@@ -145,12 +146,12 @@ class Page(Struct, frozen=True):
 
     @property
     def last(self) -> int:
-        """The ordinal of the last line; one before the first for an empty page."""
+        """The seq of the last line; `first - 1` for an empty page."""
         return self.first + len(self.lines) - 1
 
 
 class Opening(Struct, frozen=True):
-    """What a reader learns of a log before it reads lines: its header, its dialect, where it ends."""
+    """What a reader learns about a log before it reads lines: its header, its dialect and its end."""
 
     header: Header
     dialect: Dialect
@@ -158,7 +159,7 @@ class Opening(Struct, frozen=True):
 
 
 class LogInfo(Struct, frozen=True):
-    """A row of a store's listing: the log's name, its size in bytes, when it last changed."""
+    """A row of a store's listing: the log's name, its size in bytes, and when it last changed."""
 
     ref: Ref
     size: int
@@ -166,64 +167,64 @@ class LogInfo(Struct, frozen=True):
 
 
 class Blob(Struct, frozen=True):
-    """What was kept beside a log, and the head at which it was true."""
+    """Data kept beside a log, and the head for which it was saved."""
 
     head: Cursor
     data: bytes
 
 
 class Store(Protocol):
-    """Where logs live.
+    """The place where logs live.
 
     Every method may be called from any task of the host's event loop. Methods that take several requests answer them in
-    order and keep nothing from one to the other: a log that fails does not fail its neighbours.
+    order and independently: a failure of one log does not affect the others.
     """
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
-        """Take the right to append to logs, repairing a torn tail and migrating an old format on the way.
+        """Acquire the right to append to logs. Repair torn tails and migrate old formats in the process.
 
-        A log that is not there yet can be acquired; it appears with its first append.
+        A log that does not exist yet can be acquired; its first append creates it.
 
         Raises:
-            NotASession: A log does not begin with a header; it is left as it is.
-            UnsupportedVersion: A newer program wrote a log; it is left as it is.
+            NotASession: A log does not begin with a header. It is left unchanged.
+            UnsupportedVersion: A log was written by a newer program. It is left unchanged.
         """
         ...
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
-        """Keep leases for longer; False for one that was lost. Stores whose leases do not run out answer True."""
+        """Extend leases; return False for each that was lost. Stores whose leases do not expire return True."""
         ...
 
     async def release(self, leases: Sequence[Lease]) -> None:
-        """Give leases back; one that was lost is ignored."""
+        """Release leases. Lost leases are ignored."""
         ...
 
     def append(self, appends: Sequence[Append]) -> Awaitable[list[Outcome]]:
-        """Append to logs, at most one request a log; returns when each is as durable as the store promises."""
+        """Append to logs, at most one request per log; return when each is as durable as the store promises."""
         ...
 
     def try_append(self, append: Append) -> Outcome | None:
-        """Append at once and without waiting, or return None: then `append` has to be awaited."""
+        """Append immediately, without waiting; return None if that is impossible and `append` has to be awaited."""
         ...
 
     async def resolve(self, lease: Lease) -> Cursor:
-        """After `InDoubt`, `Fenced` or `Failed`: look at the log again and return where it ends now."""
+        """Examine the log again after `InDoubt`, `Fenced` or `Failed`, and return its present end."""
         ...
 
     async def open(self, ref: Ref) -> Opening:
-        """Look at a log without owning it and without changing a byte.
+        """Open a log for reading, without owning it and without changing a byte.
 
         Raises:
             SessionNotFound: There is no such log.
-            NotASession: It does not begin with a header.
-            UnsupportedVersion: A newer program wrote it.
+            NotASession: The log does not begin with a header.
+            UnsupportedVersion: The log was written by a newer program.
         """
         ...
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
-        """Read the next page of lines after an ordinal: at least one line where there is one, and no more than fits.
+        """Read the next page of lines after the seq `after`: at least one line if there is one, then as many as fit.
 
-        A fragment without its newline is never returned, but as the last line of a log it is when it is whole JSON.
+        A last line without its newline is returned if it is a whole JSON object; an incomplete fragment never is.
 
         Raises:
             LogReplaced: The log has another generation now.
@@ -231,7 +232,7 @@ class Store(Protocol):
         ...
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
-        """Read single lines by ordinal, in the order asked for.
+        """Read single lines by seq, in the order requested.
 
         Raises:
             LogReplaced: The log has another generation now.
@@ -239,44 +240,44 @@ class Store(Protocol):
         ...
 
     async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
-        """Return what was kept beside a log, or None where nothing valid is there: then derive it anew."""
+        """Return the data of one kind kept beside a log; None if there is none that is valid for this log."""
         ...
 
     async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
-        """Keep something beside a log, in place of what was kept of that kind; fenced like an append."""
+        """Save data beside a log, replacing earlier data of the same kind. Fenced like an append."""
         ...
 
     async def remove(self, lease: Lease) -> None:
-        """Delete a log and all copies that the store keeps of it; the lease ends with it."""
+        """Delete a log and all copies of it that the store keeps. This ends the lease."""
         ...
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
-        """Write a whole log in one step, in place of what is there: after a crash it is the old one or the new one.
+        """Write a whole log atomically, replacing any existing one: after a crash, it is either the old or the new log.
 
-        `lines` may be made while they are written, on whatever thread the store writes from. What making them raises is
-        raised here, and the log is then as it was.
+        `lines` may be a generator. It is consumed while the log is written, on the thread that the store writes from.
+        Its exceptions are raised here, and the log is then unchanged.
         """
         ...
 
     async def exists(self, ref: Ref) -> bool:
-        """Tell whether there is a log of this name, without looking into it."""
+        """Tell whether a log of this name exists, without reading it."""
         ...
 
     async def page(self, prefix: str = "", after: Ref = "", limit: int = 1000) -> list[LogInfo]:
-        """List logs whose names begin with `prefix`, in order of name, after a name."""
+        """List the logs whose names begin with `prefix` and sort after `after`, in the order of their names."""
         ...
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
-        """Yield the logs that may have changed. Wake-ups may be merged; the last one is never lost."""
+        """Yield sets of logs that may have changed. Wake-ups may be merged; the last one is never lost."""
         ...
 
     async def aclose(self) -> None:
-        """Let go of all that the store holds."""
+        """Release everything that the store holds."""
         ...
 
 
 class Peek(Protocol):
-    """A log that is looked at once, without waiting."""
+    """A log opened for a single read, without waiting."""
 
     @property
     def opening(self) -> Opening:
@@ -294,40 +295,40 @@ class Peek(Protocol):
 
 @runtime_checkable
 class ArchivingStore(Protocol):
-    """A store that can keep a log at rest in less room.
+    """A store that can compress logs at rest.
 
-    A packed log is listed, read and removed like any other, by the same name, and its lines are the same bytes. Nothing is
-    appended to it: whoever acquires it sees in the lease that it is packed, and unpacks it. A store without these calls
-    keeps archived sessions as they are.
+    A packed log is listed, read and removed under the same name as before, and its lines are the same bytes. Appending
+    to it requires unpacking it first: the lease says that the log is packed. A store without these methods keeps
+    archived sessions uncompressed.
     """
 
     async def pack(self, lease: Lease) -> None:
-        """Keep a log in its packed form; the lease ends with it. After a crash it is packed or it is not, and whole.
+        """Pack a log, and end its lease. After a crash, the log is whole, and either packed or not.
 
         Raises:
-            Conflict: The lease is over, or another program changed the log meanwhile.
+            Conflict: The lease has ended, or another program changed the log meanwhile.
         """
         ...
 
     async def unpack(self, lease: Lease) -> Lease:
-        """Keep a packed log as it was before; return the lease to go on with. A log that is not packed stays as it is.
+        """Unpack a packed log; return the lease that replaces `lease`. A log that is not packed is left unchanged.
 
         Raises:
-            Conflict: The lease is over.
+            Conflict: The lease has ended.
         """
         ...
 
 
 @runtime_checkable
 class LocalStore(Protocol):
-    """A store on this machine, which can be looked into without waiting.
+    """A store on this machine, which can be read without waiting.
 
-    Reads of the index of a session that was let go are answered through this; in a store without it, such a read is an
-    error that says to take the session up first.
+    It serves synchronous reads of the index of a passivated session. In any other store, such a read raises an error
+    that says to activate the session first.
     """
 
     def peek(self, ref: Ref) -> Peek:
-        """Look at a log at once.
+        """Open a log for a single read, without waiting.
 
         Raises:
             SessionNotFound: There is no such log.
@@ -335,5 +336,5 @@ class LocalStore(Protocol):
         ...
 
     def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
-        """Find where lines stand, for people to look at; what cannot be found is left out. It may take a while."""
+        """Find the positions of lines, for messages to people. Lines that cannot be found are omitted. May be slow."""
         ...

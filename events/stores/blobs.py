@@ -1,4 +1,4 @@
-"""What may be kept beside a log, by name; a store may make the name a part of a file's."""
+"""The valid names of the data kept beside a log. A store may use them in file names."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from ..errors import InvalidInput
 from .base import BlobKind
 
 VIEW = "view-"
-"""How the names of the checkpoints of projections begin."""
+"""The prefix of the names of projection checkpoints."""
 
 _KIND = re.compile(rf"index|leaf|{VIEW}[A-Za-z0-9_-]{{1,64}}")
 
 
 def check_kind(kind: BlobKind) -> BlobKind:
-    """Return the name of something that is kept beside a log.
+    """Return `kind` if it is a valid name.
 
     Raises:
-        InvalidInput: It is none, or could not be part of a file's name.
+        InvalidInput: The name is unknown, or unsafe as part of a file name.
     """
     if not _KIND.fullmatch(kind):
-        raise InvalidInput(f"{kind!r} cannot be kept: name a projection with 1 to 64 letters, digits, '-' and '_'")
+        raise InvalidInput(
+            f"{kind!r} cannot be kept beside a log: the name of a projection must be 1 to 64 letters, digits, '-', '_'"
+        )
     return kind

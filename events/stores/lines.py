@@ -1,4 +1,4 @@
-"""What a line is, to every store: text that is not blank, and one newline, at its end."""
+"""The check that every store makes of appended lines: not blank, with exactly one newline, at the end."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..errors import InvalidInput
 
 
 def check_lines(lines: Iterable[bytes]) -> None:
-    """Refuse what is not a whole line, since it would shift the ordinals of all that follow.
+    """Refuse anything but whole lines, since it would shift the seqs of all following lines.
 
     Raises:
-        InvalidInput: A line is empty or blank, or does not end with its one newline.
+        InvalidInput: A line is empty or blank, or does not have exactly one newline, at its end.
     """
     for line in lines:
         if not line or line.find(b"\n") != len(line) - 1 or (line[0] <= 32 and line.isspace()):
-            raise InvalidInput("what is appended has to be whole lines, each with its newline, and none blank")
+            raise InvalidInput("each appended line must end with a newline, contain no other newline, and not be blank")

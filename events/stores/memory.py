@@ -1,7 +1,7 @@
-"""The store without files: logs that end with the process.
+"""The in-memory store: its logs end with the process.
 
-It keeps to the same protocol as the file store, so that a host in memory is the same host. Stores that share `Shelf`
-see the same logs and exclude each other, as processes on one folder do.
+It implements the same protocol as the file store, so that a host behaves the same in memory. Stores that share a
+`Shelf` see the same logs and exclude each other, like processes that use the same folder.
 """
 
 from __future__ import annotations
@@ -32,15 +32,26 @@ from .blobs import check_kind
 from .lines import check_lines
 
 PAGE = 1024 * 1024
-"""How many bytes of lines a page holds, where it holds more than one."""
+"""The maximum size in bytes of a page with more than one line."""
 
 _NOWHERE = Cursor("", 0)
 
 
 class _Log:
-    """One log: its lines, who owns it, what is kept beside it."""
+    """One log: its lines, its owner, and the data kept beside it."""
 
-    __slots__ = ("beside", "changed", "dialect", "epoch", "generation", "header", "lease", "lines", "modified", "size")
+    __slots__ = (
+        "beside",
+        "change",
+        "dialect",
+        "epoch",
+        "generation",
+        "header",
+        "lease",
+        "lines",
+        "modified",
+        "size",
+    )
 
     def __init__(self) -> None:
         self.header: Header | None = None
@@ -52,7 +63,7 @@ class _Log:
         self.lease: tuple[MemoryStore, Lease] | None = None
         self.epoch = 0
         self.beside: dict[BlobKind, Blob] = {}
-        self.changed = 0
+        self.change = 0
 
     @property
     def head(self) -> Cursor:
@@ -74,7 +85,7 @@ def _page(log: _Log, after: int, through: int | None) -> Page:
 
 
 class MemoryPeek:
-    """One look at a log in memory."""
+    """A log in memory, opened for a single read."""
 
     def __init__(self, log: _Log) -> None:
         assert log.header is not None
@@ -83,7 +94,7 @@ class MemoryPeek:
         self.opening = Opening(log.header, log.dialect, log.head)
 
     def load(self, kind: BlobKind) -> Blob | None:
-        """Return what is kept beside the log; see `Store.load`."""
+        """Return data kept beside the log; see `Store.load`."""
         return self._log.beside.get(kind)
 
     def read(self, after: int) -> Page:
@@ -92,35 +103,35 @@ class MemoryPeek:
 
 
 class Shelf:
-    """The logs of one or several memory stores."""
+    """The logs of one or more memory stores."""
 
     def __init__(self) -> None:
         self.logs: dict[Ref, _Log] = {}
         self.generations = count(1)
         self.epochs = count(1)
+        self.wakeups: set[anyio.Event] = set()
         self._changes = count(1)
-        self.woken: set[anyio.Event] = set()
         self._time = datetime.now(UTC)
 
     def touch(self, log: _Log) -> None:
-        """Note that a log changed, and wake those who watch."""
+        """Note that a log changed, and wake its watchers."""
         self._time = max(self._time + timedelta(microseconds=1), datetime.now(UTC))
         log.modified = self._time
         self.wake(log)
 
     def wake(self, log: _Log) -> None:
-        """Wake those who watch."""
-        log.changed = next(self._changes)
-        woken, self.woken = self.woken, set()
-        for event in woken:
+        """Number a change of a log, and wake all watchers."""
+        log.change = next(self._changes)
+        wakeups, self.wakeups = self.wakeups, set()
+        for event in wakeups:
             event.set()
 
 
 class MemoryStore:
-    """Keeps logs in memory; see `Store` for what it promises.
+    """A store that keeps logs in memory; see `Store` for its guarantees.
 
     Args:
-        shelf: The logs; a shelf of its own where it is not given.
+        shelf: The logs; by default, the store has its own shelf.
     """
 
     def __init__(self, shelf: Shelf | None = None) -> None:
@@ -130,10 +141,10 @@ class MemoryStore:
     # -- owning
 
     async def acquire(self, refs: Sequence[Ref], owner: str) -> list[Lease | SessionLocked]:
-        """Take the right to append; see `Store.acquire`."""
+        """Acquire the right to append; see `Store.acquire`."""
         self._check_open()
         if not all(refs):
-            raise InvalidSessionId("the empty name names no log")
+            raise InvalidSessionId("the name of a log must not be empty")
         await cancel_shielded_checkpoint()
         return [self._acquire(ref, owner) for ref in refs]
 
@@ -148,52 +159,50 @@ class MemoryStore:
         return lease
 
     async def renew(self, leases: Sequence[Lease]) -> list[bool]:
-        """Tell which leases are still held; they do not run out."""
-        return [self._held(lease) is not None for lease in leases]
+        """Tell which leases are still held; they do not expire."""
+        return [self._leased_log(lease) is not None for lease in leases]
 
     async def release(self, leases: Sequence[Lease]) -> None:
-        """Give leases back; see `Store.release`."""
+        """Release leases; see `Store.release`."""
         for lease in leases:
-            if (log := self._held(lease)) is not None:
+            if (log := self._leased_log(lease)) is not None:
                 log.lease = None
                 if log.header is None:
                     del self._shelf.logs[lease.ref]
 
-    def _held(self, lease: Lease) -> _Log | None:
+    def _leased_log(self, lease: Lease) -> _Log | None:
         log = self._shelf.logs.get(lease.ref)
         if log is None or log.lease is None:
             return None
-        store, mine = log.lease
-        return log if store is self and (mine.epoch, mine.owner) == (lease.epoch, lease.owner) else None
+        store, current = log.lease
+        return log if store is self and (current.epoch, current.owner) == (lease.epoch, lease.owner) else None
 
-    def _must_hold(self, lease: Lease) -> _Log:
+    def _require_lease(self, lease: Lease) -> _Log:
         self._check_open()
-        log = self._held(lease)
+        log = self._leased_log(lease)
         if log is None:
-            raise Conflict(f"the lease on {lease.ref} is over: acquire the log again")
+            raise Conflict(f"the lease on {lease.ref} has ended: acquire the log again")
         return log
 
     # -- appending
 
     def try_append(self, append: Append) -> Outcome:
-        """Append at once; see `Store.try_append`.
+        """Append immediately; see `Store.try_append`.
 
         Raises:
-            InvalidInput: A line is blank or does not end with its one newline, or a new log has no header.
+            InvalidInput: A line is blank or does not end with its only newline, or the first append has no header.
         """
         self._check_open()
-        log = self._held(append.lease)
+        log = self._leased_log(append.lease)
         if log is None:
-            there = self._shelf.logs.get(append.lease.ref)
-            return Fenced(_NOWHERE, append.lease.epoch) if there is None else Fenced(there.head, there.epoch)
+            log = self._shelf.logs.get(append.lease.ref)
+            return Fenced(_NOWHERE, append.lease.epoch) if log is None else Fenced(log.head, log.epoch)
         check_lines(append.lines)
         if append.expected_head != log.head:
             return Fenced(log.head, log.epoch)
         if log.header is None:
             if append.header is None:
-                raise InvalidInput(
-                    f"{append.lease.ref} is not there yet: its first append has to bring the header block"
-                )
+                raise InvalidInput(f"{append.lease.ref} does not exist yet: its first append needs a header block")
             self._begin(log, append.lease.ref, append.header, append.dialect)
         self._extend(log, append.lines)
         return Committed(log.head)
@@ -202,7 +211,7 @@ class MemoryStore:
         try:
             detected = detect(block, ref)
         except LogError as error:
-            raise InvalidInput(f"the header block is none: {error.message}") from error
+            raise InvalidInput(f"the header block is not valid: {error.message}") from error
         log.header, log.dialect = detected.header, dialect or detected.dialect
         log.generation = f"m{next(self._shelf.generations)}"
         log.size = len(block)
@@ -215,57 +224,57 @@ class MemoryStore:
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
         """Append to logs; see `Store.append`."""
-        for each in appends:
-            check_lines(each.lines)
-        outcomes = [self.try_append(each) for each in appends]
+        for append in appends:
+            check_lines(append.lines)
+        outcomes = [self.try_append(append) for append in appends]
         await cancel_shielded_checkpoint()
         return outcomes
 
     async def resolve(self, lease: Lease) -> Cursor:
-        """Return where the log ends; see `Store.resolve`."""
-        return self._must_hold(lease).head
+        """Return the end of the log; see `Store.resolve`."""
+        return self._require_lease(lease).head
 
     # -- reading
 
     async def open(self, ref: Ref) -> Opening:
-        """Look at a log; see `Store.open`."""
-        log = self._found(ref)
+        """Open a log for reading; see `Store.open`."""
+        log = self._existing_log(ref)
         assert log.header is not None
         assert log.dialect is not None
         return Opening(log.header, log.dialect, log.head)
 
     def peek(self, ref: Ref) -> MemoryPeek:
-        """Look at a log without waiting; see `LocalStore.peek`."""
-        return MemoryPeek(self._found(ref))
+        """Open a log for a single read; see `LocalStore.peek`."""
+        return MemoryPeek(self._existing_log(ref))
 
     def places(self, ref: Ref, seqs: Sequence[int]) -> dict[int, Where]:
-        """Find where lines stand, as if the log were a file; see `LocalStore.places`."""
+        """Return the positions of lines, as if the log were a file; see `LocalStore.places`."""
         return {seq: Where(ref, seq + 1) for seq in seqs}
 
     async def read(self, ref: Ref, generation: str, after: int, *, through: int | None = None) -> Page:
         """Read the next page; see `Store.read`."""
-        return _page(self._same(ref, generation), after, through)
+        return _page(self._log_of_generation(ref, generation), after, through)
 
     async def bodies(self, ref: Ref, generation: str, seqs: Sequence[int]) -> list[bytes]:
         """Read single lines; see `Store.bodies`.
 
         Raises:
-            InvalidInput: There is no such line.
+            InvalidInput: A line does not exist.
         """
-        log = self._same(ref, generation)
+        log = self._log_of_generation(ref, generation)
         if not all(0 < seq <= len(log.lines) for seq in seqs):
-            raise InvalidInput(f"{ref} has the lines 1 to {len(log.lines)}, and not all of those that were asked for")
+            raise InvalidInput(f"{ref} has only the lines 1 to {len(log.lines)}, and others were requested")
         return [log.lines[seq - 1] for seq in seqs]
 
-    def _found(self, ref: Ref) -> _Log:
+    def _existing_log(self, ref: Ref) -> _Log:
         self._check_open()
         log = self._shelf.logs.get(ref)
         if log is None or log.header is None:
-            raise SessionNotFound(f"there is no session {ref!r} in memory: create it")
+            raise SessionNotFound(f"there is no session {ref!r} in memory: create it first")
         return log
 
-    def _same(self, ref: Ref, generation: str) -> _Log:
-        log = self._found(ref)
+    def _log_of_generation(self, ref: Ref, generation: str) -> _Log:
+        log = self._existing_log(ref)
         if log.generation != generation:
             raise LogReplaced(f"{ref} was replaced: read it from the start")
         return log
@@ -273,20 +282,20 @@ class MemoryStore:
     # -- beside a log
 
     async def load(self, ref: Ref, kind: BlobKind) -> Blob | None:
-        """Return what was kept beside a log; see `Store.load`."""
+        """Return data kept beside a log; see `Store.load`."""
         self._check_open()
         check_kind(kind)
         log = self._shelf.logs.get(ref)
         return None if log is None else log.beside.get(kind)
 
     async def save(self, lease: Lease, kind: BlobKind, head: Cursor, data: bytes) -> None:
-        """Keep something beside a log; see `Store.save`.
+        """Save data beside a log; see `Store.save`.
 
         Raises:
-            Conflict: The lease is over, or the log has no such head.
+            Conflict: The lease has ended, or the log has no such head.
         """
         check_kind(kind)
-        log = self._must_hold(lease)
+        log = self._require_lease(lease)
         if head.generation != log.generation or head.seq > len(log.lines):
             raise Conflict(f"{lease.ref} has no head {head.seq}: read it again")
         log.beside[kind] = Blob(head, bytes(data))
@@ -296,32 +305,32 @@ class MemoryStore:
     # -- whole logs
 
     async def remove(self, lease: Lease) -> None:
-        """Delete a log and what is kept beside it; see `Store.remove`.
+        """Delete a log and the data kept beside it; see `Store.remove`.
 
         Raises:
-            Conflict: The lease is over.
+            Conflict: The lease has ended.
         """
-        log = self._must_hold(lease)
+        log = self._require_lease(lease)
         del self._shelf.logs[lease.ref]
         self._shelf.wake(log)
 
     async def put(self, lease: Lease, dialect: Dialect, header: bytes, lines: Iterable[bytes]) -> Cursor:
-        """Write a whole log in one step; see `Store.put`.
+        """Write a whole log atomically; see `Store.put`.
 
         Raises:
-            Conflict: The lease is over.
-            InvalidInput: The header is none, or a line is not whole.
+            Conflict: The lease has ended.
+            InvalidInput: The header is not valid, or a line is not whole.
         """
-        log = self._must_hold(lease)
-        whole = list(lines)
-        check_lines(whole)
+        log = self._require_lease(lease)
+        all_lines = list(lines)
+        check_lines(all_lines)
         self._begin(log, lease.ref, header, dialect)
         log.beside = {}
-        self._extend(log, whole)
+        self._extend(log, all_lines)
         return log.head
 
     async def exists(self, ref: Ref) -> bool:
-        """Tell whether there is a log of this name; see `Store.exists`."""
+        """Tell whether a log of this name exists; see `Store.exists`."""
         self._check_open()
         log = self._shelf.logs.get(ref)
         return log is not None and log.header is not None
@@ -336,35 +345,35 @@ class MemoryStore:
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
         """Yield the logs that changed since the call; see `Store.watch`."""
         self._check_open()
-        return self._changes({ref: self._changed(ref) for ref in refs})
+        return self._changes({ref: self._last_change(ref) for ref in refs})
 
-    def _changed(self, ref: Ref) -> int:
+    def _last_change(self, ref: Ref) -> int:
         log = self._shelf.logs.get(ref)
-        return log.changed if log is not None else 0
+        return log.change if log is not None else 0
 
     async def _changes(self, seen: dict[Ref, int]) -> AsyncIterator[set[Ref]]:
         while True:
-            now = {ref: self._changed(ref) for ref in seen}
-            changed = {ref for ref, number in now.items() if number != seen[ref]}
-            seen = now
+            latest = {ref: self._last_change(ref) for ref in seen}
+            changed = {ref for ref, change in latest.items() if change != seen[ref]}
+            seen = latest
             if changed:
                 yield changed
             else:
                 event = anyio.Event()
-                self._shelf.woken.add(event)
+                self._shelf.wakeups.add(event)
                 try:
                     await event.wait()
                 finally:
-                    self._shelf.woken.discard(event)
+                    self._shelf.wakeups.discard(event)
 
-    # -- the end
+    # -- closing
 
     def _check_open(self) -> None:
         if self._closed:
-            raise HostClosed("this store was closed: make another one")
+            raise HostClosed("this store is closed: open another one")
 
     async def aclose(self) -> None:
-        """Give back all leases; the logs end with the last store on their shelf."""
+        """Release all leases; the logs end with the last store on their shelf."""
         self._closed = True
         for log in self._shelf.logs.values():
             if log.lease is not None and log.lease[0] is self:

@@ -193,7 +193,7 @@ async def test_an_error_without_a_byte_written_changes_nothing(store: FileStore,
     disk.fail["write"] = (0, 1)
     outcome = await attempt(writer, line(2))
     assert isinstance(outcome, Failed)
-    assert "see to the disk" in str(outcome.error)
+    assert "check the disk" in str(outcome.error)
     await writer.append(line(2))
     assert await read_all(store, "a.jsonl") == bare(lines(1, 2))
 

@@ -21,4 +21,4 @@ async def test_sessions_that_were_deleted_and_watches_that_ended_leave_nothing_b
             async with follower.subscribe():
                 await checkpoint()
         assert list(shelf.logs) == [kept.ref]
-    assert not shelf.woken
+    assert not shelf.wakeups

@@ -1,4 +1,4 @@
-"""Logs in files: one file of JSON lines each, with one writer at a time."""
+"""The file store: each log is a file of JSON lines, with one writer at a time."""
 
 from .store import Durability as Durability
 from .store import FileStore as FileStore

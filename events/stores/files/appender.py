@@ -1,8 +1,9 @@
-"""How appends reach their files: at once on the event loop, or in worker threads.
+"""The two ways in which appends reach their files: inline on the event loop, or in worker threads.
 
-At once is the rule under durability "os": one look at the file, one write, one look at where it landed. Everything else
-goes to a thread: flushing, slow disks, and all that is not as it should be. Under durability "group" an append goes to its file
-in one of these ways and then joins a round of the journal; until that is settled, its log is busy and its head held back.
+Inline is the rule under durability "os": one check of the file, one write, one check of where it landed. Everything
+else runs in a thread: flushes, writes to slow disks, and every unexpected state of a file. Under durability "group", an
+append is written to its file in either way and then joins a round of the journal. Until that round is settled, its log
+is busy and its head is held back.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...errors import AppendInDoubt, InvalidInput, LogReplaced
 from ..base import Append, Committed, Cursor, Failed, Fenced, InDoubt, Lease, Outcome
 from ..lines import check_lines
 from . import writer
-from .group_committer import GroupCommitter, Landed
+from .group_committer import GroupCommitter, LandedAppend
 from .log import NOWHERE, Log
 from .logs import Logs
 from .open_files import OpenFiles
@@ -28,14 +29,14 @@ _Barrier: TypeAlias = Literal["none", "file", "journal"]
 
 
 class Pace(NamedTuple):
-    """When the event loop writes, and when threads do.
+    """The rules for choosing between the event loop and threads.
 
     Attributes:
-        sync: Every append is flushed.
-        inline: The event loop may write.
-        cautious: It does not on slow disks, nor for a while after a slow write.
-        slow_write_s: What a slow write is.
-        slow_for_s: How long that while is.
+        sync: Whether every append is flushed.
+        inline: Whether the event loop may write.
+        cautious: Whether it must not write on slow disks, nor for a while after a slow write.
+        slow_write_s: The duration from which a write counts as slow.
+        slow_for_s: For how long threads write after a slow write.
     """
 
     sync: bool
@@ -46,15 +47,15 @@ class Pace(NamedTuple):
 
 
 class Appender:
-    """Carries out the appends of one store.
+    """The append operations of one store.
 
     Args:
         disk: The disk.
-        logs: Who owns what.
-        open_files: The open files.
-        syncer: The worker threads.
-        pace: When to use them.
-        timer: A clock that never goes back.
+        logs: The logs of the store.
+        open_files: The pool of open files.
+        syncer: Runs appends in worker threads.
+        pace: The rules for using them.
+        timer: A monotonic clock, in seconds.
         group: The rounds of the journal, under durability "group".
     """
 
@@ -85,17 +86,17 @@ class Appender:
         self._write = self._timed_write if pace.cautious else disk.write
 
     def try_append(self, append: Append) -> Outcome | None:
-        """Append at once, or return None; see `Store.try_append`."""
+        """Append immediately, or return None; see `Store.try_append`."""
         check_lines(append.lines)
         if self._group is None:
-            return self._at_once(append)
-        return self._fenced(append.lease) if self._logs.held(append.lease) is None else None
+            return self._append_inline(append)
+        return self._fenced(append.lease) if self._logs.leased(append.lease) is None else None
 
-    def _at_once(self, append: Append) -> Outcome | None:
-        """Append on the event loop, or return None."""
+    def _append_inline(self, append: Append) -> Outcome | None:
+        """Append on the event loop; return None if the append has to run in a thread."""
         lease = append.lease
         log = self._owned.get(lease.ref)
-        if log is None or (log.lease is not lease and self._logs.held(lease) is None):
+        if log is None or (log.lease is not lease and self._logs.leased(lease) is None):
             return self._fenced(lease)
         if log.busy or not self._inline or log.doubt is not None:
             return None
@@ -105,7 +106,7 @@ class Appender:
             return None
         if log.header is None or not append.lines:
             before = log.fd
-            outcome = writer.append_apart(self._disk, log, append, sync=False, keep=True)
+            outcome = writer.append_with_own_fd(self._disk, log, append, sync=False, keep=True)
             if log.fd != before:
                 self._open_files.adopt(log)
         else:
@@ -125,16 +126,19 @@ class Appender:
         return outcome
 
     def _timed_write(self, fd: int, data: bytes) -> int:
-        """Write, and have threads write for a while where that was slow: the write alone, not a pause of the collector's."""
-        began = self._timer()
+        """Write, and switch to threads for a while if that was slow.
+
+        Only the write is timed, so that a pause of the garbage collector does not count.
+        """
+        start = self._timer()
         try:
             return self._disk.write(fd, data)
         finally:
-            if (ended := self._timer()) - began > self._slow_write_s:
-                self._slow_until = ended + self._slow_for_s
+            if (end := self._timer()) - start > self._slow_write_s:
+                self._slow_until = end + self._slow_for_s
 
     def _fenced(self, lease: Lease) -> Fenced:
-        """Refuse a lease that is over."""
+        """Return the outcome for a lease that has ended."""
         self._logs.check_open()
         log = self._logs.known(lease.ref)
         return Fenced(NOWHERE, lease.epoch) if log is None else Fenced(log.head, log.epoch)
@@ -142,29 +146,31 @@ class Appender:
     def append(self, appends: Sequence[Append]) -> Awaitable[list[Outcome]]:
         """Append to logs; see `Store.append`.
 
-        Under "group" every append waits here for its round, and thousands at a time; so no frame lies between.
+        This is not a coroutine function: under "group", thousands of appends wait for their rounds at a time, and each
+        saves one frame.
         """
-        for each in appends:
-            check_lines(each.lines)
+        for append in appends:
+            check_lines(append.lines)
         if self._group is None:
             return self._append_ungrouped(appends)
-        way = self._append_one if len(appends) == 1 else self._append_grouped
-        return way(self._group, appends)
+        method = self._append_one if len(appends) == 1 else self._append_grouped
+        return method(self._group, appends)
 
     async def _append_ungrouped(self, appends: Sequence[Append]) -> list[Outcome]:
-        outcomes = [self._at_once(each) for each in appends]
-        late = [number for number, outcome in enumerate(outcomes) if outcome is None]
-        if late:
-            for number, outcome in zip(late, await self._append_late([appends[n] for n in late]), strict=True):
+        outcomes = [self._append_inline(append) for append in appends]
+        deferred = [number for number, outcome in enumerate(outcomes) if outcome is None]
+        if deferred:
+            threaded = await self._append_in_threads([appends[number] for number in deferred])
+            for number, outcome in zip(deferred, threaded, strict=True):
                 outcomes[number] = outcome
         else:
             await cancel_shielded_checkpoint()
         return [outcome for outcome in outcomes if outcome is not None]
 
-    async def _append_late(self, appends: Sequence[Append]) -> list[Outcome]:
-        """Append in worker threads, as soon as nobody else is at the logs."""
+    async def _append_in_threads(self, appends: Sequence[Append]) -> list[Outcome]:
+        """Append in worker threads, as soon as none of the logs is busy."""
         while True:
-            logs = [self._logs.held(each.lease) for each in appends]
+            logs = [self._logs.leased(append.lease) for append in appends]
             busy = next((log for log in logs if log is not None and log.busy), None)
             if busy is None:
                 break
@@ -186,44 +192,44 @@ class Appender:
         return "journal" if self._group.covers(log) else "file"
 
     async def _carry_out(self, jobs: Sequence[_Job]) -> None:
-        """Have worker threads do jobs, and the journal make durable what they landed, whatever becomes of the caller."""
-        interruption: BaseException | None = None
+        """Run jobs in worker threads, then make their landed appends durable, even if the caller is cancelled."""
+        cancellation: BaseException | None = None
         for job in jobs:
             job.log.busy = True
         try:
             await self._syncer.run(jobs)
-        except anyio.get_cancelled_exc_class() as error:  # they were done all the same
-            interruption = error
-        except Exception as error:  # noqa: BLE001  # whatever an offload may raise
+        except anyio.get_cancelled_exc_class() as error:  # the jobs were completed nevertheless
+            cancellation = error
+        except Exception as error:  # noqa: BLE001  # an offload may raise anything
             for job in jobs:
                 job.error = job.error or error
         finally:
             for job in jobs:
                 job.settle()
-                self._logs.back_from_thread(job.log, job.inode)
+                self._logs.note_thread_done(job.log, job.inode)
                 if job.landed is not None:
                     job.log.busy = True
         if self._group is not None and any(job.landed is not None for job in jobs):
             await self._group.commit([job.landed for job in jobs if job.landed is not None])
-        if interruption is not None:
-            raise interruption
+        if cancellation is not None:
+            raise cancellation
 
     # -- with the journal
 
     async def _append_one(self, group: GroupCommitter, appends: Sequence[Append]) -> list[Outcome]:
-        """Do the same as `_append_grouped`, faster, for the one append that a session waits for."""
+        """Do the same as `_append_grouped` for a single append, which is the common case, but faster."""
         (append,) = appends
         log = self._owned.get(append.lease.ref)
         if log is None or log.busy or not group.covers(log):
-            return await self._append_late(appends)
+            return await self._append_in_threads(appends)
         before = log.head
-        outcome = self._at_once(append)
+        outcome = self._append_inline(append)
         if outcome is None:
-            return await self._append_late(appends)
+            return await self._append_in_threads(appends)
         if log.head is before:
             await cancel_shielded_checkpoint()
             return [outcome]
-        landed = landing(log, append, before, outcome)
+        landed = hold_back(log, append, before, outcome)
         if landed is None:
             job = _Job(self._disk, log, append, "journal", before, outcome)
             await self._carry_out([job])
@@ -233,26 +239,26 @@ class Appender:
         return [landed.outcome]
 
     async def _append_grouped(self, group: GroupCommitter, appends: Sequence[Append]) -> list[Outcome]:
-        """Append to the logs' files, then make that durable with the journal's next round."""
+        """Append to the files of the logs, then make the appends durable with the next round of the journal."""
         outcomes: dict[int, Outcome] = {}
-        landed: dict[int, Landed] = {}
+        landed: dict[int, LandedAppend] = {}
         unusual: dict[int, _Job] = {}
-        late: list[int] = []
+        deferred: list[int] = []
         for number, append in enumerate(appends):
             log = self._owned.get(append.lease.ref)
             if log is None or not group.covers(log):
-                late.append(number)
+                deferred.append(number)
                 continue
             before = log.head
-            outcome = self._at_once(append)
+            outcome = self._append_inline(append)
             if outcome is None:
-                late.append(number)
+                deferred.append(number)
                 continue
             outcomes[number] = outcome
             if log.head is not before:
-                if (lands := landing(log, append, before, outcome)) is not None:
+                if (held_back := hold_back(log, append, before, outcome)) is not None:
                     log.busy = True
-                    landed[number] = lands
+                    landed[number] = held_back
                 else:
                     unusual[number] = _Job(self._disk, log, append, "journal", before, outcome)
         if unusual:
@@ -262,39 +268,45 @@ class Appender:
             await group.commit(list(landed.values()))
             for number, each in landed.items():
                 outcomes[number] = each.outcome
-        if late:
-            outcomes |= zip(late, await self._append_late([appends[number] for number in late]), strict=True)
+        if deferred:
+            threaded = await self._append_in_threads([appends[number] for number in deferred])
+            outcomes |= zip(deferred, threaded, strict=True)
         elif not landed:
             await cancel_shielded_checkpoint()
         return [outcomes[number] for number in range(len(appends))]
 
 
-def landing(log: Log, append: Append, before: Cursor, outcome: Outcome) -> Landed | None:
-    """Hold a log's head back until what was appended is durable; None where other lines came between, or a part is missing."""
+def hold_back(log: Log, append: Append, before: Cursor, outcome: Outcome) -> LandedAppend | None:
+    """Set a log's head back until the append is durable, and return the append as the journal needs it.
+
+    If lines of another program came in between, or the append is incomplete, change nothing and return None.
+    """
     if not isinstance(outcome, Committed) or outcome.head.seq != before.seq + len(append.lines):
         return None
     if before.generation:
         offset = log.table.ends[outcome.head.seq] - sum(map(len, append.lines))
-        landed = Landed(log, append.lines, b"", offset, before, outcome)
+        landed = LandedAppend(log, append.lines, b"", offset, before, outcome)
     else:
-        landed = Landed(log, append.lines, append.header or b"", 0, before, outcome)
+        landed = LandedAppend(log, append.lines, append.header or b"", 0, before, outcome)
     log.head = before
     return landed
 
 
 class _Job:
-    """One append that a worker thread carries out, and what became of it.
+    """One append that a worker thread carries out, and its outcome.
 
     Args:
         disk: The disk.
-        log: The log, which is busy meanwhile.
-        append: What to append.
+        log: The log, which is busy in the meantime.
+        append: The append.
         barrier: What makes it durable.
-        before: The head before it.
-        outcome: What became of it, where it was appended before and is only to be flushed.
+        before: The head before the append, if it was written already.
+        outcome: The outcome of the write, if it was written already and only has to be made durable.
 
     Attributes:
-        landed: What is still to be made durable by the journal.
+        inode: The log's inode before the append.
+        landed: The append, if the journal still has to make it durable.
+        error: The exception that the job ended with.
     """
 
     __slots__ = ("_barrier", "_before", "_disk", "_outcome", "append", "error", "inode", "landed", "log")
@@ -315,7 +327,7 @@ class _Job:
         self.log = log
         self.append = append
         self.inode = log.inode
-        self.landed: Landed | None = None
+        self.landed: LandedAppend | None = None
         self.error: BaseException | None = None
 
     def __call__(self) -> None:
@@ -324,28 +336,32 @@ class _Job:
             if self._outcome is None:
                 self._before = log.head
                 sync = self._barrier == "file"
-                self._outcome = writer.append_apart(self._disk, log, self.append, sync=sync, keep=False)
+                self._outcome = writer.append_with_own_fd(self._disk, log, self.append, sync=sync, keep=False)
             if self._barrier == "journal" and self._before is not None and log.head != self._before:
                 self._make_durable(log, self._before, self._outcome)
-        except BaseException as error:  # noqa: BLE001  # it belongs to the caller, not to the thread
+        except BaseException as error:  # noqa: BLE001  # raised in the caller's task, not in the thread
             self.error = error
 
     def _make_durable(self, log: Log, before: Cursor, outcome: Outcome) -> None:
         if isinstance(outcome, Committed | Failed):
-            self.landed = landing(log, self.append, before, outcome)
+            self.landed = hold_back(log, self.append, before, outcome)
             if self.landed is None:
                 self._outcome = writer.flush(self._disk, log) or outcome
 
     def settle(self) -> None:
-        """Where nobody knows what became of it, say so, and have the log looked at."""
+        """If the append ended without an outcome, put it and the log in doubt."""
         if self._outcome is None and not isinstance(self.error, InvalidInput):
-            doubt = AppendInDoubt(f"{self.log.path}: the append was broken off; retry with the same command id")
+            doubt = AppendInDoubt(f"{self.log.path}: the append was interrupted; retry with the same command id")
             doubt.__cause__ = self.error
             self.log.doubt = self.log.doubt or doubt
             self._outcome = InDoubt(doubt)
 
     def outcome(self) -> Outcome:
-        """Return what became of it, or raise what the caller did wrong."""
+        """Return the outcome.
+
+        Raises:
+            InvalidInput: The request was not valid.
+        """
         if self.landed is not None:
             return self.landed.outcome
         if self._outcome is None:

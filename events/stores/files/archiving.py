@@ -1,9 +1,9 @@
-"""Packing a log that is at rest, and unpacking it again: after a crash at any point, it is there, once and whole.
+"""Packing a log at rest, and unpacking it again. After a crash at any point, the log exists once and is whole.
 
-To pack, the compressed form is written under another name, flushed, read back and compared with the log, renamed, and its
-folder flushed. Only then is the log itself removed. Unpacking is the same the other way round. So at one point both
-forms are there: then the log counts, and not its packed form, and the next owner removes that one once it has
-seen that nothing stands there that is not in the log as well.
+To pack a log, the compressed form is written under a temporary name, flushed, read back and compared with the log, and
+renamed; then its folder is flushed. Only after that is the log itself removed. Unpacking does the same in the opposite
+direction. A crash in between leaves both forms: the log then takes precedence, and its next owner removes the packed
+form after checking that the log contains all of it.
 """
 
 from __future__ import annotations
@@ -23,36 +23,38 @@ from .codecs import best_suffix, codec_of
 from .packed import PIECE, PackedFile, packed_forms
 
 
-def pack(disk: Disk, path: str, same: Callable[[], bool]) -> None:
+def pack(disk: Disk, path: str, is_unchanged: Callable[[], bool]) -> None:
     """Replace a log by its packed form.
 
     Args:
         disk: The disk.
         path: The log, which the caller owns.
-        same: Tells whether the file is still as its owner knows it.
+        is_unchanged: Tells whether the file is still as its owner left it.
 
     Raises:
-        Conflict: Another program appended to it meanwhile, or a packed form is there that is another session's.
-        OSError: The packed form cannot be written; the log is as it was.
+        Conflict: Another program appended to the log meanwhile, or there is a packed form with other content.
+        OSError: The packed form cannot be written. The log is unchanged.
     """
     if not remove_leftovers(disk, path):
-        raise Conflict(f"{path} has a packed form beside it that says otherwise: move that away, then archive again")
+        raise Conflict(
+            f"{path} has a packed form beside it with other content: move the packed form away, then archive again"
+        )
     packed = path + best_suffix()
     codec = codec_of(packed)
     content = _Content()
-    _flush(disk, path)  # while both forms are there, this one counts: it must not have lost anything then
+    _flush(disk, path)  # while both forms exist, the log takes precedence, so a power cut must not shorten it
     fd = disk.open(path, os.O_RDONLY)
     try:
         size = disk.fstat(fd).size
-        whole = (disk.pread(fd, min(PIECE, size - at), at) for at in range(0, size, PIECE))
+        pieces = (disk.pread(fd, min(PIECE, size - at), at) for at in range(0, size, PIECE))
 
         def check(temporary: str) -> None:
             if _content_of(disk, temporary, packed) != content:
-                raise OSError(errno.EIO, "the disk does not give back what was written", packed)
-            if not same():
-                raise Conflict(f"{path} was changed by another program while it was archived: archive it again")
+                raise OSError(errno.EIO, "the file read back differs from what was written", packed)
+            if not is_unchanged():
+                raise Conflict(f"{path} was changed by another program while it was being archived: archive it again")
 
-        write_whole(disk, packed, (codec.pack(content.take(piece)) for piece in whole), check)
+        write_checked(disk, packed, (codec.pack(content.add(piece)) for piece in pieces), check)
     finally:
         disk.close(fd)
     disk.unlink(path)
@@ -61,12 +63,12 @@ def pack(disk: Disk, path: str, same: Callable[[], bool]) -> None:
 
 
 def unpack(disk: Disk, path: str) -> None:
-    """Replace a log's packed form by the log; nothing happens where it is not packed.
+    """Replace a log's packed form by the log; do nothing if it is not packed.
 
     Raises:
-        LogDamaged: The packed form is damaged; it was left as it is.
-        ExtraMissing: Reading it needs a package that is not installed.
-        OSError: The log cannot be written; the packed form is as it was.
+        LogDamaged: The packed form is damaged. It is left unchanged.
+        ExtraMissing: Reading the packed form needs a package that is not installed.
+        OSError: The log cannot be written. The packed form is unchanged.
     """
     forms = packed_forms(disk, path)
     if not forms:
@@ -79,42 +81,42 @@ def unpack(disk: Disk, path: str) -> None:
 
         def check(temporary: str) -> None:
             if _content_of(disk, temporary) != content:
-                raise OSError(errno.EIO, "the disk does not give back what was written", path)
+                raise OSError(errno.EIO, "the file read back differs from what was written", path)
 
-        write_whole(disk, path, (content.take(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
+        write_checked(disk, path, (content.add(file.read(PIECE, at)) for at in range(0, file.size, PIECE)), check)
     finally:
         disk.close(fd)
     disk.unlink(packed)
-    if len(forms) > 1:  # as when folders of two machines were brought together
+    if len(forms) > 1:  # for example after the folders of two machines were merged
         remove_leftovers(disk, path)
     disk.sync_directory(os.path.dirname(path))
 
 
 def remove_leftovers(disk: Disk, path: str) -> bool:
-    """Remove packed forms of a log that is there, as a crash leaves them; False where one holds something else.
+    """Remove the packed forms that a crash left beside an unpacked log; return False if one has other content.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: A packed form cannot be removed.
     """
-    alone = True
+    all_removed = True
     forms = packed_forms(disk, path)
-    if forms:  # whoever unpacked the log may have been killed before its name was flushed
+    if forms:  # the process that unpacked the log may have been killed before it flushed the log's name
         _flush(disk, path)
     for packed in forms:
         try:
-            is_left = disk.stat(packed).size == 0 or _begins_with(disk, path, packed)
+            is_leftover = disk.stat(packed).size == 0 or _begins_with(disk, path, packed)
         except (LogDamaged, ExtraMissing):
-            is_left = False
-        if is_left:
+            is_leftover = False
+        if is_leftover:
             disk.unlink(packed)
         else:
-            alone = False
-            logger().warning("archive_left", path=packed, why="the session is there unpacked, and says otherwise")
-    return alone
+            all_removed = False
+            logger().warning("archive_left", path=packed, why="the unpacked session beside it has other content")
+    return all_removed
 
 
 def _flush(disk: Disk, path: str) -> None:
-    """Make a log survive a power cut, its name included."""
+    """Make a log survive a power cut, with its name."""
     flush_file(disk, path)
     disk.sync_directory(os.path.dirname(path))
 
@@ -125,11 +127,11 @@ def remove_packed(disk: Disk, path: str) -> None:
         disk.unlink(packed)
 
 
-def write_whole(disk: Disk, path: str, parts: Iterable[bytes], check: Callable[[str], None]) -> None:
-    """Write a file under another name, have that one checked, and rename it; after a crash it is there whole or not at all.
+def write_checked(disk: Disk, path: str, parts: Iterable[bytes], check: Callable[[str], None]) -> None:
+    """Write a file under a temporary name, check it, and rename it. After a crash it exists whole or not at all.
 
     Raises:
-        OSError: It cannot be written, and is not there.
+        OSError: The file cannot be written. It does not exist then.
     """
     fd, temporary = open_temporary(disk, path)
     try:
@@ -149,14 +151,14 @@ def write_whole(disk: Disk, path: str, parts: Iterable[bytes], check: Callable[[
 
 
 class _Content:
-    """What tells one content from another: its size and its checksum."""
+    """The size and the checksum of a content, for comparison."""
 
     def __init__(self) -> None:
         self._size = 0
         self._crc = 0
 
-    def take(self, data: bytes) -> bytes:
-        """Take in the next bytes, and return them."""
+    def add(self, data: bytes) -> bytes:
+        """Add the next bytes, and return them."""
         self._size += len(data)
         self._crc = crc32(data, self._crc)
         return data
@@ -164,25 +166,25 @@ class _Content:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _Content) and (self._size, self._crc) == (other._size, other._crc)
 
-    __hash__ = None  # type: ignore[assignment]  # it changes
+    __hash__ = None  # type: ignore[assignment]  # mutable
 
 
 def _content_of(disk: Disk, path: str, packed: str | None = None) -> _Content:
-    """Read a file, or what is packed in it; `packed` is then the name that it will have."""
+    """Read a file, or the log that is packed in it. `packed` is the final name of a packed file and tells its codec."""
     content = _Content()
     fd = disk.open(path, os.O_RDONLY)
     try:
         file = None if packed is None else PackedFile(disk, fd, packed)
         size = disk.fstat(fd).size if file is None else file.size
         for at in range(0, size, PIECE):
-            content.take(disk.pread(fd, PIECE, at) if file is None else file.read(PIECE, at))
+            content.add(disk.pread(fd, PIECE, at) if file is None else file.read(PIECE, at))
     finally:
         disk.close(fd)
     return content
 
 
 def _begins_with(disk: Disk, path: str, packed: str) -> bool:
-    """Tell whether a log begins with all that its packed form holds."""
+    """Tell whether a log begins with the whole content of its packed form."""
     log = disk.open(path, os.O_RDONLY)
     try:
         fd = disk.open(packed, os.O_RDONLY)

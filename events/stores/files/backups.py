@@ -1,6 +1,6 @@
-"""Backups: what a log was before another file takes its place, as `.bak`, `.bak-2` and so on.
+"""Backups: copies of logs that are about to be replaced, named `.bak`, `.bak-2` and so on.
 
-They go when the log itself is deleted, and nobody removes them before.
+They are deleted only together with the log itself.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from .beside import write_beside
 from .table import chunks
 
 SUFFIX = ".bak"
-"""How the name of a log's first backup ends."""
+"""The suffix of a log's first backup."""
 
 
 def back_up(disk: Disk, path: str, fd: int, size: int) -> str:
-    """Copy a log that is about to be replaced to the first free name, and return the copy's path.
+    """Copy a log that is about to be replaced to the first free backup name, and return the copy's path.
 
-    It is a copy, so that the log's own name is never gone.
+    The log is copied and not renamed, so that its own name always exists.
 
     Args:
         disk: The disk.
         path: The log's path.
         fd: The log, open for reading.
-        size: How many bytes of it there are.
+        size: The size of the log in bytes.
 
     Raises:
-        OSError: The copy cannot be written; nothing is left of it.
+        OSError: The copy cannot be written. No part of it remains.
     """
     backup, number = path + SUFFIX, 2
-    while _is_there(disk, backup):
+    while _exists(disk, backup):
         backup, number = f"{path}{SUFFIX}-{number}", number + 1
     write_beside(disk, backup, chunks(disk, fd, 0, size), sync=True)
     return backup
 
 
-def _is_there(disk: Disk, path: str) -> bool:
+def _exists(disk: Disk, path: str) -> bool:
     try:
         disk.stat(path)
     except FileNotFoundError:

@@ -1,24 +1,24 @@
-"""What stands beside a log `abc.jsonl`: its snapshot `.index`, its leaf record `.leaf`, checkpoints `.view-<name>`.
+"""The files beside a log `abc.jsonl`: its snapshot `.index`, its leaf record `.leaf`, and checkpoints `.view-<name>`.
 
-Copies of what the log held stand there too, the fragments `.torn-<offset>-<crc32>` and the backups `.bak`; they are made
-elsewhere, see `tail` and `backups`, and nothing but a delete takes them away.
+There are also fragments `.torn-<offset>-<crc32>` and backups `.bak`, which hold copies of what the log contained. The
+modules `tail` and `backups` create them, and they are deleted only together with the log.
 
-The snapshot is derived: the line table and the index as they were at one head, in one file, so that they agree. It says
-of which bytes it speaks (the inode, the size, checksums of the header and of both ends), and is ignored wherever these
-are not found: a torn, foreign or stale snapshot is no error. It also keeps a counter of histories, which grows when a log
-is found to be another one than the snapshot's, so that the generation changes even where the inode was used again.
+The snapshot is derived: the line table and the index at one head, in one file so that they agree. It names the bytes
+that it describes (by the inode, the size, and checksums of the header and of both ends), and is ignored if the log does
+not match: a torn, foreign or stale snapshot is not an error. It also holds a counter of generations. The counter grows
+when a log turns out not to be the one of its snapshot, so that the generation changes even if the inode was reused.
 
 The leaf record is state, small and readable::
 
     {"seq":3,"end":811,"ends_crc":123,"data_crc":456}
     {"leaf":"5f0c..."}
 
-It speaks of the log's content alone and so survives a copy of both files; it holds while the log ends at its `seq`.
+It depends only on the log's content, so it survives a copy of both files. It is valid while the log ends at its `seq`.
 
-The checkpoint of a projection is derived. It is a record like the leaf's, which also names the generation: it is ignored
-for any other, and where the log does not have the line that it names.
+The checkpoint of a projection is derived. It is a record like the leaf record that also names the generation. It is
+ignored for any other generation, and if the log does not have the line that it names.
 
-All are written to a file of another name first, and renamed.
+All of these are written under a temporary name and renamed.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ BESIDE = re.compile(
     r"|\.(?:zst|gz)(?=\.tmp-))"
     r"(?P<temporary>\.tmp-\d+-\d+)?"
 )
-"""What follows a log's name in the names of the files beside it; alone, it is the log itself."""
+"""What follows a log's name in the names of the files beside it; for the log itself, nothing."""
 
-_NUMBERED = re.compile(r"-\d+$")  # where a repair moved several files of one name aside
+_NUMBERED = re.compile(r"-\d+$")  # appended when a repair moved several files of one name aside
 
 _MAGIC = b"treering-index-1"
 _NUMBERS = struct.Struct("<16s10QI")
@@ -61,13 +61,13 @@ _HAS_INDEX = 1
 
 
 class Extent(Struct, frozen=True):
-    """A stretch of a log, from its first byte to the end of a line, and how to recognise it.
+    """The fingerprint of a log from its first byte to the end of a line.
 
     Attributes:
-        start: Where the header block ends.
-        end: Where the last line ends.
+        start: The offset at which the header block ends.
+        end: The offset at which the last line ends.
         header_crc: The checksum of the header line.
-        edges_crc: The checksum of the first and the last lines' bytes.
+        edges_crc: The checksum of up to 4 KiB at either end of the lines.
     """
 
     start: int
@@ -77,15 +77,19 @@ class Extent(Struct, frozen=True):
 
 
 class Snapshot(Struct, frozen=True):
-    """What the snapshot file says, but for the table and the index themselves, each of which has a checksum of its own.
+    """The fixed part of a snapshot file; the table and the index that follow have checksums of their own.
 
     Attributes:
-        counter: The histories that were counted before this one.
+        counter: The number of generations before this one.
         inode: The log's inode.
-        modified_ns: When the log was modified last, as of the snapshot.
-        extent: The bytes that it speaks of.
-        lines: How many lines these are.
-        has_index: The index is there, and not only the counter and the table.
+        modified_ns: When the log was last modified before the snapshot was written.
+        extent: The part of the log that the snapshot describes.
+        lines: The number of lines in that part.
+        has_index: Whether there is an index, besides the counter and the table.
+        table_crc: The checksum of the table.
+        index_crc: The checksum of the index.
+        index_at: The offset of the index in the snapshot file.
+        index_size: The size of the index in bytes.
     """
 
     counter: int
@@ -99,22 +103,30 @@ class Snapshot(Struct, frozen=True):
     index_at: int
     index_size: int
 
-    def speaks_of(self, disk: Disk, fd: int, found: FileStat, header_crc: int, start: int) -> bool:
-        """Tell whether the log still begins with the bytes that the snapshot was made of."""
+    def speaks_of(self, disk: Disk, fd: int, stat: FileStat, header_crc: int, start: int) -> bool:
+        """Tell whether the log still begins with the bytes that the snapshot describes."""
         return (
-            self.inode == found.inode
-            and self.extent.end <= found.size
+            self.inode == stat.inode
+            and self.extent.end <= stat.size
             and (self.extent.start, self.extent.header_crc) == (start, header_crc)
             and self.extent == extent_of(disk, fd, start, self.extent.end, header_crc)
         )
 
-    def is_current(self, found: FileStat) -> bool:
-        """Tell whether the index may be used: nothing changed, or something was appended."""
-        return self.has_index and (found.size > self.extent.end or found.modified_ns == self.modified_ns)
+    def is_current(self, stat: FileStat) -> bool:
+        """Tell whether the index may be used: the log is unchanged, or was appended to."""
+        return self.has_index and (stat.size > self.extent.end or stat.modified_ns == self.modified_ns)
 
 
 class RecordLine(Struct, frozen=True, omit_defaults=True):
-    """The first line of a record: the log's line that it was made at, how the log ended there, what follows."""
+    """The first line of a record.
+
+    Attributes:
+        seq: The last line of the log when the record was written.
+        end: The offset at which that line ends.
+        ends_crc: The checksum of the log's fingerprint up to that line.
+        data_crc: The checksum of the data that follows in the record.
+        generation: The generation that the record is bound to; empty for none.
+    """
 
     seq: int
     end: int
@@ -127,7 +139,7 @@ _decode_record = msgspec.json.Decoder(RecordLine).decode
 
 
 def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Extent:
-    """Make out how a stretch of a log is recognised: by its header and by 4 KiB at either end of its lines."""
+    """Return the fingerprint of a part of a log: its header and up to 4 KiB at either end of its lines."""
     first = disk.pread(fd, min(_EDGE, end - start), start)
     last_at = max(start, end - _EDGE)
     return Extent(start, end, header_crc, crc32(disk.pread(fd, end - last_at, last_at), crc32(first)))
@@ -137,7 +149,7 @@ def extent_of(disk: Disk, fd: int, start: int, end: int, header_crc: int) -> Ext
 
 
 def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
-    """Return what a log's snapshot says of itself, or None where there is none or its numbers are damaged."""
+    """Return the fixed part of a log's snapshot; None if there is no snapshot or that part is damaged."""
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
             numbers, size = disk.pread(fd, _NUMBERS.size, 0), disk.fstat(fd).size
@@ -167,7 +179,7 @@ def read_snapshot(disk: Disk, path: str) -> Snapshot | None:
 
 
 def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
-    """Return the line table of a snapshot that was read before, or None where it is damaged or was replaced since."""
+    """Return the line table of a snapshot; None if it is damaged or the file was replaced after `snapshot` was read."""
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
             table = disk.pread(fd, snapshot.index_at - _NUMBERS.size, _NUMBERS.size)
@@ -183,7 +195,7 @@ def read_table(disk: Disk, path: str, snapshot: Snapshot) -> array[int] | None:
 
 
 def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
-    """Return the index of a snapshot that was read before, or None where it is damaged or was replaced since."""
+    """Return the index of a snapshot; None if it is damaged or the file was replaced after `snapshot` was read."""
     try:
         with opened(disk, path + INDEX_SUFFIX) as fd:
             data = disk.pread(fd, snapshot.index_size, snapshot.index_at)
@@ -193,12 +205,12 @@ def read_index(disk: Disk, path: str, snapshot: Snapshot) -> bytes | None:
 
 
 def write_snapshot(
-    disk: Disk, path: str, counter: int, found: FileStat, extent: Extent, ends: array[int], index: bytes | None
+    disk: Disk, path: str, counter: int, stat: FileStat, extent: Extent, ends: array[int], index: bytes | None
 ) -> None:
-    """Write a snapshot in place of the one that is there.
+    """Write a snapshot, replacing an existing one.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The snapshot cannot be written.
     """
     if sys.byteorder == "big":
         ends = ends[:]
@@ -208,8 +220,8 @@ def write_snapshot(
     numbers = _NUMBERS.pack(
         _MAGIC,
         counter,
-        found.inode,
-        found.modified_ns,
+        stat.inode,
+        stat.modified_ns,
         extent.start,
         extent.end,
         extent.header_crc << 32 | extent.edges_crc,
@@ -223,26 +235,26 @@ def write_snapshot(
     write_beside(disk, path + INDEX_SUFFIX, [head, table, data], sync=False)
 
 
-# -- records: where the leaf is, and the checkpoints of projections
+# -- records: the leaf record, and the checkpoints of projections
 
 
 def suffix_of(kind: BlobKind) -> str:
-    """Return how the name ends of the file that keeps something of this kind.
+    """Return the suffix of the file that holds data of this kind.
 
     Raises:
-        InvalidInput: Nothing of this kind is kept.
+        InvalidInput: The kind is unknown.
     """
     return f".{check_kind(kind)}"
 
 
 def read_record(disk: Disk, path: str, suffix: str) -> tuple[RecordLine, bytes] | None:
-    """Return a record of a log, or None where there is none or it is damaged."""
+    """Return a record of a log and its data; None if there is none or it is damaged."""
     try:
         with opened(disk, path + suffix) as fd:
-            whole = disk.pread(fd, disk.fstat(fd).size, 0)
+            content = disk.pread(fd, disk.fstat(fd).size, 0)
     except OSError:
         return None
-    line, _, data = whole.partition(b"\n")
+    line, _, data = content.partition(b"\n")
     try:
         record = _decode_record(line)
     except UNDECODABLE:
@@ -251,25 +263,25 @@ def read_record(disk: Disk, path: str, suffix: str) -> tuple[RecordLine, bytes] 
 
 
 def holds(record: RecordLine, extent: Extent) -> bool:
-    """Tell whether a record speaks of a log that ends like this."""
+    """Tell whether a record matches the fingerprint of a log."""
     return (record.end, record.ends_crc) == (extent.end, _crc_of(extent))
 
 
 def write_record(disk: Disk, path: str, suffix: str, head: Cursor, extent: Extent, data: bytes, *, sync: bool) -> None:
-    """Write a record in place of the one that is there.
+    """Write a record, replacing an existing one.
 
     Args:
         disk: The disk.
         path: The log's path.
         suffix: See `suffix_of`.
-        head: The line that it is made at; without a generation, it is not bound to one.
-        extent: The log up to that line.
-        data: What it says.
-        sync: Make it survive a power cut.
+        head: The log's last line; if its generation is empty, the record is not bound to one.
+        extent: The fingerprint of the log up to that line.
+        data: The data of the record.
+        sync: Make the record survive a power cut.
 
     Raises:
-        NameNotFlushed: It was written, and its directory could not be flushed.
-        OSError: It cannot be written; the old one is as it was.
+        NameNotFlushed: The record was written, and its directory could not be flushed.
+        OSError: The record cannot be written. The old one is unchanged.
     """
     line = msgspec.json.encode(RecordLine(head.seq, extent.end, _crc_of(extent), crc32(data), head.generation))
     write_beside(disk, path + suffix, [line, b"\n", data], sync=sync)
@@ -279,56 +291,56 @@ def _crc_of(extent: Extent) -> int:
     return crc32(b"%d %d" % (extent.header_crc, extent.edges_crc))
 
 
-# -- files that replace others
+# -- writing and removing files
 
 
 def remove_copies(disk: Disk, folder: str, name: str) -> None:
-    """Take away all that stands beside a log in a folder, but for the log, its packed form and its leaf record.
+    """Delete all files beside a log in a folder, except the log, its packed form and its leaf record.
 
-    That is what was moved or copied out of it, fragments and old versions, what a crash left half written, and what can be
-    made anew. A folder that is not there holds nothing.
+    These are the fragments and backups of the log, unfinished temporary files, and derived files. A folder that does
+    not exist is treated as empty.
 
     Args:
         disk: The disk.
         folder: The folder.
-        name: The log's name.
+        name: The file name of the log.
 
     Raises:
-        OSError: The disk refuses.
+        OSError: A file cannot be deleted.
     """
     try:
         names = disk.list_directory(folder)
     except (FileNotFoundError, NotADirectoryError):
         return
-    for each in names:
-        if each in (name, name + LEAF_SUFFIX) or not each.startswith(name):
+    for file_name in names:
+        if file_name in (name, name + LEAF_SUFFIX) or not file_name.startswith(name):
             continue
-        if BESIDE.fullmatch(each, len(name)) or BESIDE.fullmatch(_NUMBERED.sub("", each), len(name)):
+        if BESIDE.fullmatch(file_name, len(name)) or BESIDE.fullmatch(_NUMBERED.sub("", file_name), len(name)):
             with suppress(FileNotFoundError):
-                disk.unlink(os.path.join(folder, each))
+                disk.unlink(os.path.join(folder, file_name))
 
 
 def remove_derived(disk: Disk, path: str) -> None:
-    """Take away what stands beside a log and can be made anew."""
+    """Delete the derived files beside a log: its snapshot and its checkpoints."""
     folder, name = os.path.split(path)
-    beside = {name + INDEX_SUFFIX}
+    derived = {name + INDEX_SUFFIX}
     with suppress(FileNotFoundError):
-        beside |= {each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")}
-    for each in sorted(beside):
+        derived |= {each for each in disk.list_directory(folder) if each.startswith(f"{name}.{VIEW}")}
+    for file_name in sorted(derived):
         with suppress(FileNotFoundError):
-            disk.unlink(f"{folder}/{each}")
+            disk.unlink(f"{folder}/{file_name}")
 
 
 class NameNotFlushed(OSError):
-    """A file has its new bytes under its name, but the name may not survive a power cut."""
+    """A file was renamed into place, but the rename may not survive a power cut."""
 
 
 def write_beside(disk: Disk, path: str, parts: Iterable[bytes], *, sync: bool) -> None:
-    """Write a file under another name and rename it, so that it is there whole or not at all.
+    """Write a file under a temporary name and rename it, so that it exists whole or not at all.
 
     Raises:
-        NameNotFlushed: It was renamed, and its directory could not be flushed.
-        OSError: It cannot be written; a file that was there is as it was.
+        NameNotFlushed: The file was renamed, and its directory could not be flushed.
+        OSError: The file cannot be written. An existing file is unchanged.
     """
     fd, temporary = open_temporary(disk, path)
     try:
@@ -352,7 +364,7 @@ def write_beside(disk: Disk, path: str, parts: Iterable[bytes], *, sync: bool) -
 
 
 def open_temporary(disk: Disk, path: str) -> tuple[int, str]:
-    """Open a new file, for writing alone, whose name nobody else uses."""
+    """Create a temporary file beside `path`, open for writing; return its descriptor and its path."""
     for number in count(1):
         temporary = f"{path}.tmp-{os.getpid()}-{number}"
         try:
@@ -363,19 +375,19 @@ def open_temporary(disk: Disk, path: str) -> tuple[int, str]:
 
 
 def flush_file(disk: Disk, path: str) -> None:
-    """Make a file's bytes survive a power cut, and not its name.
+    """Make a file's bytes, but not its name, survive a power cut.
 
     Raises:
-        OSError: It cannot be flushed.
+        OSError: The file cannot be flushed.
     """
     with opened(disk, path) as fd:
         disk.datasync(fd)
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:
-    """Write all of it, however often the disk takes a part only."""
+    """Write all of `data`, repeating short writes."""
     while data:
-        taken = disk.write(fd, data)
-        if not taken:
-            raise OSError(errno.EIO, "the disk takes nothing")
-        data = data[taken:] if taken < len(data) else b""
+        written = disk.write(fd, data)
+        if not written:
+            raise OSError(errno.EIO, "the disk wrote nothing")
+        data = data[written:] if written < len(data) else b""

@@ -1,4 +1,4 @@
-"""How packed logs are compressed: with zstd where its package is installed, with gzip anywhere."""
+"""The compression of packed logs: zstd if its package is installed, otherwise gzip."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ...errors import ExtraMissing
 ZST = ".zst"
 GZ = ".gz"
 SUFFIXES = (ZST, GZ)
-"""How the names of packed logs go on after the log's own, in the order in which they are looked for."""
+"""The suffixes that packing adds to a log's name, in the order in which they are looked for."""
 
-_GZIP = 31  # zlib's way to ask for gzip's frame
+_GZIP = 31  # the `wbits` with which zlib uses the gzip format
 _GZIP_LEVEL = 6
 _ZSTD_LEVEL = 9
 
 
 class Unpacker(Protocol):
-    """What unpacks one piece, given its bytes in whatever portions."""
+    """A decompressor for one piece, whose bytes may be passed in portions of any size."""
 
     @property
     def eof(self) -> bool: ...
@@ -28,17 +28,14 @@ class Unpacker(Protocol):
 
 
 class Codec(Protocol):
-    """One way to compress."""
+    """A compression format."""
 
     def pack(self, data: bytes) -> bytes:
-        """Return a piece."""
+        """Compress data into one piece."""
         ...
 
     def unpacker(self) -> Unpacker:
-        """Return what unpacks the next piece.
-
-        Its errors are `errors`.
-        """
+        """Return a decompressor for the next piece; it raises `errors`."""
         ...
 
     @property
@@ -72,7 +69,7 @@ class _Zstd:
 
 
 def best_suffix() -> str:
-    """Return how a log is packed here: with zstd where its package is installed, else with gzip."""
+    """Return the suffix for newly packed logs: that of zstd if its package is installed, otherwise that of gzip."""
     try:
         _Zstd()
     except ImportError:
@@ -81,10 +78,10 @@ def best_suffix() -> str:
 
 
 def codec_of(path: str) -> Codec:
-    """Return how a packed log is compressed, by its name.
+    """Return the codec of a packed log, by its name.
 
     Raises:
-        ExtraMissing: It needs a package that is not installed.
+        ExtraMissing: The codec needs a package that is not installed.
     """
     if path.endswith(GZ):
         return _Gzip()

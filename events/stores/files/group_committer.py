@@ -1,13 +1,13 @@
-"""The rounds of durability "group": one write and one flush of the journal for all appends that wait.
+"""The rounds of durability "group": one write and one flush of the journal for all waiting appends.
 
-There is no task and no thread of its own here. The first append that joins a round leads it: waits for the round before,
-lets everyone join who is ready to, has a worker thread write and flush the journal, and tells the others. What arrives
-meanwhile joins the next round.
+No task or thread is dedicated to rounds. The first append that joins a round leads it: it waits for the previous round,
+lets every append join that is ready, has a worker thread write and flush the journal, and wakes the others. Appends
+that arrive in the meantime join the next round.
 
-A journal is given up when it is full or when the disk failed it. Before the next round, the sessions' files that it
-speaks of are flushed, and it is dropped; appends wait for that. So a journal is `max_bytes` and one round long at most,
-and so is what has to be replayed after a power cut. Where a session's file cannot be flushed, its journal stays until the
-file was written again, and the session is in doubt.
+A journal is retired when it is full or when writing it failed. Before the next round, the session files that it covers
+are flushed and the journal is dropped; appends wait for that. So a journal, and with it the work of a replay after a
+power cut, is limited to `max_bytes` plus one round. If a session file cannot be flushed, its session is in doubt, and
+the journal is kept until the file has been written again.
 """
 
 from __future__ import annotations
@@ -35,31 +35,31 @@ from .open_files import OpenFiles
 from .syncer import Syncer
 
 
-class Landed:
-    """An append whose bytes are in its session's file, and which is to be made durable.
+class LandedAppend:
+    """An append that was written to its session file, but is not durable yet.
 
     Attributes:
-        log: The session's log, which is busy until this is settled.
+        log: The session's log, which is busy until the round is settled.
         lines: The lines.
-        block: The header block, where they made the file.
-        offset: Where in the file they begin; 0 where they made it.
-        before: The head before them.
-        head: The head with them.
-        outcome: What to answer.
+        block: The header block, if the append created the file.
+        offset: Where in the file the lines begin; 0 if the append created it.
+        before: The head before the append.
+        head: The head after the append.
+        outcome: The outcome to return to the caller.
     """
 
     __slots__ = ("before", "block", "head", "lines", "log", "offset", "outcome")
 
     def __init__(
-        self, log: Log, lines: tuple[bytes, ...], block: bytes, offset: int, before: Cursor, head: Committed
+        self, log: Log, lines: tuple[bytes, ...], block: bytes, offset: int, before: Cursor, committed: Committed
     ) -> None:
         self.log = log
         self.lines = lines
         self.block = block
         self.offset = offset
         self.before = before
-        self.head = head.head
-        self.outcome: Outcome = head
+        self.head = committed.head
+        self.outcome: Outcome = committed
 
 
 class Round:
@@ -67,45 +67,54 @@ class Round:
 
     Attributes:
         landed: The appends.
-        settled: All is said and done.
-        error: Why nobody knows whether they are durable.
+        done: Set when the round is settled.
+        settled: Whether the outcomes of all appends are final.
+        error: Why it is uncertain that the appends are durable; None if they are.
     """
 
     __slots__ = ("done", "error", "landed", "settled")
 
     def __init__(self) -> None:
-        self.landed: list[Landed] = []
+        self.landed: list[LandedAppend] = []
         self.done = Event()
         self.settled = False
         self.error: BaseException | None = None
 
 
 class _Journal:
-    """A journal of this host, and what it keeps safe."""
+    """A journal of this host, and the files and folders that depend on it.
+
+    Attributes:
+        segment: The journal file.
+        held: Its lock.
+        dirty: The refs of the sessions with records in it, by path.
+        folders: The folders to flush before it can be dropped.
+        failed: The files and folders that could not be flushed.
+    """
 
     __slots__ = ("dirty", "failed", "folders", "held", "segment")
 
     def __init__(self, segment: Segment, held: Held) -> None:
         self.segment = segment
         self.held = held
-        self.dirty: dict[str, str] = {}  # refs, by path
+        self.dirty: dict[str, str] = {}
         self.folders: set[str] = set()
         self.failed: set[str] = set()
 
 
 class GroupCommitter:
-    """Makes appends durable in rounds.
+    """The journal writer of one store, which makes appends durable in rounds.
 
     Args:
         disk: The disk.
-        names: The root.
-        logs: Who owns what.
-        open_files: The open files.
-        locks: Keep other hosts from a journal that is in use.
-        offload: Where rounds are carried out.
-        syncer: Flushes the sessions' files when a journal is full.
-        max_bytes: How long a journal becomes, but for one round.
-        new_id: Gives what tells the journals apart.
+        names: The names of the store's logs; it provides the root.
+        logs: The logs of the store.
+        open_files: The pool of open files.
+        locks: Keep other hosts from replaying a journal that is in use.
+        offload: Runs the rounds.
+        syncer: Flushes the session files when a journal is full.
+        max_bytes: The size at which a journal is full; one round may exceed it.
+        new_id: Returns a unique id for each journal.
 
     Attributes:
         paths: The journals of this host.
@@ -132,8 +141,8 @@ class GroupCommitter:
         self._syncer = syncer
         self._max_bytes = max_bytes
         self._new_id = new_id
-        self._under = names.root.rstrip("/") + "/"
-        self._folder = self._under + JOURNALS
+        self._prefix = names.root.rstrip("/") + "/"
+        self._folder = self._prefix + JOURNALS
         self._gathering: Round | None = None
         self._running: Round | None = None
         self._journal: _Journal | None = None
@@ -143,141 +152,142 @@ class GroupCommitter:
 
     def covers(self, log: Log) -> bool:
         """Tell whether a log lies under the root, so that its appends can go to the journal."""
-        return log.path.startswith(self._under)
+        return log.path.startswith(self._prefix)
 
     # -- rounds
 
-    async def commit(self, landed: Sequence[Landed]) -> None:
+    async def commit(self, landed: Sequence[LandedAppend]) -> None:
         """Make appends durable; when this returns, their round is settled."""
-        joined = self._gathering
-        if joined is not None:
-            joined.landed += landed
+        batch = self._gathering
+        if batch is not None:
+            batch.landed += landed
             try:
-                await joined.done.wait()
+                await batch.done.wait()
             except get_cancelled_exc_class() as error:
-                await self._outlast(joined, error, leads=False)
+                await self._finish_round(batch, error, leads=False)
             return
-        joined = self._gathering = Round()
-        joined.landed += landed
-        await self._outlast(joined, None, leads=True)
+        batch = self._gathering = Round()
+        batch.landed += landed
+        await self._finish_round(batch, None, leads=True)
 
-    async def _outlast(self, joined: Round, interruption: BaseException | None, *, leads: bool) -> None:
-        """Lead a round or wait for it, whatever becomes of the caller."""
+    async def _finish_round(self, batch: Round, cancellation: BaseException | None, *, leads: bool) -> None:
+        """Lead a round or wait for it, even if the caller is cancelled."""
         with CancelScope(shield=True):
-            while not joined.settled:
+            while not batch.settled:
                 try:
                     if leads:
-                        await self._lead(joined)
+                        await self._lead(batch)
                     else:
-                        await joined.done.wait()
+                        await batch.done.wait()
                 except get_cancelled_exc_class() as error:
-                    interruption = error
-        if interruption is not None and current_effective_deadline() != float("-inf"):
-            raise interruption  # a scope's comes again, after the caller has learnt what became of it
+                    cancellation = error
+        if cancellation is not None and current_effective_deadline() != float("-inf"):
+            raise cancellation  # that of a cancelled scope is delivered again, after the caller received its outcome
 
-    async def _lead(self, led: Round) -> None:
-        while self._running is not None and self._running is not led:
+    async def _lead(self, batch: Round) -> None:
+        while self._running is not None and self._running is not batch:
             await self._running.done.wait()
-        self._running = led
-        await cancel_shielded_checkpoint()  # whoever is ready joins
+        self._running = batch
+        await cancel_shielded_checkpoint()  # lets all appends that are ready join
         try:
             current = self._journal
             if current is not None and (current.segment.broken or current.segment.size >= self._max_bytes):
                 await self.checkpoint()
-            if self._gathering is led:
+            if self._gathering is batch:
                 self._gathering = None
-            await carried_out(self._offload, self._carry_out, led)
+            await carried_out(self._offload, self._carry_out, batch)
         except get_cancelled_exc_class():
-            if self._gathering is not led:  # the round was carried out all the same
-                self._settle(led)
+            if self._gathering is not batch:  # the round was carried out nevertheless
+                self._settle(batch)
             raise
         except BaseException as error:
-            led.error = error
-            self._settle(led)
+            batch.error = error
+            self._settle(batch)
             if not isinstance(error, Exception):
                 raise
         else:
-            self._settle(led)
+            self._settle(batch)
 
-    def _settle(self, led: Round) -> None:
-        """Take note of what became of a round, and tell those who wait for it."""
-        if self._gathering is led:
+    def _settle(self, batch: Round) -> None:
+        """Apply the result of a round to its logs, and wake the appends that wait for it."""
+        if self._gathering is batch:
             self._gathering = None
-        for each in led.landed:
+        for each in batch.landed:
             log = each.log
-            if led.error is None:
+            if batch.error is None:
                 log.head = each.head
             else:
-                self._doubt(each, led.error)
+                self._note_doubt(each, batch.error)
             log.busy = False
             if log.idle is not None:
                 log.idle.set()
                 log.idle = None
         self._running = None
-        led.settled = True
-        led.done.set()
+        batch.settled = True
+        batch.done.set()
 
-    def _doubt(self, each: Landed, error: BaseException) -> None:
-        log = each.log
+    def _note_doubt(self, landed: LandedAppend, error: BaseException) -> None:
+        log = landed.log
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         log.doubt = AppendInDoubt(
-            f"{log.path}: the journal could not be written ({reason}); see to the disk, then retry with the same command id"
+            f"{log.path}: the journal could not be written ({reason}); "
+            "check the disk, then retry with the same command id"
         )
         log.doubt.__cause__ = error
         log.unjournaled = True
-        each.outcome = InDoubt(log.doubt)
+        landed.outcome = InDoubt(log.doubt)
         self._open_files.drop(log)
-        log.take_back(each.before, each.offset)
+        log.roll_back(landed.before, landed.offset)
 
     # -- in a worker thread
 
-    def _carry_out(self, led: Round) -> None:
+    def _carry_out(self, batch: Round) -> None:
         try:
-            self._write(led.landed)
-        except BaseException as error:  # noqa: BLE001  # it belongs to the callers, not to the thread
-            led.error = error
+            self._write(batch.landed)
+        except BaseException as error:  # noqa: BLE001  # reported to the callers, not raised in the thread
+            batch.error = error
 
-    def _write(self, landed: Sequence[Landed]) -> None:
+    def _write(self, landed: Sequence[LandedAppend]) -> None:
         current = self._journal
         if current is None:
-            current = self._journal = self._begin()
+            current = self._journal = self._create_journal()
         current.segment.write(self._records(current, landed))
 
-    def _records(self, current: _Journal, landed: Sequence[Landed]) -> Iterator[Record]:
-        """Yield what a journal is to say of appends, and note which files it speaks of."""
+    def _records(self, current: _Journal, landed: Sequence[LandedAppend]) -> Iterator[Record]:
+        """Yield the journal records of appends, and note which files they cover."""
         dirty, encoded = current.dirty, self._encoded
         for each in landed:
             log, block = each.log, each.block
             path = log.path
             name = encoded.get(path)
             if name is None:
-                name = encoded[path] = journal.encoded_name(path.removeprefix(self._under))
+                name = encoded[path] = journal.encoded_name(path.removeprefix(self._prefix))
             if path not in dirty:
                 dirty[path] = log.ref
                 block = block or self._block_of(log)
-            if log.unnamed:
-                current.folders.update(log.unnamed)
+            if log.folders_to_flush:
+                current.folders.update(log.folders_to_flush)
             seq, generation = each.before.seq + 1, each.head.generation
             yield Record(name, each.offset, block, each.lines, seq, log.epoch, generation)
 
     def _block_of(self, log: Log) -> bytes:
-        """Return a log's header block; without it, a log whose name is lost could not be made anew."""
+        """Return a log's header block, which a replay needs to recreate a file whose name was lost."""
         try:
             with log.opened(os.O_RDONLY) as fd:
                 return read_head(self._disk, fd, log.path, log.size)[1]
         except (OSError, LogError):
             return b""
 
-    def _begin(self) -> _Journal:
-        """Make a journal that nobody has; it is locked before it is there.
+    def _create_journal(self) -> _Journal:
+        """Create a new journal; it is locked before its file exists.
 
         Raises:
-            OSError: It cannot be made.
+            OSError: The journal cannot be created.
         """
         self._disk.make_directory(self._folder)
         root = self._names.root
         flush = [self._folder, os.path.dirname(self._folder), root]
-        if root not in self._names.named:
+        if root not in self._names.durable_folders:
             flush.append(os.path.dirname(root))
         for path in journal.free_paths(self._folder):
             held = self._locks.take(path)
@@ -292,7 +302,7 @@ class GroupCommitter:
             except BaseException:
                 self._locks.give_back(held)
                 raise
-            self._names.named.add(root)
+            self._names.durable_folders.add(root)
             self.paths.add(path)
             return _Journal(segment, held)
         raise AssertionError("unreachable")
@@ -300,98 +310,101 @@ class GroupCommitter:
     # -- checkpoints
 
     async def checkpoint(self) -> None:
-        """Flush the files of all sessions that the journal speaks of, and be done with it."""
-        done = self._journal
-        if done is None:
+        """Flush the files of all sessions that the journal covers, and retire it."""
+        retired = self._journal
+        if retired is None:
             return
-        interruption: BaseException | None = None
-        jobs = [_Flush(self._disk, path) for path in done.dirty]
+        cancellation: BaseException | None = None
+        jobs = [_Flush(self._disk, path) for path in retired.dirty]
         try:
             await self._syncer.run(jobs)
-        except get_cancelled_exc_class() as error:  # and yet it was carried out
-            interruption = error
+        except get_cancelled_exc_class() as error:  # the jobs were completed nevertheless
+            cancellation = error
         for job in jobs:
             if job.error is not None:
-                done.failed.add(job.path)
-                self._distrust(job.path, done.dirty[job.path], job.error)
+                retired.failed.add(job.path)
+                self._note_flush_failure(job.path, retired.dirty[job.path], job.error)
         self._journal = None
         self._encoded.clear()
         try:
-            await carried_out(self._offload, self._finish, done)
+            await carried_out(self._offload, self._retire, retired)
         except get_cancelled_exc_class() as error:
-            interruption = error
-        if interruption is not None:
-            raise interruption
+            cancellation = error
+        if cancellation is not None:
+            raise cancellation
 
-    def _distrust(self, path: str, ref: str, error: BaseException) -> None:
-        """Have a session's bytes written again, since its next flush may succeed without them."""
+    def _note_flush_failure(self, path: str, ref: str, error: BaseException) -> None:
+        """Note that a session file could not be flushed: its bytes have to be written again.
+
+        The next flush may succeed without them.
+        """
         log = self._logs.owned.get(ref)
         logger().warning("checkpoint_failed", ref=ref, error=str(error))
         if log is None or log.path != path:
             self._logs.unsynced[path] = 0
             return
-        self.distrust(log, error)
+        self.note_unflushed(log, error)
 
-    def distrust(self, log: Log, error: BaseException) -> None:
-        """Have the bytes of a log that could not be flushed written again before anything is appended to it."""
+    def note_unflushed(self, log: Log, error: BaseException) -> None:
+        """Note that a log could not be flushed: its bytes have to be written again before the next append."""
         log.unsynced = True
-        log.distrust(AppendInDoubt(f"{log.path} could not be flushed ({error}): see to the disk"))
+        log.note_background_doubt(AppendInDoubt(f"{log.path} could not be flushed ({error}): check the disk"))
         if not log.busy:
             self._open_files.drop(log)
 
-    def _finish(self, done: _Journal) -> None:
-        """Flush folders, and drop a journal that is of no use any more."""
-        done.segment.close()
-        for folder in sorted(done.folders):
+    def _retire(self, retired: _Journal) -> None:
+        """Close a journal, flush its folders, and drop it unless something could not be flushed."""
+        retired.segment.close()
+        for folder in sorted(retired.folders):
             try:
                 self._disk.sync_directory(folder)
             except (FileNotFoundError, PermissionError):
                 continue
             except OSError as error:
-                done.failed.add(folder)
+                retired.failed.add(folder)
                 logger().warning("checkpoint_failed", folder=folder, error=str(error))
-        if done.failed:
-            self._kept.append(done)
+        if retired.failed:
+            self._kept.append(retired)
         else:
-            self._drop(done)
+            self._drop(retired)
 
-    def _drop(self, done: _Journal) -> None:
+    def _drop(self, retired: _Journal) -> None:
         try:
-            journal.drop(self._disk, [done.segment.path])
+            journal.drop(self._disk, [retired.segment.path])
         except OSError as error:
-            logger().warning("journal_not_dropped", journal=done.segment.path, error=str(error))
-        self.paths.discard(done.segment.path)
-        self._locks.give_back(done.held)
+            logger().warning("journal_not_dropped", journal=retired.segment.path, error=str(error))
+        self.paths.discard(retired.segment.path)
+        self._locks.give_back(retired.held)
 
-    def written_again(self, path: str) -> None:
-        """Drop the journals that were kept for a file which is durable now."""
-        for kept in list(self._kept):
-            kept.failed.discard(path)
-            if not kept.failed:
-                self._kept.remove(kept)
-                self._drop(kept)
+    def note_durable(self, path: str) -> None:
+        """Note that a session file is durable now, and drop the journals that were kept only for it."""
+        for retired in list(self._kept):
+            retired.failed.discard(path)
+            if not retired.failed:
+                self._kept.remove(retired)
+                self._drop(retired)
 
-    # -- the end
+    # -- closing
 
     async def aclose(self) -> None:
-        """Flush all files and drop the journal; where a file cannot be flushed, its journal stays for the next host."""
+        """Flush all files and drop the journal; if a file cannot be flushed, its journal stays for the next host."""
         while self._running is not None:
             await self._running.done.wait()
         await self.checkpoint()
-        for kept in self._kept:
-            self._locks.give_back(kept.held)
+        for retired in self._kept:
+            self._locks.give_back(retired.held)
         self._kept.clear()
         self.paths.clear()
 
     def leave_to_parent(self) -> None:
-        """Close the journal, in a forked child."""
+        """Close the journal in a forked child."""
         if self._journal is not None:
             self._journal.segment.close()
             self._journal = None
 
 
 class _Flush:
-    """One file that a worker thread flushes."""
+    """A job that flushes one file in a worker thread."""
 
     __slots__ = ("_disk", "error", "path")
 
@@ -404,6 +417,6 @@ class _Flush:
         try:
             flush_file(self._disk, self.path)
         except FileNotFoundError:
-            pass  # it was removed, and what was in it with it
-        except BaseException as error:  # noqa: BLE001  # it belongs to the session, not to the thread
+            pass  # the session was deleted
+        except BaseException as error:  # noqa: BLE001  # reported for the session, not raised in the thread
             self.error = error

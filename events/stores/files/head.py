@@ -1,4 +1,4 @@
-"""The beginning of a log file: how many bytes its header takes, what it says, and what tells it from others."""
+"""The beginning of a log file: its header block, and the generation derived from it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _FIRST_LINE = 4096
 
 
 def read_head(disk: Disk, fd: int, path: str, size: int) -> tuple[Detected, bytes]:
-    """Read a log's header; return what it says, and the block.
+    """Read a log's header; return it decoded, and as the bytes of its block.
 
     Raises:
         NotASession: The file does not begin with a header.
-        UnsupportedVersion: A newer program wrote it.
+        UnsupportedVersion: The file was written by a newer program.
     """
     length = _FIRST_READ
     while True:
@@ -30,23 +30,23 @@ def read_head(disk: Disk, fd: int, path: str, size: int) -> tuple[Detected, byte
 
 
 def header_crc(block: bytes) -> int:
-    """Return the checksum of the header line; a title that stands before it may change in place."""
+    """Return the checksum of the header line, without a title line before it, which may change in place."""
     return crc32(block.strip().rpartition(b"\n")[2].strip())
 
 
 def generation_of(disk: Disk, fd: int, inode: int, header: int, counter: int, first: tuple[int, int] | None) -> str:
-    """Name a history of a log: by its inode, its header, its first line, and how often it was found to be another.
+    """Return the generation of a log, made from its inode, its header, its first line and its counter of generations.
 
-    The first line has an id and a time of its own. Without it, a log that is deleted and made anew under the same inode
-    would seem to be the old one.
+    The first line has its own id and time. Without it, a log that was deleted and recreated under the same inode would
+    look like the old one.
 
     Args:
         disk: The disk.
         fd: The log.
         inode: Its inode.
         header: The checksum of its header line.
-        counter: How often its history changed in place.
-        first: Where its first line begins and ends; None where it has none.
+        counter: The number of generations before this one.
+        first: Where its first line begins and ends; None if there is no line.
     """
     crc = header
     if first is not None:

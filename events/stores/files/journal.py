@@ -1,10 +1,10 @@
-"""The journal of a host: what it appended to all of its sessions, in one file, so that one flush makes all of it durable.
+"""The journal of a host: its appends to all sessions in one file, so that a single flush makes them all durable.
 
-Under durability "group" an append is first written to its session's file and then, with the appends of all other
-sessions that wait, to the journal, which is flushed. Only a power cut makes anyone read it: see `journal_replay`.
+Under durability "group", an append is first written to its session file and then, together with the waiting appends of
+all other sessions, to the journal, which is flushed. The journal is read only after a power cut: see `journal_replay`.
 
-A journal lies in `.treering/journal` under the root, is named by the process and a number, and is locked like a session
-for as long as its host lives. It is made whole before it is used: its header is flushed, and so are the folders above it.
+A journal is a file in `.treering/journal` under the root, named after the process and a number, and locked like a
+session while its host runs. Before it is used, its header and the folders above it are flushed.
 
     {"format":"treering-journal","version":1,"nonce":"6a0e2f6c-1d3b-4f7e-9c58-7b2f0d4e91aa"}
     7c1e6f0a 0 61 420 1 1 3 2f1a.9c0b7e55.0 work/a.jsonl
@@ -13,24 +13,24 @@ for as long as its host lives. It is made whole before it is used: its header is
     0b52d3c9 481 0 388 2 1 3 2f1a.9c0b7e55.0 work/a.jsonl
     {"type":"message","id":"c1d9...",...}
 
-A record is a line of nine fields and the bytes that it announces:
+A record is a line of nine fields, followed by the bytes of a header block (if any) and of the lines:
 
-    checksum    crc32 over the header line, the other fields and the bytes, as 8 hex digits
-    offset      where in the session's file the lines begin; 0: the record makes the file, header block and all
-    block       the size of the header block that comes first; each session's first record in a journal has one
-    size        the size of the lines after it
-    seq         the ordinal of the first line
-    count       how many lines there are
+    checksum    crc32 over the journal's header line, the other fields and the bytes, as 8 hex digits
+    offset      where in the session file the lines begin; 0 if the record creates the file, including its header block
+    block       the size of the header block, which comes first; each session's first record in a journal has one
+    size        the size of the lines
+    seq         the seq of the first line
+    count       the number of lines
     epoch       the epoch of the ownership under which they were appended
-    generation  the history that they belong to
-    ref         the session's file, relative to the root, percent-encoded
+    generation  the generation that they belong to
+    ref         the session file, relative to the root, percent-encoded
 
-What stands after the last record that is whole was never acknowledged. A session that is removed or rewritten, by whoever
-owns it, leaves a line in `<journal>.void` beside every journal first, so that none brings it back:
+Bytes after the last whole record were never acknowledged. Before a session is removed or rewritten, its owner appends a
+line to `<journal>.void` beside every journal, so that no journal restores the old content:
 
     <checksum> <checksum of the journal's header line> <size of the journal> <ref>
 
-Records of that session up to that size are of no use any more.
+Records of that session up to that size are void.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ class JournalHeader(Struct, frozen=True):
 
 
 class Record(NamedTuple):
-    """Lines that were appended to one session.
+    """A record to be written: lines that were appended to one session.
 
     Attributes:
-        name: The session's file, relative to the root, percent-encoded.
-        offset: Where in it the lines begin; 0 where they make it, together with the block.
-        block: The header block, where the journal does not have it yet.
+        name: The session file, relative to the root, percent-encoded.
+        offset: Where in the file the lines begin; 0 if the record creates the file, including its header block.
+        block: The header block, if the journal does not hold it yet.
         lines: The lines.
-        seq: The ordinal of the first of them.
+        seq: The seq of the first line.
         epoch: The epoch of the ownership.
-        generation: The history that they belong to.
+        generation: The generation that the lines belong to.
     """
 
     name: bytes
@@ -94,12 +94,12 @@ class Record(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A record that was found in a journal, without its bytes.
+    """A record that was read from a journal, without its bytes.
 
     Attributes:
-        name: The session's file, relative to the root.
-        offset: Where in it the lines begin.
-        at: Where in the journal the header block begins, or the lines, where there is none.
+        name: The session file, relative to the root.
+        offset: Where in the session file the lines begin.
+        at: Where in the journal the header block begins, or the lines if there is no block.
         block: The size of the header block.
         size: The size of the lines.
         epoch: The epoch of the ownership.
@@ -114,25 +114,25 @@ class Entry(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where in the session's file the lines end."""
+        """Where in the session file the lines end."""
         return self.offset + self.size + (0 if self.offset else self.block)
 
 
 def encoded_name(name: str) -> bytes:
-    """Write the name of a session's file so that it has neither blanks nor newlines."""
+    """Encode the name of a session file so that it contains neither blanks nor newlines."""
     return quote(os.fsencode(name)).encode()
 
 
 def decoded_name(name: bytes) -> str:
-    """Read what `encoded_name` wrote."""
+    """Decode a name that `encoded_name` encoded."""
     return os.fsdecode(unquote_to_bytes(name))
 
 
 def encode_records(records: Iterable[Record], seed: int) -> bytes:
-    """Write records as the bytes of one round.
+    """Encode records as the bytes of one round.
 
     Args:
-        records: What to write.
+        records: The records.
         seed: The checksum of the journal's header line.
     """
     parts: list[bytes] = []
@@ -156,18 +156,18 @@ def encode_records(records: Iterable[Record], seed: int) -> bytes:
 
 
 class Segment:
-    """One journal that is written to.
+    """A journal that is open for writing.
 
     Args:
         disk: The disk.
-        path: Where it lies.
-        nonce: What tells it from every other journal that had this path; its checksums depend on it.
+        path: The path of the journal.
+        nonce: A unique id, so that the checksums differ from those of every other journal with this path.
 
     Attributes:
-        path: Where it lies.
-        size: How many bytes it has.
+        path: The path of the journal.
+        size: Its size in bytes.
         seed: The checksum of its header line.
-        broken: A write or a flush failed; nothing is written to it any more.
+        broken: Whether a write or a flush failed; nothing more is written to it then.
     """
 
     def __init__(self, disk: Disk, path: str, nonce: str) -> None:
@@ -180,21 +180,21 @@ class Segment:
         self.broken = False
 
     def begin(self, flush: Sequence[str]) -> None:
-        """Make the file, whole and durable.
+        """Create the file with its header, and make it durable.
 
         Args:
-            flush: The folders above it to flush, too.
+            flush: The folders above it that have to be flushed.
 
         Raises:
             FileExistsError: The name is taken.
-            OSError: It cannot be made.
+            OSError: The file cannot be created.
         """
         disk = self._disk
         line = msgspec.json.encode(JournalHeader(_FORMAT, _VERSION, self._nonce)) + b"\n"
         fd = disk.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         try:
             with suppress(FileNotFoundError):
-                disk.unlink(void_of(self.path))  # of an older journal of this name
+                disk.unlink(void_of(self.path))  # left by an older journal of this name
             write_all(disk, fd, line)
             disk.datasync(fd)
             for folder in flush:
@@ -209,10 +209,10 @@ class Segment:
         self._fd, self.size, self.seed = fd, len(line), crc32(line)
 
     def write(self, records: Iterable[Record]) -> None:
-        """Append records and flush them; after an error, the journal is given up.
+        """Append records and flush them. After an error, nothing more may be written to the journal.
 
         Raises:
-            OSError: Nobody knows which of them are there.
+            OSError: A write or the flush failed. It is unknown which of the records are in the journal.
         """
         data = encode_records(records, self.seed)
         try:
@@ -224,7 +224,7 @@ class Segment:
             raise
 
     def close(self) -> None:
-        """Close the file, which stays where it is."""
+        """Close the file without deleting it."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             with suppress(OSError):
@@ -232,10 +232,10 @@ class Segment:
 
 
 def drop(disk: Disk, paths: Sequence[str]) -> None:
-    """Take journals of one folder away; what voids records of theirs goes last.
+    """Delete journals of one folder, and after them the files that void their records.
 
     Raises:
-        OSError: They cannot be taken away.
+        OSError: A journal cannot be deleted.
     """
     for path in paths:
         with suppress(FileNotFoundError):
@@ -251,9 +251,9 @@ def drop(disk: Disk, paths: Sequence[str]) -> None:
 
 
 def read_header(disk: Disk, fd: int) -> tuple[JournalHeader | None, bytes]:
-    """Read a journal's header line; return what it says, None where it is none, and the line.
+    """Read a journal's header line; return the decoded header, or None if it is not valid, and the line.
 
-    The line is empty where the journal was never finished, and so never used.
+    The line is empty if the creation of the journal was never completed, so that it was never used.
     """
     data = disk.pread(fd, _HEADER_MAX, 0)
     line, newline, _ = data.partition(b"\n")
@@ -268,7 +268,7 @@ def read_header(disk: Disk, fd: int) -> tuple[JournalHeader | None, bytes]:
 
 
 def read_entries(disk: Disk, fd: int, header: bytes) -> Iterator[Entry]:
-    """Yield the records of a journal up to the first one that is not whole.
+    """Yield the records of a journal up to the first one that is incomplete or damaged.
 
     Args:
         disk: The disk.
@@ -306,15 +306,15 @@ def read_entries(disk: Disk, fd: int, header: bytes) -> Iterator[Entry]:
 
 
 def void_of(path: str) -> str:
-    """Return the path of what voids records of a journal."""
+    """Return the path of the file that voids records of a journal."""
     return path.removesuffix(SUFFIX) + VOID_SUFFIX
 
 
 def void(disk: Disk, journal: str, name: str) -> None:
-    """Make the records of a session that a journal holds by now of no use; whoever calls this owns the session.
+    """Void the records of a session that a journal holds so far; the caller must own the session.
 
     Raises:
-        OSError: It cannot be noted.
+        OSError: The void file cannot be written.
     """
     try:
         fd = disk.open(journal, os.O_RDONLY)
@@ -329,7 +329,7 @@ def void(disk: Disk, journal: str, name: str) -> None:
     path = void_of(journal)
     fd = disk.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
-        write_all(disk, fd, b"\n%08x%s" % (crc32(fields), fields))  # a torn line may stand before it
+        write_all(disk, fd, b"\n%08x%s" % (crc32(fields), fields))  # the newline terminates a torn line before it
         disk.datasync(fd)
     finally:
         disk.close(fd)
@@ -337,7 +337,7 @@ def void(disk: Disk, journal: str, name: str) -> None:
 
 
 def read_voids(disk: Disk, journal: str, header: bytes) -> dict[str, int]:
-    """Return up to where in a journal the records of which sessions are void."""
+    """Return the offsets in a journal up to which records are void, by the names of the session files."""
     try:
         fd = disk.open(void_of(journal), os.O_RDONLY)
     except FileNotFoundError:
@@ -346,21 +346,21 @@ def read_voids(disk: Disk, journal: str, header: bytes) -> dict[str, int]:
         data = disk.pread(fd, disk.fstat(fd).size, 0)
     finally:
         disk.close(fd)
-    found: dict[str, int] = {}
+    void_until: dict[str, int] = {}
     for line in data.splitlines(keepends=True):
         fields = line.split()
         with suppress(ValueError, IndexError):
             if int(fields[0], 16) == crc32(line[8:]) and int(fields[1], 16) == crc32(header):
                 name = decoded_name(fields[3])
-                found[name] = max(found.get(name, 0), int(fields[2]))
-    return found
+                void_until[name] = max(void_until.get(name, 0), int(fields[2]))
+    return void_until
 
 
 # -- finding
 
 
 def journals_in(disk: Disk, folder: str) -> list[str]:
-    """Return the paths of the journals in a folder, which need not be there."""
+    """Return the paths of the journals in a folder; nothing if it does not exist or cannot be listed."""
     try:
         names = disk.list_directory(folder)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -369,6 +369,6 @@ def journals_in(disk: Disk, folder: str) -> list[str]:
 
 
 def free_paths(folder: str) -> Iterator[str]:
-    """Yield names for a new journal, to be tried in turn."""
+    """Yield candidate paths for a new journal."""
     for number in count(1):
         yield f"{folder}/{os.getpid()}-{number}{SUFFIX}"

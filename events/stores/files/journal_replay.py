@@ -1,18 +1,18 @@
-"""What a power cut took from the sessions' files, written again from the journals of hosts that are no more.
+"""The replay of journals whose hosts have ended, to restore what a power cut removed from session files.
 
-Before a session is owned, the `.treering/journal` folders from its own folder upwards are looked into. A journal that
-nobody holds the lock of is replayed, under its lock and those of its sessions. For each session, in the order in which it
-was written:
+Before a session is owned, the `.treering/journal` folders from its own folder upwards are checked. A journal whose lock
+is free is replayed, under its lock and those of its sessions. For each session, in the order of the writes:
 
-- bytes that are there are written once more in their place, which changes nothing, but has the flush take them along: one that
-  failed a host before may have taken them for written; where other programs write, too, they are left alone;
-- bytes that are missing at the end are appended, the file made anew if need be;
-- zeros in their place, which a file system may leave, are overwritten;
-- where others stand in their place, or something before them is missing, the lines whose entries are not in the log are
-  appended to its end, and the log has a new generation.
+- bytes that are present are rewritten in place. This changes nothing, but makes the flush include them: after a flush
+  that failed in the dead host, the system may consider them written. If other programs write to the file as well, such
+  bytes are left alone;
+- bytes that are missing at the end are appended; the file is created if needed;
+- zeros in their place, which a file system may leave behind, are overwritten;
+- if other bytes are in their place, or bytes before them are missing, the lines whose entries are not in the log are
+  appended to its end, which starts a new generation.
 
-Then the files are flushed, the folders, and the journal is dropped. All of this can be broken off at any point and done
-again. A session that somebody owns, or that cannot be written, keeps its records and so the journal, until it is asked for.
+Then the files and the folders are flushed, and the journal is dropped. All of this can be interrupted at any point and
+repeated. If a session is owned by another program or cannot be written, its journal is kept until it is needed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from .names import folders_between
 from .table import CHUNK, chunks
 
 _STEP_S = 0.001
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _BLOCK = 4096
 
 
 class _Id(Struct):
-    """What is looked at of a line to find it again."""
+    """The part of a line that identifies its entry."""
 
     id: str | None = None
 
@@ -52,29 +52,29 @@ class _Id(Struct):
 _decode_id = msgspec.json.Decoder(_Id).decode
 
 
-class _Dead:
-    """A journal whose host is no more.
+class _DeadJournal:
+    """A journal whose host has ended.
 
     Attributes:
-        path: Where it lies.
+        path: The path of the journal.
         held: Its lock.
-        fd: It, open for reading.
-        left: The paths of the sessions that could not be dealt with.
-        readable: It is a journal of a version that is known.
+        fd: The file, open for reading.
+        pending: The paths of the sessions that could not be restored.
+        readable: Whether its version is known.
     """
 
-    __slots__ = ("fd", "held", "left", "path", "readable")
+    __slots__ = ("fd", "held", "path", "pending", "readable")
 
     def __init__(self, path: str, held: Held, fd: int) -> None:
         self.path = path
         self.held = held
         self.fd = fd
-        self.left: set[str] = set()
+        self.pending: set[str] = set()
         self.readable = True
 
 
 class _Piece:
-    """A record of a journal, and where its bytes are."""
+    """A record of a journal, with access to its bytes."""
 
     __slots__ = ("_disk", "_fd", "entry")
 
@@ -85,21 +85,21 @@ class _Piece:
 
     @property
     def start(self) -> int:
-        """Where in the session's file its bytes begin."""
+        """Where in the session file its bytes begin."""
         return self.entry.offset
 
     @property
     def end(self) -> int:
-        """Where they end."""
+        """Where in the session file its bytes end."""
         return self.entry.end
 
     @property
-    def makes(self) -> bool:
-        """Whether it made the file."""
+    def creates_file(self) -> bool:
+        """Whether the record creates the file."""
         return self.entry.offset == 0
 
     def block(self) -> bytes:
-        """Return the header block, if it has one."""
+        """Return the header block; empty if there is none."""
         return self._disk.pread(self._fd, self.entry.block, self.entry.at)
 
     def lines(self) -> bytes:
@@ -107,84 +107,86 @@ class _Piece:
         return self._disk.pread(self._fd, self.entry.size, self.entry.at + self.entry.block)
 
     def data(self) -> bytes:
-        """Return what stands in the session's file."""
-        return self.block() + self.lines() if self.makes else self.lines()
+        """Return the bytes that belong in the session file."""
+        return self.block() + self.lines() if self.creates_file else self.lines()
 
 
 class JournalReplay:
-    """Replays journals for one store. Its methods block, and may be called from any thread.
+    """The replay of journals for one store. Its methods block, and may be called from any thread.
 
     Args:
         disk: The disk.
-        locks: Tells whose host lives, and owns the sessions meanwhile.
-        own: The journals of this store itself.
+        locks: Tell which hosts are alive, and lock the sessions during the replay.
+        own: The paths of this store's own journals.
     """
 
     def __init__(self, disk: Disk, locks: Locks, own: Collection[str]) -> None:
         self._disk = disk
         self._locks = locks
         self._own = own
-        self._kept: dict[str, tuple[int, int, set[str]]] = {}  # inode, size, sessions that were left, by journal
+        self._kept: dict[str, tuple[int, int, set[str]]] = {}  # inode, size and pending sessions, by journal
 
     # -- what the store calls
 
     def before(self, path: str) -> None:
-        """Replay what has to be before a session is owned.
+        """Replay the journals that may hold records of a session, before it is owned.
 
         Raises:
             Conflict: Another host has been replaying for a minute.
-            LogError: The session has records, and what stands in its place is no session.
-            OSError: It has records and cannot be written.
+            LogError: The session has records, and its file is not a session.
+            OSError: The session has records, and its file cannot be written.
         """
-        self._from(_folders_above(path), path)
+        self._replay_folders(_folders_above(path), path)
 
     def under(self, root: str) -> None:
-        """Replay what has to be before the sessions under a root are looked for; those that cannot be written wait.
+        """Replay the journals of a root before its sessions are listed; sessions that cannot be written stay pending.
 
         Raises:
             Conflict: Another host has been replaying for a minute.
             OSError: A journal cannot be read.
         """
-        self._from(_folders_above(os.path.join(root, JOURNALS)), None)
+        self._replay_folders(_folders_above(os.path.join(root, JOURNALS)), None)
 
-    def _from(self, folders: Iterable[str], wanted: str | None) -> None:
+    def _replay_folders(self, folders: Iterable[str], required: str | None) -> None:
+        """Replay the journals in some folders; a failure is raised only for the session `required`."""
         for folder in folders:
-            found = [each for each in journal.journals_in(self._disk, folder) if each not in self._own]
-            if any(self._concerns(each, wanted) for each in found):
-                with self._alone(f"{folder}/replay"):
-                    self._replay(folder, found, wanted)
+            journals = [each for each in journal.journals_in(self._disk, folder) if each not in self._own]
+            if any(self._concerns(each, required) for each in journals):
+                with self._exclusively(f"{folder}/replay"):
+                    self._replay(folder, journals, required)
 
     def void(self, path: str) -> None:
-        """Have no journal bring back what was in a session, which is owned here.
+        """Void the records of a session in all journals; the caller must own the session.
 
         Raises:
-            OSError: It cannot be noted.
+            OSError: A void file cannot be written.
         """
         for folder in _folders_above(path):
             root = folder.removesuffix(JOURNALS)
             for each in journal.journals_in(self._disk, folder):
                 journal.void(self._disk, each, path.removeprefix(root))
 
-    # -- which journals
+    # -- selecting journals
 
-    def _concerns(self, found: str, path: str | None) -> bool:
-        """Tell whether a journal has to be looked at; one that was kept is only for the sessions that were left."""
-        kept = self._kept.get(found)
+    def _concerns(self, journal_path: str, path: str | None) -> bool:
+        """Tell whether a journal has to be replayed; one that was kept is only needed for its pending sessions."""
+        kept = self._kept.get(journal_path)
         if kept is None:
             return True
         try:
-            now = self._disk.stat(found)
+            stat = self._disk.stat(journal_path)
         except FileNotFoundError:
-            self._kept.pop(found, None)
+            self._kept.pop(journal_path, None)
             return False
-        return kept[:2] != (now.inode, now.size) or path in kept[2]
+        inode, size, pending = kept
+        return (inode, size) != (stat.inode, stat.size) or path in pending
 
     @contextmanager
-    def _alone(self, name: str) -> Generator[None]:
-        """Be the only one who replays the journals of a folder; who comes later waits, and finds them done."""
-        until = time.monotonic() + _PATIENCE_S
+    def _exclusively(self, name: str) -> Generator[None]:
+        """Keep other hosts from replaying the journals of a folder; they wait until this replay is done."""
+        deadline = time.monotonic() + _TIMEOUT_S
         while isinstance(held := self._locks.take(name), SessionLocked):
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 raise Conflict(f"{os.path.dirname(name)} is being replayed by another host: try again later")
             time.sleep(_STEP_S)
         try:
@@ -192,13 +194,13 @@ class JournalReplay:
         finally:
             self._locks.give_back(held)
 
-    def _replay(self, folder: str, found: Sequence[str], wanted: str | None) -> None:
-        dead: list[_Dead] = []
+    def _replay(self, folder: str, journals: Sequence[str], required: str | None) -> None:
+        dead: list[_DeadJournal] = []
         try:
-            for path in found:
+            for path in journals:
                 held = self._locks.take(path)
                 if isinstance(held, SessionLocked):
-                    continue  # its host lives
+                    continue  # its host is alive
                 try:
                     fd = self._disk.open(path, os.O_RDONLY)
                 except BaseException as error:
@@ -206,66 +208,66 @@ class JournalReplay:
                     if isinstance(error, FileNotFoundError):
                         continue
                     raise
-                dead.append(_Dead(path, held, fd))
+                dead.append(_DeadJournal(path, held, fd))
             if dead:
-                self._bring_back(folder, dead, wanted)
+                self._restore_sessions(folder, dead, required)
         finally:
             for each in dead:
                 with suppress(OSError):
                     self._disk.close(each.fd)
                 self._locks.give_back(each.held)
 
-    # -- all sessions of some journals
+    # -- restoring the sessions of journals
 
-    def _bring_back(self, folder: str, dead: Sequence[_Dead], wanted: str | None) -> None:
-        sessions: dict[str, list[tuple[_Dead, _Piece]]] = {}
+    def _restore_sessions(self, folder: str, dead: Sequence[_DeadJournal], required: str | None) -> None:
+        sessions: dict[str, list[tuple[_DeadJournal, _Piece]]] = {}
         for each in dead:
             for path, piece in self._pieces(folder, each):
                 sessions.setdefault(path, []).append((each, piece))
         folders: set[str] = set()
         for path, pieces in sessions.items():
-            if self._session(path, [piece for _, piece in pieces], wanted):
-                # Who made a folder may have been killed before its name was flushed, though it is here now.
+            if self._restore_session(path, [piece for _, piece in pieces], required):
+                # The process that created a folder may have been killed before it flushed the folder's name.
                 folders.update(folders_between(os.path.dirname(folder.removesuffix(JOURNALS)), path))
             else:
                 for each, _ in pieces:
-                    each.left.add(path)
-        for above in sorted(folders):
-            with suppress(FileNotFoundError):  # of a session without records that are of use, nothing was brought back
-                self._disk.sync_directory(above)
-        for kept in dead:
-            if kept.left or not kept.readable:
-                found = self._disk.fstat(kept.fd)
-                self._kept[kept.path] = (found.inode, found.size, kept.left)
+                    each.pending.add(path)
+        for parent in sorted(folders):
+            with suppress(FileNotFoundError):  # nothing was restored for a session without usable records
+                self._disk.sync_directory(parent)
+        for each in dead:
+            if each.pending or not each.readable:
+                stat = self._disk.fstat(each.fd)
+                self._kept[each.path] = (stat.inode, stat.size, each.pending)
             else:
-                self._kept.pop(kept.path, None)
-        journal.drop(self._disk, [each.path for each in dead if each.readable and not each.left])
+                self._kept.pop(each.path, None)
+        journal.drop(self._disk, [each.path for each in dead if each.readable and not each.pending])
         logger().info("journals_replayed", journals=len(dead), sessions=len(sessions))
 
-    def _pieces(self, folder: str, dead: _Dead) -> Iterator[tuple[str, _Piece]]:
-        """Yield the records of a journal that are of use, with the paths of their sessions."""
+    def _pieces(self, folder: str, dead: _DeadJournal) -> Iterator[tuple[str, _Piece]]:
+        """Yield the valid records of a journal, with the paths of their sessions."""
         disk, root = self._disk, folder.removesuffix(JOURNALS)
         header, line = journal.read_header(disk, dead.fd)
         if header is None:
-            dead.readable = not line  # one that was never finished was never used
+            dead.readable = not line  # without a line, its creation was never completed, and it was never used
             if line:
                 logger().warning("journal_unknown", journal=dead.path)
             return
-        voids = journal.read_voids(disk, dead.path, line)
+        void_until = journal.read_voids(disk, dead.path, line)
         for entry in journal.read_entries(disk, dead.fd, line):
-            if entry.at > voids.get(entry.name, 0):
+            if entry.at > void_until.get(entry.name, 0):
                 yield root + entry.name, _Piece(disk, dead.fd, entry)
 
-    def _session(self, path: str, pieces: list[_Piece], wanted: str | None) -> bool:
-        """Bring back one session; False where that has to wait."""
+    def _restore_session(self, path: str, pieces: list[_Piece], required: str | None) -> bool:
+        """Restore one session; return False if that has to wait."""
         held = self._locks.take(path)
         if isinstance(held, SessionLocked):
             logger().info("replay_waits", ref=path, why="the session is owned", holder=held.pid)
             return False
         try:
-            _Restoring(self._disk, path, in_order(pieces)).run()
+            _Restoration(self._disk, path, in_order(pieces)).run()
         except (OSError, TreeringError) as error:
-            if path == wanted:
+            if path == required:
                 raise
             logger().warning("replay_waits", ref=path, why=str(error))
             return False
@@ -275,114 +277,114 @@ class JournalReplay:
 
 
 def _folders_above(path: str) -> Iterator[str]:
-    """Yield the folders in which journals may speak of a file."""
+    """Yield the folders whose journals may have records of a file."""
     directory = os.path.dirname(path)
     while True:
         yield os.path.join(directory, JOURNALS)
-        above = os.path.dirname(directory)
-        if above == directory:
+        parent = os.path.dirname(directory)
+        if parent == directory:
             return
-        directory = above
+        directory = parent
 
 
 def in_order(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Return what a file was to hold: of records for the same bytes, the later one."""
+    """Return the records of a file in order; of overlapping records, the latest one."""
     ordered = sorted(pieces, key=lambda piece: piece.entry.epoch)
-    kept: list[_Piece] = []
+    current: list[_Piece] = []
     for piece in ordered:
-        while kept and kept[-1].end > piece.start:
-            kept.pop()  # the file was cut back by somebody else since
-        kept.append(piece)
-    return kept
+        while current and current[-1].end > piece.start:
+            current.pop()  # the file was shortened in between
+        current.append(piece)
+    return current
 
 
-class _Restoring:
-    """One session's file, held against what the journals say."""
+class _Restoration:
+    """The restoration of one session file from the records of journals."""
 
     def __init__(self, disk: Disk, path: str, pieces: Sequence[_Piece]) -> None:
         self._disk = disk
         self._path = path
         self._pieces = pieces
-        self._late: list[_Piece] = []
+        self._misplaced: list[_Piece] = []
 
     def run(self) -> None:
-        """Write what is missing, and flush the file.
+        """Write the missing bytes, and flush the file.
 
         Raises:
-            LogError: What stands there is no session.
-            OSError: It cannot be written.
+            LogError: The file is not a session.
+            OSError: The file cannot be written.
         """
         if not self._pieces:
             return
         self._disk.make_directory(os.path.dirname(self._path))
-        if self._pieces[0].makes or self._has_header():
-            self._in_place()
-        elif not self._from_block():
+        if self._pieces[0].creates_file or self._has_header():
+            self._restore_in_place()
+        elif not self._recreate_from_block():
             return
-        if self._late:
-            self._by_id()
+        if self._misplaced:
+            self._append_missing_entries()
 
     def _has_header(self) -> bool:
-        """Tell whether there is more in the file than the beginning of a header that was torn."""
-        block = self._block()
+        """Tell whether the file holds more than the beginning of a torn header."""
+        block = self._header_block()
         try:
             with opened(self._disk, self._path) as fd:
-                found = self._disk.pread(fd, len(block) + 1, 0)
+                data = self._disk.pread(fd, len(block) + 1, 0)
         except FileNotFoundError:
             return False
-        return len(found) > len(block) or not block.startswith(found.rstrip(b"\0")) or found == block
+        return len(data) > len(block) or not block.startswith(data.rstrip(b"\0")) or data == block
 
-    def _block(self) -> bytes:
+    def _header_block(self) -> bytes:
         return next((block for piece in self._pieces if (block := piece.block())), b"")
 
-    # -- where it was
+    # -- at the recorded offsets
 
-    def _in_place(self) -> None:
-        disk, self._late = self._disk, []
+    def _restore_in_place(self) -> None:
+        disk, self._misplaced = self._disk, []
         fd = disk.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             for run in _runs(self._pieces):
-                if not self._fill(fd, run):
-                    return  # the file is another one now, and whole
+                if not self._restore_run(fd, run):
+                    return  # a new file took its place, in which everything was restored
             disk.datasync(fd)
         finally:
             disk.close(fd)
 
-    def _fill(self, fd: int, run: Sequence[_Piece]) -> bool:
-        """Write a run of records that follow each other; False where that took a new file."""
+    def _restore_run(self, fd: int, run: Sequence[_Piece]) -> bool:
+        """Restore a run of consecutive records; return False if that required a new file."""
         disk, size = self._disk, self._disk.fstat(fd).size
         start, end = run[0].start, run[-1].end
         if start > size:
-            self._late += run
+            self._misplaced += run
             return True
         expected = b"".join(piece.data() for piece in run)
-        found = disk.pread(fd, end - start, start)
-        at = _difference(found, expected)
-        if at == len(found) and len(found) < len(expected) and start + at == size:
+        actual = disk.pread(fd, end - start, start)
+        at = _first_difference(actual, expected)
+        if at == len(actual) and len(actual) < len(expected) and start + at == size:
             beside.write_all(disk, fd, expected[at:])
-        elif at < len(found):
-            if not _zeros_or_equal(found, expected):
-                self._late += run
+        elif at < len(actual):
+            if not _zeros_or_equal(actual, expected):
+                self._misplaced += run
                 return True
             if not _is_zero(disk, fd, end, size):
-                self._patch(fd, size, start + at, expected[at:])
+                self._replace_patched(fd, size, start + at, expected[at:])
                 return False
             disk.truncate(fd, start + at)
             beside.write_all(disk, fd, expected[at:])
-        self._write_again(fd, start, expected[:at])
+        self._rewrite(fd, start, expected[:at])
         return True
 
-    def _write_again(self, fd: int, offset: int, data: bytes) -> None:
-        """Write bytes that are there already, unless another program may change them before they are written."""
+    def _rewrite(self, fd: int, offset: int, data: bytes) -> None:
+        """Write bytes that are present already, unless another program may change them before they are written."""
         disk = self._disk
         if not data or read_head(disk, fd, self._path, disk.fstat(fd).size)[0].dialect.shared:
             return
-        with opened(disk, self._path, os.O_RDWR) as again:
-            disk.seek(again, offset)
-            beside.write_all(disk, again, data)
+        with opened(disk, self._path, os.O_RDWR) as target:
+            disk.seek(target, offset)
+            beside.write_all(disk, target, data)
 
-    def _patch(self, fd: int, size: int, offset: int, data: bytes) -> None:
-        """Put bytes in the midst of a file: others stand after them, so that a new file takes its place in one step."""
+    def _replace_patched(self, fd: int, size: int, offset: int, data: bytes) -> None:
+        """Replace the file by a copy with other bytes at an offset: other bytes follow, so this has to be atomic."""
         disk = self._disk
         target, temporary = beside.open_temporary(disk, self._path)
         try:
@@ -393,43 +395,46 @@ class _Restoring:
             finally:
                 disk.close(target)
             if disk.fstat(fd).size != size:
-                raise Conflict(f"{self._path} was appended to by another program while it was put right: try again")
+                raise Conflict(f"another program appended to {self._path} while it was being restored: try again")
             disk.rename(temporary, self._path)
         except BaseException:
             with suppress(OSError):
                 disk.unlink(temporary)
             raise
-        self._in_place()  # what else there may be
+        self._restore_in_place()  # the other runs
 
-    # -- by id
+    # -- by the ids of entries
 
-    def _from_block(self) -> bool:
-        """Make a file anew whose beginning nobody has: its header, and the lines that the journals have."""
-        block = self._block()
+    def _recreate_from_block(self) -> bool:
+        """Create the file again from a header block and the lines of the journals, after its beginning was lost.
+
+        Return False if no journal holds the header block.
+        """
+        block = self._header_block()
         if not block:
             logger().warning("replay_without_header", ref=self._path)
             return False
         beside.write_beside(self._disk, self._path, [block, *(piece.lines() for piece in self._pieces)], sync=True)
         return True
 
-    def _by_id(self) -> None:
-        """Append the lines whose entries are not in the log, which begins another history with them."""
+    def _append_missing_entries(self) -> None:
+        """Append the lines whose entries are not in the log, which starts a new generation."""
         disk = self._disk
         log = Log(disk, self._path, self._path)
         log.own()
         if log.header is None:
-            raise LogError(f"{self._path} is empty, and the journal does not have its header: it was left as it is")
+            raise LogError(f"{self._path} is empty, and the journal does not hold its header: it was left unchanged")
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
-            known = {_key(line) for line in _lines_of(log, fd)}
+            known = {_line_key(line) for line in _lines_of(log, fd)}
             lines: list[bytes] = []
-            for piece in self._late:
+            for piece in self._misplaced:
                 for line in piece.lines().split(b"\n"):
-                    if line.strip() and (key := _key(line)) not in known:
+                    if line.strip() and (key := _line_key(line)) not in known:
                         known.add(key)
                         lines.append(line + b"\n")
             if lines:
-                log.changed()
-                log.save_snapshot(log.table.count, None)  # it keeps the count of histories
+                log.reload_changed()
+                log.save_snapshot(log.table.count, None)  # holds the generation counter
                 beside.flush_file(disk, self._path + beside.INDEX_SUFFIX)
                 beside.write_all(disk, fd, b"".join(lines))
             disk.datasync(fd)
@@ -437,36 +442,38 @@ class _Restoring:
 
 
 def _runs(pieces: Sequence[_Piece]) -> list[list[_Piece]]:
-    """Part records into runs that follow each other without a gap."""
+    """Split records into runs of consecutive ones without gaps."""
     runs = [[pieces[0]]]
-    for former, piece in pairwise(pieces):
-        if piece.start == former.end:
+    for previous, piece in pairwise(pieces):
+        if piece.start == previous.end:
             runs[-1].append(piece)
         else:
             runs.append([piece])
     return runs
 
 
-def _difference(found: bytes, expected: bytes) -> int:
-    """Return where two strings of bytes begin to differ; the length of the shorter one where they do not."""
-    length = min(len(found), len(expected))
+def _first_difference(actual: bytes, expected: bytes) -> int:
+    """Return the first offset at which the bytes differ; the length of the shorter ones if there is none."""
+    length = min(len(actual), len(expected))
     for at in range(0, length, _BLOCK):
-        if found[at : at + _BLOCK] != expected[at : at + _BLOCK]:
-            return next((n for n in range(at, min(at + _BLOCK, length)) if found[n] != expected[n]), length)
+        if actual[at : at + _BLOCK] != expected[at : at + _BLOCK]:
+            return next((n for n in range(at, min(at + _BLOCK, length)) if actual[n] != expected[n]), length)
     return length
 
 
-def _zeros_or_equal(found: bytes, expected: bytes) -> bool:
-    """Tell whether nothing is lost when one takes the place of the other."""
-    for at in range(0, len(found), _BLOCK):
-        part, other = found[at : at + _BLOCK], expected[at : at + _BLOCK]
-        if part != other and any(byte not in (0, wanted) for byte, wanted in zip(part, other, strict=False)):
+def _zeros_or_equal(actual: bytes, expected: bytes) -> bool:
+    """Tell whether each byte is zero or as expected, so that overwriting loses nothing."""
+    for at in range(0, len(actual), _BLOCK):
+        part, other = actual[at : at + _BLOCK], expected[at : at + _BLOCK]
+        if part != other and any(
+            byte not in (0, expected_byte) for byte, expected_byte in zip(part, other, strict=False)
+        ):
             return False
     return True
 
 
 def _is_zero(disk: Disk, fd: int, start: int, stop: int) -> bool:
-    """Tell whether nothing but zeros stands between two offsets."""
+    """Tell whether all bytes between two offsets are zero."""
     return not any(chunk.strip(b"\0") for chunk in chunks(disk, fd, start, stop))
 
 
@@ -478,8 +485,8 @@ def _lines_of(log: Log, fd: int) -> Iterator[bytes]:
         seq = last
 
 
-def _key(line: bytes) -> object:
-    """Return what tells a line from others: its entry's id, or the line where it has none."""
+def _line_key(line: bytes) -> object:
+    """Return the identity of a line: the id of its entry, or the line itself if it has no id."""
     try:
         return _decode_id(line).id or line.strip()
     except UNDECODABLE:

@@ -1,22 +1,22 @@
-"""Who owns a file: operating system locks, apart from the file itself.
+"""Ownership of files, by operating system locks on separate lock files.
 
-A session is owned by locking one byte of a shard file in a `.treering/locks` folder. The byte follows from the file's
-real path, so whoever opens it, by whatever name and with whatever root, asks for the same one. The lock belongs to an
-open file description: it goes with the process, however that ends; it is not dropped when another descriptor is closed;
-and a second store in the same process is refused like a stranger.
+A session is owned by locking one byte of a shard file in a `.treering/locks` folder. The byte is computed from the real
+path of the session file, so all programs contend for the same byte, whatever name or root they use. The lock belongs to
+an open file description. It ends with the process, however that ends; it is not dropped when another descriptor is
+closed; and it also excludes a second store in the same process.
 
-Every `.treering/locks` folder from the file's own folder upwards is asked, since stores with different roots may know
-the same file. Each store makes its own folder first and looks upwards afterwards; so of two stores that begin at the
-same time, the later one to look sees both folders.
+The byte is locked in every `.treering/locks` folder from the file's own folder upwards, since stores with different
+roots may use the same file. Each store creates its own folder first and looks upwards afterwards. So of two stores that
+start at the same time, the one that looks last sees both folders.
 
-The kernel does not tell who holds such a lock. Therefore the holder leaves its process id and host in a slot of the
-shard file, with the slot's epoch, which grows with each acquisition. Slots may be shared by sessions, bytes are not: at
-worst a refusal cannot name the holder.
+The kernel does not tell who holds such a lock. Therefore the holder writes its process id and host into a slot of the
+shard file, together with the slot's epoch, which grows with each acquisition. Sessions may share a slot, but never a
+byte: at worst, a refusal cannot name the holder.
 
-macOS has no such locks. There each session has a lock file of its own, locked as a whole (`flock`), with the same
-properties at the price of one descriptor for each session that is owned.
+macOS has no such locks. There, each session has a lock file of its own, which is locked as a whole (`flock`). The
+properties are the same, at the price of one descriptor per owned session.
 
-Hard links are different files here: a session that is opened by two of its hard links has two owners.
+Hard links count as different files: a session that is opened through two hard links can have two owners.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from ...errors import SessionLocked
 from .private_folder import PRIVATE_FOLDER
 
 SHARDS = 64
-"""How many shard files a folder has; the kernel searches the locks of one file in turn, so more of them are faster."""
+"""The number of shard files per folder. The kernel searches the locks of a file linearly, so more files are faster."""
 
 _SLOTS = 16384
 _SLOT = struct.Struct("<QQIB43s")  # key, epoch, pid, length of the host's name, its first bytes
@@ -47,7 +47,7 @@ _TRIES_MAX = 8
 
 
 class Held(Struct, eq=False):
-    """A session that is owned here: the locked bytes, and the epoch of this ownership."""
+    """The ownership of a session: the locked bytes and the epoch."""
 
     path: str
     epoch: int
@@ -65,8 +65,8 @@ class _Shard:
         self.inode = os.fstat(self.fd).st_ino
         self.keys: set[int] = set()
 
-    def stands(self) -> bool:
-        """Tell whether the file still has its name: a lock on a deleted file keeps nobody out."""
+    def exists(self) -> bool:
+        """Tell whether the file still has its name: a lock on a deleted file excludes nobody."""
         try:
             return os.stat(self.path).st_ino == self.inode
         except FileNotFoundError:
@@ -74,12 +74,12 @@ class _Shard:
 
 
 class Locks:
-    """The sessions that one store owns. Its methods may be called from any thread.
+    """The locks of one store. Its methods may be called from any thread.
 
     Args:
-        disk: Makes the folders. The locks themselves are the operating system's.
+        disk: Creates the folders. The lock files are accessed directly through the operating system.
         root: The store's root, a real path.
-        folder: The name of the folder that holds the lock files' folder.
+        folder: The name of the private folder that holds the folder of lock files.
     """
 
     def __init__(self, disk: Disk, root: str, folder: str = PRIVATE_FOLDER) -> None:
@@ -94,26 +94,26 @@ class Locks:
         self._paths: set[str] = set()
 
     def take(self, path: str) -> Held | SessionLocked:
-        """Own a file, or say who does.
+        """Lock a file, or return who owns it.
 
         Args:
-            path: The file's real path; the file need not be there.
+            path: The file's real path; the file need not exist.
 
         Raises:
-            OSError: The lock files cannot be made or opened.
+            OSError: The lock files cannot be created or opened.
         """
         with self._mutex:
             if path in self._paths:
                 return self._refusal(path, os.getpid(), self._host)
-            gone: FileNotFoundError | None = None
+            last_error: FileNotFoundError | None = None
             for _ in range(_TRIES_MAX):
                 held = Held(path, 0, [])
                 try:
                     refusal = self._take_all(held)
-                except FileNotFoundError as error:  # somebody removed the folder under our feet: make it again
+                except FileNotFoundError as error:  # the folder was removed in the meantime: create it again
                     self._undo(held)
                     self._folders.clear()
-                    gone = error
+                    last_error = error
                     continue
                 except BaseException:
                     self._undo(held)
@@ -124,23 +124,23 @@ class Locks:
                 self._paths.add(path)
                 return held
             raise FileNotFoundError(
-                errno.ENOENT, "lock files cannot be made, or are deleted again and again", path
-            ) from gone
+                errno.ENOENT, "the lock files cannot be created, or are deleted repeatedly", path
+            ) from last_error
 
     def give_back(self, held: Held) -> None:
-        """Let a file go."""
+        """Unlock a file."""
         with self._mutex:
             if held.locks:
                 self._undo(held)
                 self._paths.discard(held.path)
 
     def close(self) -> None:
-        """Let everything go."""
+        """Unlock all files."""
         with self._mutex:
             self.forget()
 
     def forget(self) -> None:
-        """Close the descriptors without unlocking, as a forked child must: its parent's locks stay."""
+        """Close the descriptors without unlocking: in a forked child, this keeps the parent's locks."""
         for shard in (*self._shards.values(), *self._orphans):
             os.close(shard.fd)
         self._shards = {}
@@ -151,7 +151,11 @@ class Locks:
     # -- one byte in each folder
 
     def _take_all(self, held: Held) -> SessionLocked | None:
-        """Lock the file's byte in every folder; the epoch stays 0 where that has to be begun anew."""
+        """Lock the file's byte in every lock folder; return the refusal if another owner holds one.
+
+        Raises:
+            FileNotFoundError: A lock file was deleted in the meantime: undo, and try again.
+        """
         for folder in self._folders_above(os.path.dirname(held.path)):
             base = folder[: -len(self._name)]
             key = int.from_bytes(blake2b(os.fsencode(held.path[len(base) :]), digest_size=8).digest(), "little")
@@ -162,7 +166,7 @@ class Locks:
                 return self._refusal(held.path, *holder)
             shard.keys.add(key)
             held.locks.append((shard, key))
-            if not shard.stands():
+            if not shard.exists():
                 self._orphan(shard)
                 raise FileNotFoundError(shard.path)
             held.epoch = max(held.epoch, self._sign(shard.fd, key))
@@ -183,7 +187,7 @@ class Locks:
         return shard
 
     def _orphan(self, shard: _Shard) -> None:
-        """Keep a shard whose file was deleted for those who hold locks in it, and for nobody else."""
+        """Keep a shard whose file was deleted only for the locks that are held in it."""
         if self._shards.get(shard.path) is shard:
             del self._shards[shard.path]
             self._orphans.append(shard)
@@ -201,43 +205,43 @@ class Locks:
     # -- folders
 
     def _folders_above(self, directory: str) -> tuple[str, ...]:
-        """Return the lock folders to ask, ours made first.
+        """Return the lock folders that apply to a directory, after creating our own.
 
         Raises:
-            PermissionError: Ours cannot be used; without it nobody could be kept out.
+            PermissionError: Our own lock folder cannot be used; without it, no other program would be excluded.
         """
-        found = self._folders.get(directory)
-        if found is None:
-            ours: str | None = None
+        folders = self._folders.get(directory)
+        if folders is None:
+            own: str | None = None
             if (directory + "/").startswith(self._root.rstrip("/") + "/"):
-                ours = os.path.join(self._root, self._name)
-                self._disk.make_directory(ours)
-            found = self._look_up(directory)
-            if not found:
-                ours = os.path.join(directory, self._name)
-                self._disk.make_directory(ours)
-                found = self._look_up(directory)
-            if ours is not None and ours not in found:
-                raise PermissionError(errno.EACCES, "the folder of lock files belongs to somebody else", ours)
-            self._folders[directory] = found
-        return found
+                own = os.path.join(self._root, self._name)
+                self._disk.make_directory(own)
+            folders = self._look_up(directory)
+            if not folders:
+                own = os.path.join(directory, self._name)
+                self._disk.make_directory(own)
+                folders = self._look_up(directory)
+            if own is not None and own not in folders:
+                raise PermissionError(errno.EACCES, "the folder of lock files cannot be read and written", own)
+            self._folders[directory] = folders
+        return folders
 
     def _look_up(self, directory: str) -> tuple[str, ...]:
-        """Return the lock folders from a folder upwards; those of other users that are closed to us do not count."""
-        found: list[str] = []
+        """Return the lock folders from a directory upwards, without those of other users that we may not access."""
+        folders: list[str] = []
         while True:
             folder = os.path.join(directory, self._name)
             if os.path.isdir(folder) and os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-                found.append(folder)
-            above = os.path.dirname(directory)
-            if above == directory:
-                return tuple(found)
-            directory = above
+                folders.append(folder)
+            parent = os.path.dirname(directory)
+            if parent == directory:
+                return tuple(folders)
+            directory = parent
 
     # -- holders
 
     def _sign(self, fd: int, key: int) -> int:
-        """Leave our name in the key's slot and return the new epoch."""
+        """Write our process id and host into the key's slot, and return the new epoch."""
         offset = self._slot(key)
         before = os.pread(fd, _SLOT.size, offset)
         epoch = 1 + (_SLOT.unpack(before)[1] if len(before) == _SLOT.size else 0)
@@ -279,7 +283,7 @@ class Locks:
 
 
 class FileLocks(Locks):
-    """The same with a lock file for each session, for systems without locks on ranges."""
+    """Locks with one lock file per session, for systems without byte-range locks of open file descriptions."""
 
     def _shard_name(self, key: int) -> str:
         return f"{key:016x}"
@@ -299,5 +303,5 @@ class FileLocks(Locks):
 
 
 def locks_of_this_system(disk: Disk, root: str) -> Locks:
-    """Return the locks that this operating system can do."""
+    """Return the locks that this operating system supports."""
     return Locks(disk, root) if sys.platform == "linux" else FileLocks(disk, root)

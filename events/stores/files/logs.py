@@ -1,7 +1,7 @@
-"""The logs that a store knows of: those that it owns, and those that were read lately.
+"""The logs that a store keeps in memory: those that it owns, and those that were read recently.
 
-An owned log is worked on by one worker thread at a time; it is `busy` meanwhile, and who wants it waits. What is known of
-other logs is only a help: the least recently read ones are forgotten, and looked at again when they are asked for.
+At most one worker thread works on an owned log. The log is `busy` in the meantime, and other callers wait. The state of
+other logs is a cache: the least recently read ones are dropped, and examined again when they are needed.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from .table import Table
 T = TypeVar("T")
 
 INLINE_MAX = 64 * 1024
-"""How many bytes are read on the event loop; more goes to a worker thread."""
+"""How many bytes are read on the event loop at most; larger reads run in a worker thread."""
 
 _RUNS_INLINE_MAX = 64
 
 
 class Logs:
-    """Finds logs by their refs, and keeps those apart who want to work on the same one.
+    """The logs of one store by ref, with exclusive access for those who change them.
 
     Args:
         disk: The disk.
         names: Turns refs into paths.
-        offload: Where what takes long is done.
-        open_files: The open files.
-        readers_max: How many logs are remembered that are not owned.
+        offload: Runs work that may take long.
+        open_files: The pool of open files.
+        readers_max: How many logs that are not owned are remembered.
 
     Attributes:
-        owned: The logs that are owned, by ref.
-        unsynced: The logs that were let go while it was in doubt whether their bytes are on the disk: their inodes by path,
-            0 for one that could be another by now.
-        left: The logs that were let go with all of their bytes flushed, or in the journal: their inodes and sizes, by path;
-            kept where appends survive the power.
-        closed: Why nothing is served any more.
+        owned: The owned logs, by ref.
+        unsynced: The released logs whose last bytes may not be on the disk: their inodes by path, or 0 if the file may
+            have been replaced since.
+        flushed: The released logs whose bytes were all flushed, or are in the journal: their inodes and sizes by path.
+            Only kept if appends are to survive a power cut.
+        closed: Why the store serves no more requests; None while it does.
     """
 
     def __init__(self, disk: Disk, names: Names, offload: Offload, open_files: OpenFiles, readers_max: int) -> None:
@@ -58,54 +58,54 @@ class Logs:
         self._read: OrderedDict[Ref, Log] = OrderedDict()
         self.owned: dict[Ref, Log] = {}
         self.unsynced: dict[str, int] = {}
-        self.left: dict[str, tuple[int, int]] = {}
+        self.flushed: dict[str, tuple[int, int]] = {}
         self.closed: str | None = None
 
     def check_open(self) -> None:
-        """Refuse to serve.
+        """Refuse requests after the store was closed.
 
         Raises:
-            HostClosed: The store was closed, or belongs to another process.
+            HostClosed: The store is closed, or belongs to another process.
         """
         if self.closed is not None:
             raise HostClosed(self.closed)
 
-    def not_found(self, ref: Ref) -> SessionNotFound:
-        """Say that there is no such log."""
-        return SessionNotFound(f"there is no session {ref!r} under {self._names.root}: create it, or try another root")
+    def not_found_error(self, ref: Ref) -> SessionNotFound:
+        """Return the error that says that a log does not exist."""
+        return SessionNotFound(f"there is no session {ref!r} under {self._names.root}: create it, or use another root")
 
     # -- owned logs
 
-    def held(self, lease: Lease) -> Log | None:
-        """Return the log of a lease that is held."""
+    def leased(self, lease: Lease) -> Log | None:
+        """Return the log of a lease; None if the lease has ended."""
         log = self.owned.get(lease.ref)
         if log is None:
             return None
-        mine = log.lease
-        if mine is lease or (mine is not None and mine.epoch == lease.epoch and mine.owner == lease.owner):
+        current = log.lease
+        if current is lease or (current is not None and current.epoch == lease.epoch and current.owner == lease.owner):
             return log
         return None
 
-    def must_hold(self, lease: Lease) -> Log:
+    def require_lease(self, lease: Lease) -> Log:
         """Return the log of a lease.
 
         Raises:
-            Conflict: The lease is over.
+            Conflict: The lease has ended.
         """
         self.check_open()
-        log = self.held(lease)
+        log = self.leased(lease)
         if log is None:
-            raise Conflict(f"the lease on {lease.ref} is over: acquire the log again")
+            raise Conflict(f"the lease on {lease.ref} has ended: acquire the log again")
         return log
 
     def own(self, log: Log, lease: Lease) -> None:
-        """Take in a log that is owned from now on."""
+        """Register a log as owned."""
         log.lease = lease
         self.forget(log.ref)
         self.owned[log.ref] = log
 
     def disown(self, log: Log) -> None:
-        """Let go of a log that is owned no longer; what is known of it helps readers."""
+        """Unregister an owned log; keep its state for readers if it is certain."""
         del self.owned[log.ref]
         self._open_files.drop(log)
         log.lease = None
@@ -113,13 +113,13 @@ class Logs:
             self.remember(log)
 
     async def until_idle(self, log: Log) -> None:
-        """Wait until no worker thread is at a log; it may be busy again when this returns."""
+        """Wait until no worker thread works on a log; it may be busy again when this returns."""
         if log.idle is None:
             log.idle = anyio.Event()
         await log.idle.wait()
 
     async def exclusively(self, log: Log, work: Callable[[], T]) -> T:
-        """Have a worker thread do something to an owned log, to its end, while nobody else does.
+        """Run `work` on an owned log in a worker thread, exclusively, to completion even if the caller is cancelled.
 
         Raises:
             Conflict: The lease ended while this waited.
@@ -127,15 +127,15 @@ class Logs:
         while log.busy:
             await self.until_idle(log)
         if log.lease is None:
-            raise Conflict(f"the lease on {log.ref} is over: acquire the log again")
+            raise Conflict(f"the lease on {log.ref} has ended: acquire the log again")
         log.busy, inode = True, log.inode
         try:
             return await carried_out(self._offload, work)
         finally:
-            self.back_from_thread(log, inode)
+            self.note_thread_done(log, inode)
 
-    def back_from_thread(self, log: Log, inode: int) -> None:
-        """Take a log back from a worker thread; `inode` is what it had before."""
+    def note_thread_done(self, log: Log, inode: int) -> None:
+        """Note that a worker thread is done with a log; `inode` is the log's inode before."""
         log.busy = False
         if log.idle is not None:
             log.idle.set()
@@ -146,117 +146,117 @@ class Logs:
     # -- logs that are read
 
     def known(self, ref: Ref) -> Log | None:
-        """Return a log as it was looked at last, if it is remembered."""
+        """Return a log as it was last seen; None if it is not in memory."""
         return self.owned.get(ref) or self._read.get(ref)
 
     def remember(self, log: Log) -> None:
-        """Keep what is known of a log that is not owned; the least recently read one is forgotten instead."""
+        """Keep the state of a log that is not owned, dropping the least recently read ones if there are too many."""
         self.forget(log.ref)
         self._read[log.ref] = log
         while len(self._read) > self._readers_max:
             self.forget(next(iter(self._read)))
 
     def forget(self, ref: Ref) -> None:
-        """Forget a log that is not owned."""
+        """Drop the state of a log that is not owned."""
         log = self._read.pop(ref, None)
         if log is not None:
             self._open_files.drop(log)
 
     def forget_all(self) -> None:
-        """Forget every log."""
+        """Drop the state of every log."""
         self.owned.clear()
         self._read.clear()
 
     async def current(self, ref: Ref) -> Log:
-        """Return a log as it is now: what other programs did to it is taken in first.
+        """Return a log as it is now, including what other programs did to it.
 
         Raises:
-            SessionNotFound: It is not there.
-            LogError: It was replaced by something that is no session.
-            OSError: It cannot be read.
+            SessionNotFound: The log does not exist.
+            LogError: The log was replaced by a file that is not a session.
+            OSError: The log cannot be read.
         """
         self.check_open()
         log = self.owned.get(ref)
         if log is None:
             log = self._read.get(ref)
             if log is None:
-                return await self._look_first(ref)
+                return await self._examine_new(ref)
             self._read.move_to_end(ref)
-        elif log.header is None or not log.generation:  # or its first lines are being made durable
-            raise self.not_found(ref)
+        elif log.header is None or not log.generation:  # no generation: its first lines are being made durable
+            raise self.not_found_error(ref)
         elif log.busy or log.doubt is not None:
             return log  # the file is ahead of what is committed
         try:
-            found = self._disk.stat(log.path)
+            stat = self._disk.stat(log.path)
         except FileNotFoundError:
-            found = None
+            stat = None
         if log.packed is not None and log.lease is None:
-            if found is None and log.packed.unchanged():
+            if stat is None and log.packed.unchanged():
                 return log
             self.forget(ref)
-            return await self._look_first(ref)
-        growing = log.gate is not None and log.gate.locked()  # a thread works on what is looked at here
-        if found is not None and not growing and log.is_same(found):
-            if found.size == log.size:
+            return await self._examine_new(ref)
+        in_thread = log.gate is not None and log.gate.locked()  # a thread is changing the state that is compared here
+        if stat is not None and not in_thread and log.is_same(stat):
+            if stat.size == log.size:
                 return log
-            if found.size - log.table.scanned <= INLINE_MAX and not log.slow:
+            if stat.size - log.table.scanned <= INLINE_MAX and not log.slow:
                 with suppress(LogReplaced):
-                    log.refresh(self._open_files.get(log), found)
+                    log.refresh(self._open_files.get(log), stat)
                     return log
         if log.lease is not None:
-            await self.exclusively(log, log.refresh_apart)
+            await self.exclusively(log, log.refresh_with_own_fd)
         else:
-            await self._gated(log, log.refresh_apart, lambda: not self._is_current(log))
+            await self._gated(log, log.refresh_with_own_fd, lambda: not self._is_current(log))
         if log.header is None:
             self.forget(ref)
             if log.lease is None:
-                return await self._look_first(ref)  # another process may have packed it
-            raise self.not_found(ref)
+                return await self._examine_new(ref)  # another process may have packed it
+            raise self.not_found_error(ref)
         return log
 
-    async def of(self, ref: Ref, generation: str) -> Log:
-        """Return a log as it is now, which is to be of a generation; a thread that makes it one of another is waited for.
+    async def at_generation(self, ref: Ref, generation: str) -> Log:
+        """Return a log as it is now, if it has the given generation; wait for a thread that may be establishing it.
 
         Raises:
-            LogReplaced: It has another generation now.
-            SessionNotFound: It is not there.
-            LogError: It was replaced by something that is no session.
-            OSError: It cannot be read.
+            LogReplaced: The log has another generation now.
+            SessionNotFound: The log does not exist.
+            LogError: The log was replaced by a file that is not a session.
+            OSError: The log cannot be read.
         """
         log = await self.current(ref)
         while log.generation != generation and log.busy:
             await self.until_idle(log)
         if log.generation != generation:
-            raise log.replaced()
+            raise log.replaced_error()
         return log
 
-    async def _look_first(self, ref: Ref) -> Log:
+    async def _examine_new(self, ref: Ref) -> Log:
         path = self._names.path_of(ref)
         log = Log(self._disk, ref, path)
         await self._offload(log.find)
         if log.header is None:
-            raise self.not_found(ref)
+            raise self.not_found_error(ref)
         owned = self.owned.get(ref)
         if owned is not None and owned.header is not None:
-            return owned  # acquired meanwhile
+            return owned  # acquired in the meantime
         if owned is None and self.closed is None:
             self.remember(log)
         return log
 
     def _is_current(self, log: Log) -> bool:
-        """Tell whether a log is known as it is now."""
+        """Tell whether a log in memory agrees with its file."""
         try:
-            found = self._disk.stat(log.path)
+            stat = self._disk.stat(log.path)
         except FileNotFoundError:
             return False
-        return log.is_same(found) and found.size == log.size
+        return log.is_same(stat) and stat.size == log.size
 
-    async def _gated(self, log: Log, work: Callable[[], None], needed: Callable[[], bool]) -> None:
-        """Have a worker thread do something to a log that is read, while no other one does, if it is needed by then."""
+    async def _gated(self, log: Log, work: Callable[[], None], is_needed: Callable[[], bool]) -> None:
+        """Run `work` on a log that is not owned in a worker thread, one at a time, if it is still needed by then."""
         if log.gate is None:
             log.gate = anyio.Lock()
         async with log.gate:
-            if not needed():
+            if not is_needed():
                 return
             self._open_files.drop(log)
             inode = log.inode
@@ -269,26 +269,26 @@ class Logs:
     # -- lines
 
     async def lines(self, log: Log, table: Table, runs: list[tuple[int, int]]) -> Sequence[bytes]:
-        """Read runs of lines, at once where they are small.
+        """Read runs of lines, on the event loop if they are small.
 
         Raises:
-            LogReplaced: The file does not hold lines there; it has another generation from here on.
-            OSError: It cannot be read.
+            LogReplaced: The file does not hold these lines; the log has been reloaded with a new generation.
+            OSError: The file cannot be read.
         """
         size = sum(table.ends[last] - table.ends[first - 1] for first, last in runs)
         try:
             if size <= INLINE_MAX and len(runs) <= _RUNS_INLINE_MAX and not log.slow and log.packed is None:
                 return log.lines(self._open_files.get(log), table, runs) if runs else []
-            return await self._offload(log.lines_apart, table, runs)
+            return await self._offload(log.lines_with_own_fd, table, runs)
         except (LogReplaced, FileNotFoundError):
-            if log.busy:  # brought back, say: the thread that does it finds out what it is then
+            if log.busy:  # for example being unpacked: that thread loads the file itself
                 await self.until_idle(log)
             elif log.table is table:
-                await self._look_anew(log, table)
-            raise log.replaced() from None
+                await self._reload(log, table)
+            raise log.replaced_error() from None
 
-    async def _look_anew(self, log: Log, table: Table) -> None:
+    async def _reload(self, log: Log, table: Table) -> None:
         if log.lease is not None:
-            await self.exclusively(log, log.changed)
+            await self.exclusively(log, log.reload_changed)
         elif self._read.get(log.ref) is log:
-            await self._gated(log, log.changed, lambda: log.table is table)
+            await self._gated(log, log.reload_changed, lambda: log.table is table)

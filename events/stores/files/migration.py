@@ -1,4 +1,4 @@
-"""An old log becomes a new one: written next to it, put in its place in one step, and the old one kept as `.bak`."""
+"""The migration of logs in old formats: a new file atomically replaces the old one, which is kept as `.bak`."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _TRIES_MAX = 8
 
 
 def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, table: Table) -> None:
-    """Rewrite an old log in its dialect's present version.
+    """Rewrite an old log in the current version of its dialect.
 
     Args:
         disk: The disk.
         path: The log's real path.
         fd: The log, open for reading.
         block: Its header block.
-        dialect: Its dialect, with the old shapes.
-        table: Its lines; a tail that has no newline counts as the last of them.
+        dialect: Its dialect, in the old version.
+        table: Its lines; a tail without a newline is migrated as the last line.
 
     Raises:
-        Conflict: Another program keeps appending to it.
-        OSError: The new one or the copy cannot be written; the old one is as it was.
+        Conflict: Another program keeps appending to the log.
+        OSError: The new log or the backup cannot be written. The old log is unchanged.
     """
     for _ in range(_TRIES_MAX):
         before = disk.fstat(fd)
@@ -36,7 +36,7 @@ def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, tabl
         new = _write_new(disk, path, fd, block, dialect, table, before.size)
         try:
             backup = back_up(disk, path, fd, before.size)
-            if _same(before, disk.stat(path)):
+            if _is_unchanged(before, disk.stat(path)):
                 disk.rename(new, path)
                 disk.sync_directory(os.path.dirname(path))
                 return
@@ -46,10 +46,12 @@ def migrate(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, tabl
                 disk.unlink(new)
             raise
         disk.unlink(new)
-    raise Conflict(f"{path} has an old format and another program keeps appending to it: open it when it is quiet")
+    raise Conflict(
+        f"{path} has an old format and cannot be migrated while another program appends to it: try again later"
+    )
 
 
-def _same(before: FileStat, after: FileStat) -> bool:
+def _is_unchanged(before: FileStat, after: FileStat) -> bool:
     return (before.device, before.inode, before.size) == (after.device, after.inode, after.size)
 
 
@@ -63,7 +65,9 @@ def _write_new(disk: Disk, path: str, fd: int, block: bytes, dialect: Dialect, t
                 last = table.last_that_fits(seq, table.count, CHUNK)
                 lines = table.lines(disk, fd, seq + 1, last)
                 if lines is None:
-                    raise Conflict(f"{path} was rewritten by another program while it was read: open it again")
+                    raise Conflict(
+                        f"{path} was rewritten by another program while it was being migrated: open it again"
+                    )
                 write_all(disk, target, b"".join(dialect.migrated(line, seq + n) for n, line in enumerate(lines, 1)))
                 seq = last
             tail = disk.pread(fd, size - table.scanned, table.scanned)

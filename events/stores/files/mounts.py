@@ -1,4 +1,4 @@
-"""Which disks may keep a writer waiting: network file systems, and those that a program serves (FUSE)."""
+"""The detection of file systems that may block a writer: network file systems and FUSE."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _known: dict[int, bool] = {}
 
 
 def is_slow_device(device: int) -> bool:
-    """Tell whether a device is behind a network or a program; False where the system does not say."""
+    """Tell whether a device is a network or FUSE file system; False if the system does not say."""
     slow = _known.get(device)
     if slow is None:
         slow = _known[device] = _look_up(f"{os.major(device)}:{os.minor(device)}")

@@ -1,4 +1,4 @@
-"""The names of logs: refs are paths under the root, with slashes and extension; a file elsewhere has its absolute path."""
+"""The mapping of refs to paths: the ref of a log is its path relative to the root, or absolute outside of the root."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .private_folder import PRIVATE_FOLDER
 
 
 def folders_between(root: str, path: str) -> list[str]:
-    """Return the folders on the way from a root to a file below it, the innermost first and the root last."""
-    assert path.startswith(root.rstrip("/") + "/"), f"{path} does not lie below {root}"
+    """Return the folders from a file up to a root above it, innermost first, including the root."""
+    assert path.startswith(root.rstrip("/") + "/"), f"{path} is not below {root}"
     folders = [os.path.dirname(path)]
     while folders[-1] != root:
         folders.append(os.path.dirname(folders[-1]))
@@ -21,53 +21,54 @@ def folders_between(root: str, path: str) -> list[str]:
 
 
 class Names:
-    """Turns refs into paths and back.
+    """The conversion of refs to paths and back, for one root.
 
     Args:
-        disk: Follows links.
-        root: The folder under which logs are.
+        disk: The disk, which follows links.
+        root: The folder that holds the logs.
 
     Attributes:
-        named: The folders whose own names are sure to survive a power cut.
+        durable_folders: The folders whose own names are known to survive a power cut.
     """
 
     def __init__(self, disk: Disk, root: str) -> None:
         self._disk = disk
         self.root = disk.real_path(os.path.abspath(root))
-        self.named: set[str] = set()
-        self._under = self.root.rstrip("/") + "/"
+        self.durable_folders: set[str] = set()
+        self._prefix = self.root.rstrip("/") + "/"
 
     def path_of(self, ref: Ref) -> str:
-        """Return the path that a ref stands for.
+        """Return the path of a ref.
 
         Raises:
-            InvalidSessionId: It is empty, not in its plain form, or leads out of the root.
+            InvalidSessionId: The ref is empty, not normalized, or leads out of the root.
         """
         parts = ref.split("/")
         if parts[0] == "" and len(parts) > 1:
             del parts[0]
         if not ref or "\0" in ref or PRIVATE_FOLDER in parts or any(part in ("", ".", "..") for part in parts):
             raise InvalidSessionId(
-                f"{ref!r} names no log: give a path under the root, or an absolute one, without '..' and empty parts"
+                f"{ref!r} is not a valid log name: use a path under the root or an absolute path, without '..', '.', "
+                f"{PRIVATE_FOLDER!r} or empty parts"
             )
-        return ref if ref.startswith("/") else self._under + ref
+        return ref if ref.startswith("/") else self._prefix + ref
 
     def folders_to_flush(self, path: str) -> tuple[str, ...]:
-        """Return the folders to flush before a file's name is sure to survive a power cut.
+        """Return the folders to flush before a file's name is known to survive a power cut.
 
-        Whoever made the file may have ended before that was done. For its own folder nobody can tell; a folder's name, once
-        it is on the disk, is safe.
+        The process that created the file may have ended before it flushed them. The file's own folder always has to be
+        flushed. The name of a folder has to be made durable only once.
         """
-        own = os.path.dirname(path)
-        if not path.startswith(self._under):
-            return (own,)
-        unnamed = [each for each in folders_between(self.root, path) if each not in self.named]
-        return (own, *map(os.path.dirname, unnamed))
+        own_folder = os.path.dirname(path)
+        if not path.startswith(self._prefix):
+            return (own_folder,)
+        not_durable = [each for each in folders_between(self.root, path) if each not in self.durable_folders]
+        return (own_folder, *map(os.path.dirname, not_durable))
 
     def ref_of(self, path: str) -> Ref:
-        """Return the one ref of a file, whatever links lead to it: relative if it is under the root, else absolute.
+        """Return the canonical ref of a file, with all links followed: relative if it is under the root, else absolute.
 
         The packed form of a log has the log's ref.
         """
-        real = log_path(self._disk.real_path(os.path.abspath(path)))
-        return real.removeprefix(self._under)
+        real_path = log_path(self._disk.real_path(os.path.abspath(path)))
+        return real_path.removeprefix(self._prefix)

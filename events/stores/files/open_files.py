@@ -1,7 +1,7 @@
-"""The descriptors of log files: a bounded pool, so that ten thousand sessions fit in a process that may open few files.
+"""A bounded pool of log file descriptors, so that a process with a low limit can serve ten thousand sessions.
 
-Opening a file again costs a fifth of an append, so letting one go loses little. The pool is used by the event loop's thread
-alone; worker threads open files for themselves, for as long as they need them.
+Reopening a file costs a fifth of an append, so closing one is cheap. Only the event loop's thread uses the pool; worker
+threads open files of their own for as long as they need them.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from ...errors import AppendInDoubt
 from .log import Log
 
 OPEN_FILES_MAX = 1024
-"""How many log files are kept open at most, where the program does not say."""
+"""How many log files are kept open at most by default."""
 _SHARE = 8
 
 
 def open_files_max() -> int:
-    """Return how many log files to keep open: an eighth of what the process may open, up to `OPEN_FILES_MAX`."""
+    """Return how many log files to keep open: an eighth of the process's limit, at most `OPEN_FILES_MAX`."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return OPEN_FILES_MAX if soft == resource.RLIM_INFINITY else max(1, min(OPEN_FILES_MAX, soft // _SHARE))
 
 
 class OpenFiles:
-    """At most so many open log files; the ones that were not used for longest are closed first, roughly.
+    """A pool of open log files that closes approximately the least recently used ones first.
 
-    Each use marks the file. When room is needed, the files are gone through in a circle: marks are taken away, and the
-    first file without one is closed.
+    Each use marks the file. When room is needed, a clock hand goes around the pool, clears marks, and closes the first
+    file without one.
 
     Args:
-        disk: Opens and closes.
+        disk: The disk.
         limit: How many files may be open.
     """
 
@@ -46,30 +46,30 @@ class OpenFiles:
         return self._count
 
     def get(self, log: Log) -> int:
-        """Return the log's descriptor for reading, and for appending where it is owned; open it where it is not open.
+        """Return the log's descriptor, opening the file if needed: for reading, and for appending if the log is owned.
 
         Raises:
-            LogReplaced: Another file has its name.
-            OSError: It cannot be opened.
+            LogReplaced: The file was replaced.
+            OSError: The file cannot be opened.
         """
         if log.fd >= 0:
             log.used = True
             return log.fd
         fd = self._disk.open(log.path, os.O_RDWR | os.O_APPEND if log.lease is not None else os.O_RDONLY)
         try:
-            same = log.is_left(fd, self._disk.fstat(fd))
+            is_same = log.is_same_after_reopen(fd, self._disk.fstat(fd))
         except BaseException:
             self._disk.close(fd)
             raise
-        if not same:
+        if not is_same:
             self._disk.close(fd)
-            raise log.replaced()
+            raise log.replaced_error()
         log.fd = fd
         self.adopt(log)
         return fd
 
     def adopt(self, log: Log) -> None:
-        """Take in a log's descriptor that was opened elsewhere."""
+        """Add a log's descriptor that was opened elsewhere to the pool."""
         log.used = True
         ring = self._ring
         while (other := ring[self._hand]) is not None:
@@ -90,7 +90,7 @@ class OpenFiles:
             self._close(log)
 
     def close(self) -> None:
-        """Close all."""
+        """Close all files."""
         for log in self._ring:
             if log is not None:
                 self.drop(log)
@@ -99,13 +99,13 @@ class OpenFiles:
         fd, log.fd = log.fd, -1
         self._count -= 1
         try:
-            log.left_ns = self._disk.fstat(fd).modified_ns
+            log.closed_mtime_ns = self._disk.fstat(fd).modified_ns
         except OSError:
-            log.left_ns = 0
+            log.closed_mtime_ns = 0
         try:
             self._disk.close(fd)
         except OSError as error:
-            if log.lease is not None:  # some network file systems say only here that what was written is lost
-                doubt = AppendInDoubt(f"{log.path}: closing it failed ({error.strerror or error}); read it again")
+            if log.lease is not None:  # some network file systems report lost writes only when the file is closed
+                doubt = AppendInDoubt(f"{log.path} could not be closed ({error.strerror or error}): read it again")
                 doubt.__cause__ = error
-                log.distrust(doubt)
+                log.note_background_doubt(doubt)

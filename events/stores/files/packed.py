@@ -1,12 +1,12 @@
-"""Packed logs: the compressed form of a log at rest, `abc.jsonl.zst` or `abc.jsonl.gz`, and how it is read.
+"""Reading of packed logs: the compressed form of a log at rest, `abc.jsonl.zst` or `abc.jsonl.gz`.
 
-The bytes are those of the log, in pieces of `PIECE` that are compressed each by itself, one after the other. That is a plain
-file to every tool: `zcat` and `zstdcat` print the log. And it is a file that can be read from the middle: whoever wants some
-lines unpacks the pieces that they are in, in memory, and keeps the last few of them. Files that were packed by hand, in
-one piece, are read too, at the price of holding that piece.
+A packed log consists of pieces: each holds `PIECE` bytes of the log and is compressed by itself. Common tools can read
+such a file: `zcat` and `zstdcat` print the log. It can also be read from the middle: only the pieces that hold the
+requested lines are unpacked, in memory, and the last few of them are kept. Files that were packed by hand, as a single
+piece, can be read too, but that piece is then held in memory as a whole.
 
-Each piece carries a checksum. A file of which any piece is damaged, or that ends within one, is not read at all, since nobody
-could tell which lines are missing; the doctor says where the damage is, and what stands before it.
+Each piece has a checksum. If a piece is damaged or incomplete, the file is not read at all, since it would be unknown
+which lines are missing. The doctor reports where the damage is, and what precedes it.
 
 zstd needs the package `zstandard`; gzip comes with Python.
 """
@@ -25,14 +25,14 @@ from ...errors import LogDamaged, Where
 from .codecs import SUFFIXES, Unpacker, codec_of
 
 PIECE = 1024 * 1024
-"""How many bytes of a log are compressed together."""
+"""How many bytes of a log are compressed into one piece."""
 
 _PIECES_KEPT = 2
-_WALK = 64 * 1024  # what is read at a time, since it may unpack to a thousand times as much
+_WALK = 64 * 1024  # bytes read at a time; they may unpack to a thousand times as much
 
 
 def log_path(path: str) -> str:
-    """Return the path of the log that a file is the packed form of; any other path as it is."""
+    """Return the path of the log whose packed form has a path; return any other path unchanged."""
     for suffix in SUFFIXES:
         if path.endswith(".jsonl" + suffix):
             return path.removesuffix(suffix)
@@ -40,19 +40,19 @@ def log_path(path: str) -> str:
 
 
 def packed_forms(disk: Disk, path: str) -> list[str]:
-    """Return the packed forms of a log that are there."""
-    return [packed for suffix in SUFFIXES if look_at(disk, packed := path + suffix) is not None]
+    """Return the paths of the packed forms of a log that exist."""
+    return [packed for suffix in SUFFIXES if stat_if_exists(disk, packed := path + suffix) is not None]
 
 
-def look_at(disk: Disk, path: str) -> FileStat | None:
-    """Look at a file by name; None where it is not there."""
+def stat_if_exists(disk: Disk, path: str) -> FileStat | None:
+    """Return the status of a file; None if it does not exist."""
     with suppress(FileNotFoundError, NotADirectoryError):
         return disk.stat(path)
     return None
 
 
 class Piece(Struct, frozen=True, gc=False):
-    """Where a piece lies in a packed file, and how many bytes of the log it holds."""
+    """The offset and the size of a piece in a packed file, and the number of bytes of the log that it holds."""
 
     at: int
     size: int
@@ -66,16 +66,16 @@ class PackedFile:
         disk: The disk.
         fd: The packed file.
         path: Its path.
-        pieces: Where its pieces are, where that is known already.
+        pieces: Its pieces, if they are known already.
 
     Attributes:
-        pieces: Where its pieces are.
-        size: How many bytes the log has.
+        pieces: The pieces of the file.
+        size: The size of the unpacked log in bytes.
 
     Raises:
-        LogDamaged: A piece is damaged, or the last one is not whole.
-        ExtraMissing: Reading it needs a package that is not installed.
-        OSError: It cannot be read.
+        LogDamaged: A piece is damaged, or the last one is incomplete.
+        ExtraMissing: Reading the file needs a package that is not installed.
+        OSError: The file cannot be read.
     """
 
     def __init__(self, disk: Disk, fd: int, path: str, pieces: Sequence[Piece] | None = None) -> None:
@@ -83,7 +83,7 @@ class PackedFile:
         self._fd = fd
         self._path = path
         self._codec = codec_of(path)
-        self._kept: OrderedDict[int, bytes] = OrderedDict()
+        self._cache: OrderedDict[int, bytes] = OrderedDict()
         self.pieces: Sequence[Piece] = self._walk() if pieces is None else pieces
         self._starts = [0]
         for piece in self.pieces:
@@ -91,7 +91,7 @@ class PackedFile:
         self.size = self._starts[-1]
 
     def read(self, length: int, offset: int) -> bytes:
-        """Return bytes of the log; fewer than asked for only at its end."""
+        """Return bytes of the log; fewer than requested only at its end."""
         parts: list[bytes] = []
         length = min(length, self.size - offset)
         while length > 0:
@@ -103,26 +103,26 @@ class PackedFile:
         return b"".join(parts)
 
     def _piece(self, number: int) -> bytes:
-        kept = self._kept.get(number)
-        if kept is not None:
-            self._kept.move_to_end(number)
-            return kept
+        cached = self._cache.get(number)
+        if cached is not None:
+            self._cache.move_to_end(number)
+            return cached
         piece = self.pieces[number]
         unpacker = self._codec.unpacker()
         try:
             data = unpacker.decompress(self._disk.pread(self._fd, piece.size, piece.at))
         except self._codec.errors as error:
-            raise self._damaged(piece.at, 0, str(error)) from error
+            raise self._damage_error(piece.at, 0, str(error)) from error
         if len(data) != piece.holds:
-            raise self._damaged(piece.at, self._starts[number], "it was changed while it was read")
-        self._kept[number] = data
-        while len(self._kept) > _PIECES_KEPT:
-            self._kept.popitem(last=False)
+            raise self._damage_error(piece.at, self._starts[number], "it was changed while it was read")
+        self._cache[number] = data
+        while len(self._cache) > _PIECES_KEPT:
+            self._cache.popitem(last=False)
         return data
 
     def _walk(self) -> list[Piece]:
-        """Find the pieces by unpacking all of them, which also proves that they are whole."""
-        found: list[Piece] = []
+        """Locate all pieces by unpacking them, which also verifies them."""
+        pieces: list[Piece] = []
         at, holds, before = 0, 0, 0
         unpacker: Unpacker | None = None
         offset, rest = 0, b""
@@ -136,22 +136,22 @@ class PackedFile:
             try:
                 holds += len(unpacker.decompress(rest))
             except self._codec.errors as error:
-                raise self._damaged(at, before, str(error)) from error
+                raise self._damage_error(at, before, str(error)) from error
             rest = b""
             if unpacker.eof:
                 rest, unpacker = unpacker.unused_data, None
                 end = offset - len(rest)
-                found.append(Piece(at, end - at, holds))
+                pieces.append(Piece(at, end - at, holds))
                 at, holds, before = end, 0, before + holds
         if unpacker is not None:
-            raise self._damaged(at, before, "it ends in the middle of a piece")
-        if not found:
-            raise self._damaged(0, 0, "it is empty, and a session that is archived is not")
-        return found
+            raise self._damage_error(at, before, "it ends in the middle of a piece")
+        if not pieces:
+            raise self._damage_error(0, 0, "it is empty, which an archived session never is")
+        return pieces
 
-    def _damaged(self, at: int, before: int, why: str) -> LogDamaged:
+    def _damage_error(self, at: int, before: int, reason: str) -> LogDamaged:
         return LogDamaged(
-            f"the packed session is damaged from here on ({why}); it was left as it is. "
-            f"What stands before is {before} bytes of it",
+            f"the packed session is damaged from here on ({reason}); it was left unchanged. "
+            f"The part before the damage holds {before} bytes of the session",
             where=Where(self._path, None, at),
         )

@@ -1,4 +1,4 @@
-"""A look into a log file without waiting, for reads of sessions that nobody has open."""
+"""Single reads of a log file without waiting, for sessions that are not open."""
 
 from __future__ import annotations
 
@@ -16,37 +16,40 @@ _PAGE_BYTES = 1024 * 1024
 
 
 class FilePeek:
-    """One look at a log file; what is appended later is not seen.
+    """A log file, opened for a single read; later appends are not seen.
 
     Args:
-        disk: Where the file is.
+        disk: The disk.
         ref: The log's name.
-        path: The file.
+        path: The path of the file.
 
     Raises:
-        SessionNotFound: There is no such file, or nothing in it.
-        NotASession: It does not begin with a header.
-        UnsupportedVersion: A newer program wrote it.
+        SessionNotFound: The file does not exist, or is empty.
+        NotASession: The file does not begin with a header.
+        UnsupportedVersion: The file was written by a newer program.
     """
 
     def __init__(self, disk: Disk, ref: Ref, path: str) -> None:
         self._log = Log(disk, ref, path)
         self._log.find()
         if self._log.header is None or self._log.dialect is None:
-            raise SessionNotFound(f"there is no session at {path}: create it, or look for it elsewhere")
+            raise SessionNotFound(f"there is no session at {path}: create it, or use another path")
         self.opening = Opening(self._log.header, self._log.dialect, self._log.head)
 
     def load(self, kind: BlobKind) -> Blob | None:
-        """Return what is kept beside the log; see `Store.load`."""
+        """Return data kept beside the log; see `Store.load`."""
         log, head = self._log, self.opening.head
-        with self._there():
+        with self._detecting_removal():
             if kind == "index":
-                kept = log.load_index(log.table)
+                loaded = log.load_index(log.table)
             elif kind == "leaf":
-                kept = log.load_leaf(log.table, head)
+                loaded = log.load_leaf(log.table, head)
             else:
-                kept = log.load_record(suffix_of(kind), head, log.table)
-        return None if kept is None else Blob(Cursor(head.generation, kept[0]), kept[1])
+                loaded = log.load_record(suffix_of(kind), head, log.table)
+        if loaded is None:
+            return None
+        seq, data = loaded
+        return Blob(Cursor(head.generation, seq), data)
 
     def read(self, after: int) -> Page:
         """Read the next page of lines; see `Store.read`."""
@@ -54,13 +57,13 @@ class FilePeek:
         if after >= end:
             return Page(after + 1, [], False)
         last = log.table.last_that_fits(after, end, _PAGE_BYTES)
-        with self._there(), log.opened(os.O_RDONLY) as fd:
+        with self._detecting_removal(), log.opened(os.O_RDONLY) as fd:
             return Page(after + 1, log.lines(fd, log.table, [(after + 1, last)]), last < end)
 
     @contextmanager
-    def _there(self) -> Generator[None]:
-        """Raise `LogReplaced` where the file was archived or removed since it was looked at."""
+    def _detecting_removal(self) -> Generator[None]:
+        """Raise `LogReplaced` if the file was archived or removed since the peek began."""
         try:
             yield
         except FileNotFoundError:
-            raise self._log.replaced() from None
+            raise self._log.replaced_error() from None

@@ -1,7 +1,7 @@
-"""The folder below a root that is treering's own: locks, journals, the index, pointers."""
+"""The private folder of treering under a root: locks, journals, the index, pointers."""
 
 PRIVATE_FOLDER = ".treering"
-"""For what is neither a log nor beside one; no log lies in a folder of this name."""
+"""The folder for files that are neither logs nor beside a log; logs in a folder of this name are ignored."""
 
 ASIDE = f"{PRIVATE_FOLDER}/aside"
-"""Where a repair puts what it moves, below the folder that it was asked about."""
+"""Where a repair moves files, relative to the folder that is repaired."""

@@ -1,4 +1,4 @@
-"""Who owns a file on a disk that the operating system knows nothing of, as simulations have it."""
+"""Locks within the process, for disks that are not the operating system's, such as those of simulations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _epochs: WeakKeyDictionary[Disk, dict[str, int]] = WeakKeyDictionary()
 
 
 class PrivateLocks(Locks):
-    """Stores on one disk object exclude each other; a wrapper that has its disk as `inner` counts as that disk."""
+    """Locks by which stores on the same disk object exclude each other; a wrapper counts as its disk `inner`."""
 
     def __init__(self, disk: Disk, root: str) -> None:
         super().__init__(disk, root)
@@ -28,7 +28,7 @@ class PrivateLocks(Locks):
             self._epochs = _epochs.setdefault(disk, {})
 
     def take(self, path: str) -> Held | SessionLocked:
-        """Own a file, or say who does."""
+        """Lock a file, or return who owns it."""
         with _mutex:
             if path in self._owners:
                 return self._refusal(path, os.getpid(), socket.gethostname())
@@ -37,23 +37,23 @@ class PrivateLocks(Locks):
         return Held(path, epoch, [])
 
     def give_back(self, held: Held) -> None:
-        """Let a file go."""
+        """Unlock a file."""
         with _mutex:
             if self._owners.get(held.path) is self:
                 del self._owners[held.path]
 
     def forget(self) -> None:
-        """Let everything go."""
+        """Unlock all files of this store."""
         for path in [path for path, owner in self._owners.items() if owner is self]:
             del self._owners[path]
 
 
 def locks_of(disk: Disk, root: str) -> Locks:
-    """Return the locks for a disk: the operating system's, where the disk is."""
+    """Return the locks for a disk: those of the operating system if it is the operating system's disk."""
     try:
-        found, real = disk.stat("/"), os.stat("/")
+        disk_stat, os_stat = disk.stat("/"), os.stat("/")
     except OSError:
         return PrivateLocks(disk, root)
-    if (found.device, found.inode) == (real.st_dev, real.st_ino):
+    if (disk_stat.device, disk_stat.inode) == (os_stat.st_dev, os_stat.st_ino):
         return locks_of_this_system(disk, root)
     return PrivateLocks(disk, root)

@@ -1,9 +1,9 @@
-"""Removing a log for good: it, and before it whatever holds a copy of what it says.
+"""Permanent removal of a log: first all copies of its content, then the log itself.
 
-The log goes last but for its leaf record, which says nothing without it: as long as anything of a session is there it is
-listed, and can be deleted again. The other way round a crash would leave copies that nobody is told of. The folder is
-flushed in between, or a power cut could keep the copies and take the log; whatever the durability, since what was said to
-be deleted must not come back.
+Only the leaf record, which is meaningless without the log, is removed after it. So as long as any part of a session
+exists, the session is listed and can be deleted again. In the opposite order, a crash would leave copies that no
+listing shows. The folder is flushed in between, since a power cut could otherwise keep the copies and remove the log.
+This is done under every durability, because a session that was reported as deleted must not come back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .private_folder import ASIDE
 
 
 def remove(disk: Disk, root: str, path: str) -> None:
-    """Delete a log and all that is kept of it.
+    """Delete a log, all copies of its content, and the files beside it.
 
     Args:
         disk: The disk.
@@ -26,28 +26,31 @@ def remove(disk: Disk, root: str, path: str) -> None:
         path: The real path of the log, under the root or elsewhere.
 
     Raises:
-        OSError: It cannot be deleted; the log is there still.
+        OSError: A file cannot be deleted. The log still exists.
     """
     folder, name = os.path.split(path)
-    for each in _folders_of_copies(root, path):
-        beside.remove_copies(disk, each, name)
-        _flush_names(disk, each)
-    archiving.remove_packed(disk, path)  # before the log, or a crash would bring an older session back
-    for each in (path, path + beside.LEAF_SUFFIX):
+    for copies_folder in _folders_of_copies(root, path):
+        beside.remove_copies(disk, copies_folder, name)
+        _flush_names(disk, copies_folder)
+    archiving.remove_packed(disk, path)  # before the log: an older packed form would take its place after a crash
+    for file_path in (path, path + beside.LEAF_SUFFIX):
         with suppress(FileNotFoundError):
-            disk.unlink(each)
+            disk.unlink(file_path)
     _flush_names(disk, folder)
 
 
 def _folders_of_copies(root: str, path: str) -> list[str]:
-    """Return where copies of a log stand: beside it, and where a repair of its folder or of one above moves them."""
-    own = os.path.dirname(path)
-    top = root if path.startswith(root.rstrip("/") + "/") else own
-    repaired = folders_between(top, path)
-    return [own, *(os.path.normpath(os.path.join(each, ASIDE, os.path.relpath(own, each))) for each in repaired)]
+    """Return the folders with copies of a log: its own, and those where a repair of it or of a parent moves them."""
+    own_folder = os.path.dirname(path)
+    top = root if path.startswith(root.rstrip("/") + "/") else own_folder
+    repairable = folders_between(top, path)
+    return [
+        own_folder,
+        *(os.path.normpath(os.path.join(each, ASIDE, os.path.relpath(own_folder, each))) for each in repairable),
+    ]
 
 
 def _flush_names(disk: Disk, folder: str) -> None:
-    """Make it sure that names which were taken away stay away."""
+    """Make the removal of names survive a power cut."""
     with suppress(FileNotFoundError):
         disk.sync_directory(folder)

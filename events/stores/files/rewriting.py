@@ -1,4 +1,4 @@
-"""Putting a whole log in the place of another: after a crash it is the old one or the new one, and the old one is kept."""
+"""Atomic replacement of a whole log: after a crash, either the old or the new one exists, and the old one is kept."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from .backups import back_up
 from .beside import LEAF_SUFFIX, open_temporary, write_all
 from .log import Log
 from .table import CHUNK
-from .writer import missing
+from .writer import missing_folders
 
 
 def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
-    """Write a log and rename it; return its head. What was there is kept as `.bak`, see `backups`.
+    """Write a log under a temporary name, rename it, and return its head. An existing log is kept as `.bak`.
 
     Raises:
-        Conflict: Another program appended to the log that is there, or put another one in its place.
+        Conflict: Another program appended to the existing log, or replaced it.
         InvalidInput: The header or a line is not whole.
-        AppendInDoubt: It was written, and may be lost in a power cut.
-        OSError: It cannot be written; what is there is as it was.
+        AppendInDoubt: The log was written, but may not survive a power cut.
+        OSError: The log cannot be written. The existing log is unchanged.
     """
     if not header.endswith(b"\n"):
-        raise InvalidInput("the header block that is put has to end with its newline")
-    _check(disk, log)
+        raise InvalidInput("the header block must end with a newline")
+    _check_unchanged(disk, log)
     folder = os.path.dirname(log.path)
-    new_folders = missing(disk, folder)
+    new_folders = missing_folders(disk, folder)
     disk.make_directory(folder)
-    backup = _backed_up(disk, log)
+    backup = _back_up_existing(disk, log)
     try:
         _replace(disk, log, header, lines)
     except BaseException:
@@ -40,23 +40,23 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
             with suppress(OSError):
                 disk.unlink(backup)
         raise
-    failure: OSError | None = None
+    flush_error: OSError | None = None
     try:
-        for each in (folder, *map(os.path.dirname, new_folders)):
-            disk.sync_directory(each)
+        for changed_folder in (folder, *map(os.path.dirname, new_folders)):
+            disk.sync_directory(changed_folder)
     except OSError as error:
-        failure = error
+        flush_error = error
     with suppress(OSError):
         disk.unlink(log.path + LEAF_SUFFIX)
-    log.changed()
+    log.reload_changed()
     log.doubt = None
-    log.distrusted = False
+    log.doubt_in_background = False
     log.unsynced = False
-    if failure is not None:
+    if flush_error is not None:
         raise AppendInDoubt(
-            f"{log.path} was written, but a power cut may undo that ({failure.strerror or failure}): "
-            "see to the disk, then put it again"
-        ) from failure
+            f"{log.path} was written, but a power cut may undo that ({flush_error.strerror or flush_error}): "
+            "check the disk, then put it again"
+        ) from flush_error
     return log.head
 
 
@@ -70,7 +70,7 @@ def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Non
             disk.datasync(fd)
         finally:
             disk.close(fd)
-        _check(disk, log)
+        _check_unchanged(disk, log)
         disk.rename(temporary, log.path)
     except BaseException:
         with suppress(OSError):
@@ -78,8 +78,8 @@ def _replace(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Non
         raise
 
 
-def _backed_up(disk: Disk, log: Log) -> str | None:
-    """Keep a copy of the log that is there, and return its path; None where there is none, or an empty one."""
+def _back_up_existing(disk: Disk, log: Log) -> str | None:
+    """Copy the existing log to a backup, and return the backup's path; None if there is no log, or an empty one."""
     if log.size:
         with suppress(FileNotFoundError), log.opened(os.O_RDONLY) as fd:
             return back_up(disk, log.path, fd, log.size)
@@ -87,7 +87,7 @@ def _backed_up(disk: Disk, log: Log) -> str | None:
 
 
 def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Join lines to what is written at once, looking at them on the way."""
+    """Join lines into chunks, and check them."""
     part: list[bytes] = []
     size = 0
     for line in lines:
@@ -102,11 +102,11 @@ def _parts(lines: Iterable[bytes]) -> Iterator[bytes]:
         yield b"".join(part)
 
 
-def _check(disk: Disk, log: Log) -> None:
-    """Make sure that nothing is lost of which the caller does not know."""
+def _check_unchanged(disk: Disk, log: Log) -> None:
+    """Make sure that the replacement does not lose lines that the caller has not seen."""
     try:
-        found = disk.stat(log.path)
+        stat = disk.stat(log.path)
     except FileNotFoundError:
         return
-    if found.size and (found.device, found.inode, found.size) != (log.device, log.inode, log.size):
-        raise Conflict(f"{log.path} was changed by another program: read it again, then decide again")
+    if stat.size and (stat.device, stat.inode, stat.size) != (log.device, log.inode, log.size):
+        raise Conflict(f"{log.path} was changed by another program: read it again, then retry")

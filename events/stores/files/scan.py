@@ -1,7 +1,7 @@
-"""A scan of all logs under a root: their names and how their files look, and no file is opened.
+"""A scan of all logs under a root: their names and their file status, without opening any file.
 
-It is what a listing begins with, and so it is made for tens of thousands of files: one look at each log, none at what
-stands beside it.
+Every listing begins with a scan, so it is designed for tens of thousands of files: one `stat` per log, none for the
+files beside it.
 """
 
 from __future__ import annotations
@@ -19,66 +19,66 @@ from .unreadable_folders import UnreadableFolders
 
 @runtime_checkable
 class ScanningDisk(Protocol):
-    """A disk that can look at many files of a folder faster than at one after the other."""
+    """A disk that can read the status of many files in a folder faster than one by one."""
 
     def scan_directory(self, path: str, suffixes: tuple[str, ...], /) -> Sequence[tuple[str, FileStat, bool]]:
-        """Return the directories in a directory, and the files whose names end in a suffix.
+        """Return the directories in a directory, and the files whose names end in one of the suffixes.
 
-        Of each its name, how it looks, and whether it is a link.
+        Each is returned with its name, its status, and whether it is a link.
         """
         ...
 
 
 def scan(disk: Disk, root: str, unreadable: UnreadableFolders) -> dict[Ref, FileStat]:
-    """Return how the files of all logs under a root look, empty ones included; a root that is not there has none.
+    """Return the file status of all logs under a root, including empty files; nothing if the root does not exist.
 
-    Of a log that is packed, it is the packed form.
+    For a packed log, it is the status of the packed form.
 
     Raises:
         OSError: The root cannot be listed.
     """
-    return _Scan(disk, root, unreadable).found
+    return _Scan(disk, root, unreadable).stats
 
 
 class _Scan:
     """One scan of a root."""
 
     def __init__(self, disk: Disk, root: str, unreadable: UnreadableFolders) -> None:
-        self.found: dict[Ref, FileStat] = {}
+        self.stats: dict[Ref, FileStat] = {}
         self._disk = disk
         self._root = root
         self._unreadable = unreadable
-        self._take_in(root, "", ())
+        self._scan_folder(root, "", ())
 
-    def _take_in(self, folder: str, above: str, trail: tuple[tuple[int, int], ...]) -> None:
-        found = self._unreadable.look_into(folder, self._look, is_root=not above)
+    def _scan_folder(self, folder: str, parent_ref: str, trail: tuple[tuple[int, int], ...]) -> None:
+        entries = self._unreadable.list_folder(folder, self._list_entries, is_root=not parent_ref)
         packed: list[tuple[Ref, FileStat]] = []
-        for name, stat, is_link in found:
+        for name, stat, is_link in entries:
             if name == PRIVATE_FOLDER or (is_link and self._is_second_name(f"{folder}/{name}", stat)):
                 continue
             if not stat.is_directory:
                 if name.endswith(SUFFIX):
-                    self.found[above + name] = stat
+                    self.stats[parent_ref + name] = stat
                 else:
-                    packed.append((log_path(above + name), stat))
-            elif (node := (stat.device, stat.inode)) not in trail:  # a link may lead back to where we are
-                self._take_in(f"{folder}/{name}", f"{above}{name}/", (*trail, node))
+                    packed.append((log_path(parent_ref + name), stat))
+            elif (node := (stat.device, stat.inode)) not in trail:  # a link may lead back to a folder above
+                self._scan_folder(f"{folder}/{name}", f"{parent_ref}{name}/", (*trail, node))
         for ref, stat in packed:
-            self.found.setdefault(ref, stat)
+            self.stats.setdefault(ref, stat)
 
     def _is_second_name(self, path: str, stat: FileStat) -> bool:
         return is_second_name(self._disk, self._root, path, is_directory=stat.is_directory)
 
-    def _look(self, path: str) -> Sequence[tuple[str, FileStat, bool]]:
-        """Look at the files of a folder: at all of them at once, or one after the other where the disk knows no faster way."""
+    def _list_entries(self, path: str) -> Sequence[tuple[str, FileStat, bool]]:
+        """List the logs and folders in a folder: at once if the disk supports it, otherwise one by one."""
         if isinstance(self._disk, ScanningDisk):
             return self._disk.scan_directory(path, LOG_SUFFIXES)
-        found: list[tuple[str, FileStat, bool]] = []
+        entries: list[tuple[str, FileStat, bool]] = []
         for name in self._disk.list_directory(path):
             try:
                 stat = self._disk.stat(f"{path}/{name}")
             except OSError:
-                continue  # gone meanwhile, or a link to nowhere
+                continue  # removed in the meantime, or a broken link
             if stat.is_directory or name.endswith(LOG_SUFFIXES):
-                found.append((name, stat, True))  # nobody says which of them are links
-        return found
+                entries.append((name, stat, True))  # any of them may be a link
+        return entries

@@ -1,4 +1,4 @@
-"""Links under a root to what lies under it as well: a listing has a session once, under its own name."""
+"""Links under a root whose targets are under it too: a listing has each session once, under its own name."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from .codecs import SUFFIXES
 from .private_folder import PRIVATE_FOLDER
 
 SUFFIX = ".jsonl"
-"""How the name of a log ends."""
+"""The suffix of a log's name."""
 
 LOG_SUFFIXES = (SUFFIX, *(SUFFIX + packed for packed in SUFFIXES))
-"""How the names of logs end, packed ones included."""
+"""The suffixes of the names of logs, including packed ones."""
 
 
 def is_second_name(disk: Disk, root: str, path: str, *, is_directory: bool) -> bool:
-    """Tell whether a file or folder under a root is a link to one that a listing of the root comes by anyway.
+    """Tell whether a file or folder under a root is a link to one that a listing of the root reaches anyway.
 
     Raises:
-        OSError: It cannot be followed.
+        OSError: The link cannot be followed.
     """
-    real = disk.real_path(path)
-    if real == path:
+    real_path = disk.real_path(path)
+    if real_path == path:
         return False
-    under = root.rstrip("/") + "/"
-    if not f"{real}/".startswith(under) or PRIVATE_FOLDER in real[len(under) :].split("/"):
+    prefix = root.rstrip("/") + "/"
+    if not f"{real_path}/".startswith(prefix) or PRIVATE_FOLDER in real_path[len(prefix) :].split("/"):
         return False
-    return is_directory or real.endswith(LOG_SUFFIXES)
+    return is_directory or real_path.endswith(LOG_SUFFIXES)

@@ -1,9 +1,9 @@
-"""Work for worker threads, shared by its callers: many appends in one hop, many flushes at a time.
+"""Worker threads shared by many callers: many appends in one thread switch, several flushes at a time.
 
-There is no thread and no task of its own here. A caller who brings work leads a round, if not too many do so already:
-takes a share of all that waits, has it done in a thread, and tells those whose work it was. When the leader's own work is
-done, it hands its place to the next one who waits. So a thousand sessions that each flush a file keep a small number of
-threads busy, with a share of the files each.
+No thread or task is dedicated to this. A caller with jobs leads a round, unless there are enough leaders already: it
+takes a share of all waiting jobs, runs them in a thread, and wakes the callers whose jobs are done. When its own jobs
+are done, the leader hands over to another waiting caller. So a thousand sessions that each flush a file keep a small
+number of threads busy, each with a share of the files.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...offload import Offload, carried_out
 
 
 class _Call:
-    """What one caller brought: how much of it is left, and how the caller is woken."""
+    """The jobs of one caller: how many are left, and how to wake the caller."""
 
     __slots__ = ("chosen", "error", "event", "leads", "left")
 
@@ -34,10 +34,10 @@ class _Call:
 
 
 class Syncer:
-    """Carries out blocking jobs in shared rounds.
+    """A runner of blocking jobs in shared rounds.
 
     Args:
-        offload: Where a round is carried out.
+        offload: Runs a round.
         width: How many rounds run at a time.
     """
 
@@ -48,31 +48,31 @@ class Syncer:
         self._waiting: deque[tuple[_Call, Callable[[], None]]] = deque()
 
     async def run(self, jobs: Sequence[Callable[[], None]]) -> None:
-        """Carry out all jobs, whatever becomes of the caller; they must not raise."""
+        """Run all jobs to completion, even if the caller is cancelled; jobs must not raise."""
         call = _Call(len(jobs))
         self._waiting.extend((call, job) for job in jobs)
-        interruption: BaseException | None = None
+        cancellation: BaseException | None = None
         with CancelScope(shield=True):
             while call.left:
                 try:
                     await self._take_part(call)
                 except get_cancelled_exc_class() as error:
-                    interruption = error
-        if call.chosen:  # and yet others did its work first
+                    cancellation = error
+        if call.chosen:  # to lead, but other leaders completed its jobs first
             self._hand_over()
         if call.error is not None:
             raise call.error
-        if interruption is not None:
-            raise interruption
+        if cancellation is not None:
+            raise cancellation
 
     async def _take_part(self, call: _Call) -> None:
-        """Lead as many rounds at a time as there is room for, or wait."""
-        room = min(self._width - self._leaders, call.left, len(self._waiting))
-        if room == 1:
+        """Lead as many rounds as may run now, or wait."""
+        rounds = min(self._width - self._leaders, call.left, len(self._waiting))
+        if rounds == 1:
             await self._lead(call)
-        elif room > 1:
+        elif rounds > 1:
             async with create_task_group() as leaders:
-                for _ in range(room):
+                for _ in range(rounds):
                     leaders.start_soon(self._lead, call)
         if call.left:
             call.chosen = False
@@ -87,35 +87,35 @@ class Syncer:
             with CancelScope(shield=True):
                 while self._waiting and call.left:
                     share = -(-len(self._waiting) // self._width)
-                    await self._round([self._waiting.popleft() for _ in range(share)])
+                    await self._run_round([self._waiting.popleft() for _ in range(share)])
         finally:
             self._leaders -= 1
             call.leads -= 1
             self._hand_over()
 
-    async def _round(self, share: list[tuple[_Call, Callable[[], None]]]) -> None:
-        failed: BaseException | None = None
+    async def _run_round(self, share: list[tuple[_Call, Callable[[], None]]]) -> None:
+        failure: BaseException | None = None
         try:
             await carried_out(self._offload, _do, [job for _, job in share])
         except get_cancelled_exc_class():
             raise
         except BaseException as error:
-            failed = error
+            failure = error
             if not isinstance(error, Exception):
                 raise
         finally:
-            for owner, _ in share:
-                owner.left -= 1
-                owner.error = owner.error or failed
-                if not owner.left:
-                    owner.wake()
+            for call, _ in share:
+                call.left -= 1
+                call.error = call.error or failure
+                if not call.left:
+                    call.wake()
 
     def _hand_over(self) -> None:
-        """Have somebody else lead, if work is left."""
-        for owner, _ in self._waiting:
-            if not owner.leads and not owner.chosen and owner.event is not None:
-                owner.chosen = True
-                owner.wake()
+        """Choose another caller to lead, if jobs are left."""
+        for call, _ in self._waiting:
+            if not call.leads and not call.chosen and call.event is not None:
+                call.chosen = True
+                call.wake()
                 return
 
 

@@ -1,7 +1,7 @@
-"""Where each line of a log ends: the one thing that a file store has to know of a log's lines.
+"""The line table of a log: where each line ends, which is all that the file store has to know about lines.
 
-One number a line. A line begins where the one before it ended; blank lines lie between and have no ordinal. The table is
-grown by scanning what was appended, and taken from the snapshot without looking at single lines.
+There is one number per line. A line begins where the previous one ended; blank lines in between have no seq. The table
+grows by scanning appended bytes, and is loaded from the snapshot without scanning.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from ...dialects.native import is_object
 from ...disk import Disk
 
 CHUNK = 1024 * 1024
-"""How much of a file is read at a time."""
+"""How many bytes of a file are read at a time."""
 
 _CLOSING = 64
 _SPACE = 32
 
 
 class Table:
-    """The line ends of one history of a log.
+    """The line ends of one generation of a log.
 
     Attributes:
-        ends: The offset after each line's newline, by ordinal; ordinal 0 is the header block.
-        scanned: The offset after the last newline that was seen, be it a blank line's.
-        open_end: The last line is whole, but has no newline yet. Only readers count such a line.
+        ends: The offset after each line's newline, by seq; seq 0 is the header block.
+        scanned: The offset after the last newline that was seen, including that of a blank line.
+        open_end: Whether the last line is whole but has no newline yet. Only readers count such a line.
     """
 
     __slots__ = ("ends", "open_end", "scanned")
@@ -40,24 +40,24 @@ class Table:
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return len(self.ends) - 1
 
     def grow(self, disk: Disk, fd: int, stop: int) -> None:
-        """Take in the lines that end between what was scanned and an offset."""
+        """Add the lines that end between `scanned` and an offset."""
         self.close_end()
         ends, offset, blank = self.ends, self.scanned, True
         while offset < stop:
             chunk = disk.pread(fd, min(CHUNK, stop - offset), offset)
             if not chunk:
-                return  # it was shortened meanwhile, which is found out elsewhere
+                return  # the file was shortened in the meantime, which is detected elsewhere
             stops = _after_newlines(chunk)
             if stops:
                 starts = [0, *stops[:-1]]
-                odd = [at for at, start in enumerate(starts) if chunk[start] <= _SPACE]
-                blanks = {at for at in odd if chunk[starts[at] : stops[at]].isspace()}
+                candidates = [at for at, start in enumerate(starts) if chunk[start] <= _SPACE]
+                blanks = {at for at in candidates if chunk[starts[at] : stops[at]].isspace()}
                 if not blank:
-                    blanks.discard(0)  # it began in the chunk before
+                    blanks.discard(0)  # this line began in the previous chunk, and not with whitespace alone
                 ends.extend(offset + stop for at, stop in enumerate(stops) if at not in blanks)
                 self.scanned = offset + stops[-1]
                 blank = True
@@ -65,8 +65,8 @@ class Table:
             offset += len(chunk)
             blank = blank and not rest.strip()
 
-    def take_end(self, disk: Disk, fd: int, size: int) -> None:
-        """Count what stands after the last newline as a line, if it is whole."""
+    def count_open_end(self, disk: Disk, fd: int, size: int) -> None:
+        """Count the bytes after the last newline as a line, if they are a whole one."""
         if not self.open_end and size > self.scanned and is_whole(disk, fd, self.scanned, size):
             self.ends.append(size)
             self.open_end = True
@@ -78,12 +78,12 @@ class Table:
             self.open_end = False
 
     def last_that_fits(self, after: int, last: int, size: int) -> int:
-        """Return the ordinal up to which lines fit into so many bytes; at least one does."""
+        """Return the seq, at most `last`, up to which lines after `after` fit into `size` bytes; at least one does."""
         fits = bisect_right(self.ends, self.ends[after] + size, lo=after + 1, hi=last + 1) - 1
         return max(fits, after + 1)
 
     def lines(self, disk: Disk, fd: int, first: int, last: int) -> Sequence[bytes] | None:
-        """Read lines, without their newlines; None where the file does not hold lines there, so is another one."""
+        """Read lines, without their newlines; None if the file does not hold these lines, so that it was replaced."""
         start, stop = self.ends[first - 1], self.ends[last]
         closed = not (self.open_end and last == len(self.ends) - 1)
         if first == last and closed and stop - start > CHUNK:
@@ -91,16 +91,16 @@ class Table:
         data = disk.pread(fd, stop - start, start)
         if len(data) != stop - start or (closed and not data.endswith(b"\n")):
             return None
-        count, returns = last - first + 1, b"\r" in data  # one byte is looked for many times faster than two
-        if closed and not returns and len(_after_newlines(data)) == count:
+        count, has_returns = last - first + 1, b"\r" in data  # searching for one byte is many times faster than for two
+        if closed and not has_returns and len(_after_newlines(data)) == count:
             return Block(data, count)
-        found = [line for line in data.split(b"\n") if line and not line.isspace()]
-        if len(found) != count:
+        lines = [line for line in data.split(b"\n") if line and not line.isspace()]
+        if len(lines) != count:
             return None
-        return [line.removesuffix(b"\r") for line in found] if returns else found
+        return [line.removesuffix(b"\r") for line in lines] if has_returns else lines
 
     def _long_line(self, disk: Disk, fd: int, start: int, stop: int) -> list[bytes] | None:
-        """Read one line in one piece: a copy of 100 MB is worth avoiding."""
+        """Read a single line without a second copy, which matters at 100 MB."""
         ending = disk.pread(fd, 2, stop - 2)
         cut = 2 if ending == b"\r\n" else 1
         data = disk.pread(fd, stop - start - cut, start)
@@ -111,12 +111,12 @@ class Table:
 
 
 def _after_newlines(chunk: bytes) -> list[int]:
-    """Return the offset after each newline; with lines of usual lengths, this is faster than counting them."""
-    found: list[int] = []
-    append, find, at = found.append, chunk.find, 0
+    """Return the offset after each newline; for lines of usual length, this is faster than counting them."""
+    offsets: list[int] = []
+    append, find, at = offsets.append, chunk.find, 0
     while at := find(b"\n", at) + 1:
         append(at)
-    return found
+    return offsets
 
 
 def is_whole(disk: Disk, fd: int, start: int, stop: int) -> bool:
@@ -129,7 +129,7 @@ def is_whole(disk: Disk, fd: int, start: int, stop: int) -> bool:
 
 
 def is_blank(disk: Disk, fd: int, start: int, stop: int) -> bool:
-    """Tell whether there is nothing but whitespace between two offsets."""
+    """Tell whether the bytes between two offsets are only whitespace; False if there are too many to check."""
     return stop - start <= CHUNK and disk.pread(fd, stop - start, start).isspace()
 
 
@@ -142,7 +142,7 @@ def checksum(disk: Disk, fd: int, start: int, stop: int) -> int:
 
 
 def chunks(disk: Disk, fd: int, start: int, stop: int) -> Iterator[bytes]:
-    """Yield the bytes between two offsets, a chunk at a time; where the file ends before, so do they."""
+    """Yield the bytes between two offsets in chunks, up to the end of the file if that comes first."""
     while start < stop and (chunk := disk.pread(fd, min(CHUNK, stop - start), start)):
         yield chunk
         start += len(chunk)

@@ -1,4 +1,4 @@
-"""The folders under a root that nobody lets us list: what lies in them is passed over, and each is told of once."""
+"""The folders under a root that we are not permitted to list: they are skipped, and each is logged once."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ T = TypeVar("T")
 
 
 class UnreadableFolders:
-    """Remembers which folders of a root were told of."""
+    """The unreadable folders of a root that were logged already."""
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
-    def look_into(self, folder: str, look: Callable[[str], Sequence[T]], *, is_root: bool) -> Sequence[T]:
-        """Return what a look into a folder finds: nothing where it is none, is gone, or may not be listed.
+    def list_folder(self, folder: str, list_entries: Callable[[str], Sequence[T]], *, is_root: bool) -> Sequence[T]:
+        """Return the entries of a folder; nothing if it does not exist, is not a folder, or may not be listed.
 
         Args:
-            folder: The folder; the first time that it may not be listed, that is told.
-            look: Lists it.
-            is_root: It is the root, of which nobody can pass over anything.
+            folder: The folder. If it may not be listed, this is logged the first time.
+            list_entries: Lists it.
+            is_root: Whether it is the root, which must not be skipped.
 
         Raises:
             PermissionError: The root may not be listed.
             OSError: The folder cannot be listed for another reason.
         """
         try:
-            return look(folder)
+            return list_entries(folder)
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except PermissionError as error:
             if is_root:
                 raise
-            if folder not in self._told:
-                self._told.add(folder)
+            if folder not in self._logged:
+                self._logged.add(folder)
                 logger().warning("folder_unreadable", path=folder, why=error.strerror or str(error))
             return ()

@@ -1,9 +1,10 @@
-"""Noticing that files change: the operating system's notices, with a look of one's own before each wait.
+"""Watching log files for changes, with the operating system's notifications and a check of the files before each wait.
 
-A notice only says when to look. What counts is how a file looked when it was looked at last, beginning with the call, so
-no change is missed between the call and the first wait, and the last one is never lost. A slow look at all files makes
-up for notices that do not come: from a network, from a folder that was not there yet, where none are left to be had.
-The notices of all watches come through one ear: see `notices`.
+A notification only says that it is time to check. A change is detected by comparing the file status with that of the
+previous check; the first check is made when the watch is created. So no change is missed between that call and the
+first wait, and the last change is never lost. Slow polling makes up for missing notifications: on network file systems,
+for folders that do not exist yet, and if the system has no more watches available. All watches share their
+notifications: see `notices`.
 """
 
 from __future__ import annotations
@@ -17,68 +18,68 @@ from ..base import Ref
 from . import notices
 from .beside import LEAF_SUFFIX
 
-Look: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
-"""How a log and its leaf record look: device, inode, size and time, or None for what is not there."""
+Status: TypeAlias = tuple[tuple[int, int, int, int] | None, tuple[int, int, int, int] | None]
+"""The status of a log and of its leaf record: device, inode, size and time, or None for a file that does not exist."""
 
 
-def look_at(disk: Disk, path: str) -> Look:
-    """Look at a log and its leaf record."""
-    return _look(disk, path), _look(disk, path + LEAF_SUFFIX)
+def status_of(disk: Disk, path: str) -> Status:
+    """Return the status of a log and of its leaf record."""
+    return _file_status(disk, path), _file_status(disk, path + LEAF_SUFFIX)
 
 
-def _look(disk: Disk, path: str) -> tuple[int, int, int, int] | None:
+def _file_status(disk: Disk, path: str) -> tuple[int, int, int, int] | None:
     try:
-        found = disk.stat(path)
+        stat = disk.stat(path)
     except OSError:
         return None
-    return found.device, found.inode, found.size, found.modified_ns
+    return stat.device, stat.inode, stat.size, stat.modified_ns
 
 
 class Watch:
-    """The looks at some logs, as of the last time.
+    """A watch of some logs, with their status at the last check.
 
     Args:
         disk: The disk.
-        paths: The logs' paths.
-        poll_s: After how long to look without a notice.
-        settled: Waits until what was written to a log counts, where it is written by this very store: its file is ahead
-            of its head until it is flushed, and does not change again then.
+        paths: The paths of the logs, by ref.
+        poll_s: After how long to check without a notification.
+        until_settled: Waits until this store's appends to a log are committed. Until then, the file is ahead of the
+            head, and the commit does not change the file again.
     """
 
     def __init__(
-        self, disk: Disk, paths: Mapping[Ref, str], poll_s: float, settled: Callable[[Ref], Awaitable[None]]
+        self, disk: Disk, paths: Mapping[Ref, str], poll_s: float, until_settled: Callable[[Ref], Awaitable[None]]
     ) -> None:
         self._disk = disk
-        self._settled = settled
+        self._until_settled = until_settled
         self._paths = paths
         self._poll_s = poll_s
-        self._looks = {ref: look_at(disk, path) for ref, path in paths.items()}
+        self._statuses = {ref: status_of(disk, path) for ref, path in paths.items()}
 
     def changed(self) -> set[Ref]:
-        """Return the logs that look different from last time."""
-        found: set[Ref] = set()
+        """Check all logs, and return those that changed since the last check."""
+        changed: set[Ref] = set()
         for ref, path in self._paths.items():
-            look = look_at(self._disk, path)
-            if look != self._looks[ref]:
-                self._looks[ref] = look
-                found.add(ref)
-        return found
+            status = status_of(self._disk, path)
+            if status != self._statuses[ref]:
+                self._statuses[ref] = status
+                changed.add(ref)
+        return changed
 
     async def changes(self) -> AsyncIterator[set[Ref]]:
-        """Yield the logs that changed, whenever some did."""
+        """Yield the logs that changed, whenever there are any."""
         with notices.here().place() as place:
             while True:
-                place.ask(frozenset(map(_nearest, self._paths.values())))
+                place.watch_folders(frozenset(map(_nearest, self._paths.values())))
                 if changed := self.changed():
                     for ref in changed:
-                        await self._settled(ref)
+                        await self._until_settled(ref)
                     yield changed
                 else:
                     await place.wait(self._poll_s)
 
 
 def _nearest(path: str) -> str:
-    """Return the folder of a file, or the nearest one above that is there."""
+    """Return the folder of a file, or the nearest existing one above."""
     while True:
         path = os.path.dirname(path)
         if os.path.isdir(path) or path == os.path.dirname(path):

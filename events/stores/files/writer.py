@@ -1,8 +1,8 @@
-"""Appending to one log file: the checks before and after the write, and what becomes of a write that fails.
+"""Appending to one log file: the checks before and after the write, and the handling of failed writes.
 
-A batch is one write to the end of the file. Before it, the file must be the one that was left: the same inode and the
-same size. After it, the position tells where the bytes landed, so that another program's line that slipped in between is
-found. Other programs take no lock; what they wrote is never cut off.
+A batch is one write to the end of the file. Before it, the file must be unchanged: the same inode and the same size.
+After it, the descriptor's position tells where the bytes landed, which reveals a line that another program appended in
+between. Other programs take no lock; their bytes are never cut off.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from .table import chunks
 def append_at(
     disk: Disk, log: Log, fd: int, request: Append, *, sync: bool, write: Callable[[int, bytes], int] | None = None
 ) -> Outcome:
-    """Append to a file that was just found as it was left.
+    """Append to a file that was just found unchanged.
 
     Args:
         disk: The disk.
         log: The log.
         fd: The file, open for reading and appending.
-        request: Lines, and whether they are to land together.
-        sync: Flush before they count.
-        write: What writes instead of the disk's own `write`, to see how long that takes.
+        request: The lines, and whether they have to land together.
+        sync: Flush before the append counts.
+        write: A replacement for the disk's `write`, which measures how long it takes.
     """
     write = write or disk.write
     lines = request.lines
@@ -45,24 +45,24 @@ def append_at(
         return _undo(disk, log, fd, request, 0, error, sync=sync)
     while landed < size:
         try:
-            more = write(fd, data[landed:])
+            written = write(fd, data[landed:])
         except OSError as error:
             return _undo(disk, log, fd, request, landed, error, sync=sync)
-        if not more:
-            nothing = OSError(errno.EIO, "the disk takes nothing", log.path)
-            return _undo(disk, log, fd, request, landed, nothing, sync=sync)
-        landed += more
+        if not written:
+            no_progress = OSError(errno.EIO, "the disk wrote nothing", log.path)
+            return _undo(disk, log, fd, request, landed, no_progress, sync=sync)
+        landed += written
     try:
         end = disk.position(fd)
     except OSError as error:
-        return _doubt(log, error, "nobody can tell where it landed")
+        return _doubt(log, error, "it is unknown where the append landed")
     if end != before + size:
         return _landed_elsewhere(disk, log, fd, data, end, sync=sync)
     if sync:
         try:
             disk.datasync(fd)
         except OSError as error:
-            return _unsynced(log, error)
+            return _unflushed(log, error)
     table = log.table
     append_end = table.ends.append
     end = before
@@ -74,25 +74,25 @@ def append_at(
     return Committed(head)
 
 
-def append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
-    """Append with all checks and a descriptor of its own, whatever happened to the file.
+def append_with_own_fd(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
+    """Append with all checks, using a descriptor outside the pool; works whatever happened to the file.
 
     Args:
         disk: The disk.
         log: The log, owned.
-        request: What to append.
-        sync: Flush before it counts.
-        keep: Leave the descriptor of a file that was created in `log.fd`.
+        request: The append.
+        sync: Flush before the append counts.
+        keep: Keep the descriptor of a newly created file in `log.fd`.
     """
-    outcome = _append_apart(disk, log, request, sync=sync, keep=keep)
-    if sync and isinstance(outcome, InDoubt):  # whatever the doubt is about, these bytes were not flushed
+    outcome = _append_checked(disk, log, request, sync=sync, keep=keep)
+    if sync and isinstance(outcome, InDoubt):  # whatever caused the doubt, these bytes were not flushed
         log.unsynced = True
     return outcome
 
 
-def _append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
+def _append_checked(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
     if log.doubt is not None:
-        return Fenced(log.head, log.epoch) if log.distrusted else InDoubt(log.doubt)
+        return Fenced(log.head, log.epoch) if log.doubt_in_background else InDoubt(log.doubt)
     if request.expected_head != log.head:
         return Fenced(log.head, log.epoch)
     if not request.lines and log.header is not None:
@@ -101,17 +101,17 @@ def _append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bo
         if log.header is None:
             return _create(disk, log, request, sync=sync, keep=keep)
         try:
-            found = disk.stat(log.path)
+            stat = disk.stat(log.path)
         except FileNotFoundError:
-            found = None
-        if found is None or not log.is_same(found):
-            return _fence(log)
+            stat = None
+        if stat is None or not log.is_same(stat):
+            return _reload_and_fence(log)
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
-            found = disk.fstat(fd)
-            if not (log.is_same(found) if log.fd >= 0 else log.is_left(fd, found)):
-                return _fence(log)
-            log.refresh(fd, found)
-            if log.head == request.expected_head and found.size > log.table.scanned:
+            stat = disk.fstat(fd)
+            if not (log.is_same(stat) if log.fd >= 0 else log.is_same_after_reopen(fd, stat)):
+                return _reload_and_fence(log)
+            log.refresh(fd, stat)
+            if log.head == request.expected_head and stat.size > log.table.scanned:
                 log.settle(fd)
             if log.head != request.expected_head:
                 return Fenced(log.head, log.epoch)
@@ -120,73 +120,73 @@ def _append_apart(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bo
             outcome = append_at(disk, log, fd, request, sync=sync)
             if log.fd < 0:
                 with suppress(OSError):
-                    log.left_ns = disk.fstat(fd).modified_ns
+                    log.closed_mtime_ns = disk.fstat(fd).modified_ns
             return outcome
     except OSError as error:
-        return Failed(log.head, failure(log, error))
+        return Failed(log.head, write_failed_error(log, error))
 
 
-def _fence(log: Log) -> Outcome:
+def _reload_and_fence(log: Log) -> Outcome:
     try:
-        log.changed()
+        log.reload_changed()
     except LogError as error:
         failed = AppendFailed(
-            f"{log.path} was replaced by something that is no session: move it away ({error.message})"
+            f"{log.path} was replaced by a file that is not a session ({error.message}): move that file away"
         )
         failed.__cause__ = error
         return Failed(log.head, failed)
     return Fenced(log.head, log.epoch)
 
 
-def failure(log: Log, error: OSError) -> AppendFailed:
-    """Say that the disk refused an append, and what to do."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    remedy = "free some space, then append again" if full else "see to the disk, then append again"
+def write_failed_error(log: Log, error: OSError) -> AppendFailed:
+    """Return the error that says why the disk refused an append, and what to do."""
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    remedy = "free some space, then append again" if is_full else "check the disk, then append again"
     if error.filename is None:
-        error.filename = log.path  # calls on a descriptor do not say which file it was
+        error.filename = log.path  # errors of calls on a descriptor do not name the file
     failed = AppendFailed(f"{log.path} could not be written ({error.strerror or error}): {remedy}")
     failed.__cause__ = error
     return failed
 
 
-def _doubt(log: Log, error: OSError | None, what: str) -> InDoubt:
-    """Stop appending until somebody has looked at the file."""
-    doubt = AppendInDoubt(f"{log.path}: {what}; retry with the same command id")
+def _doubt(log: Log, error: OSError | None, reason: str) -> InDoubt:
+    """Stop appends until the file has been examined again."""
+    doubt = AppendInDoubt(f"{log.path}: {reason}; retry with the same command id")
     doubt.__cause__ = error
     log.doubt = doubt
     return InDoubt(doubt)
 
 
-def _unsynced(log: Log, error: OSError) -> InDoubt:
+def _unflushed(log: Log, error: OSError) -> InDoubt:
     log.unsynced = True
-    return _doubt(log, error, f"the disk could not flush what was appended ({error.strerror or error})")
+    return _doubt(log, error, f"the append could not be flushed ({error.strerror or error})")
 
 
 def make_durable(disk: Disk, log: Log) -> None:
-    """Make all of a log survive a power cut, its name included.
+    """Make a log survive a power cut: its whole content and its name.
 
     Raises:
-        OSError: It cannot be flushed.
+        OSError: The log cannot be flushed.
     """
-    with log.named():
+    with log.naming_errors():
         flush_file(disk, log.path)
     flush_names(disk, log)
 
 
 def flush(disk: Disk, log: Log) -> InDoubt | None:
-    """Flush a file to which something was appended, or say why that is in doubt."""
+    """Flush a log after an append; return why the append is in doubt, or None."""
     try:
         make_durable(disk, log)
     except OSError as error:
-        return _unsynced(log, error)
+        return _unflushed(log, error)
     return None
 
 
 def flush_unjournaled(disk: Disk, log: Log) -> None:
-    """Flush what is in no journal: one failed, or the append never came so far; an error leaves it in doubt like any other.
+    """Flush bytes that no journal holds, because the journal failed or the append never reached it.
 
     Raises:
-        AppendInDoubt: The disk refuses.
+        AppendInDoubt: The log cannot be flushed. The bytes stay in doubt.
     """
     log.unjournaled = False
     try:
@@ -194,215 +194,217 @@ def flush_unjournaled(disk: Disk, log: Log) -> None:
             make_durable(disk, log)
     except OSError as error:
         log.unsynced = True
-        log.doubt = AppendInDoubt(f"{log.path} could not be flushed ({error.strerror or error}): see to the disk")
+        log.doubt = AppendInDoubt(f"{log.path} could not be flushed ({error.strerror or error}): check the disk")
         raise log.doubt from error
 
 
-# -- a write that went wrong
+# -- failed and misplaced writes
 
 
 def _landed_elsewhere(disk: Disk, log: Log, fd: int, data: bytes, end: int, *, sync: bool) -> Outcome:
-    """Another program appended in the moment before the write: find out what the file holds now."""
-    at = end - len(data)
+    """Index the file after another program appended to it just before our write."""
+    start = end - len(data)
     if sync:
         try:
             disk.datasync(fd)
         except OSError as error:
-            return _unsynced(log, error)
+            return _unflushed(log, error)
     try:
-        if at <= 0 or disk.pread(fd, len(data) + 1, at - 1) != b"\n" + data:
-            return _doubt(log, None, "another program's unfinished line came before what was appended")
+        if start <= 0 or disk.pread(fd, len(data) + 1, start - 1) != b"\n" + data:
+            return _doubt(log, None, "the append landed after an unfinished line of another program")
         log.refresh(fd, disk.fstat(fd))
     except OSError as error:
-        return _doubt(log, error, "it landed behind another program's lines, which cannot be read")
+        return _doubt(log, error, "the append landed after lines of another program, which cannot be read")
     return Committed(log.head)
 
 
 def _undo(disk: Disk, log: Log, fd: int, request: Append, landed: int, error: OSError, *, sync: bool) -> Outcome:
-    """Keep the lines that landed whole, and put right what is left of the others."""
+    """Keep the lines that landed whole after a failed write, and remove or terminate the incomplete rest."""
     before, shared = log.size, log.dialect is not None and log.dialect.shared
     try:
         if disk.fstat(fd).size != before + landed:
-            return _doubt(log, error, "another program appended while a write failed")
-        whole, end = 0, before
+            return _doubt(log, error, "another program appended while our write failed")
+        whole_lines, end = 0, before
         if shared or not request.atomic:
             for line in request.lines:
                 if end + len(line) > before + landed:
                     break
                 end += len(line)
-                whole += 1
+                whole_lines += 1
         if end < before + landed and not shared:
             disk.truncate(fd, end)
     except OSError as second:
-        return _doubt(log, second, f"a failed write ({error.strerror or error}) could not be taken back")
+        return _doubt(log, second, f"a failed write ({error.strerror or error}) could not be undone")
     try:
         log.refresh(fd, disk.fstat(fd))
     except OSError as second:
-        return _doubt(log, second, f"what a failed write left ({error.strerror or error}) cannot be read")
+        return _doubt(log, second, f"the file cannot be read after a failed write ({error.strerror or error})")
     if log.size > log.table.scanned:
-        with suppress(OSError):  # where there is no room even for a newline, the next append writes it
+        with suppress(OSError):  # if there is no room even for a newline, the next append writes it
             log.settle(fd)
-    if shared and whole < len(request.lines) and before + landed == end + len(request.lines[whole]) - 1:
-        # All of the line but its newline landed: it counts as soon as one follows.
-        seq = request.expected_head.seq + whole + 1
+    if shared and whole_lines < len(request.lines) and before + landed == end + len(request.lines[whole_lines]) - 1:
+        # The whole line landed except for its newline: it counts as soon as a newline follows.
+        seq = request.expected_head.seq + whole_lines + 1
         if log.table.count < seq:
             return _doubt(log, error, "a line was appended, but there was no room for its newline")
-        whole += log.table.ends[seq] == end + len(request.lines[whole])
-    if sync and landed:  # what was cut off must not come back, either
+        whole_lines += log.table.ends[seq] == end + len(request.lines[whole_lines])
+    if sync and landed:  # the removed bytes must not come back after a power cut
         try:
             disk.datasync(fd)
         except OSError as second:
-            return _unsynced(log, second)
-    if whole == len(request.lines):
+            return _unflushed(log, second)
+    if whole_lines == len(request.lines):
         return Committed(log.head)
-    return Failed(Cursor(log.head.generation, request.expected_head.seq + whole), failure(log, error))
+    head = Cursor(log.head.generation, request.expected_head.seq + whole_lines)
+    return Failed(head, write_failed_error(log, error))
 
 
 # -- the first append
 
 
 def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
-    """Make the file: its header block and its first lines in one write."""
+    """Create the file, and write its header block and its first lines in one write."""
     if request.header is None:
-        raise InvalidInput(f"{log.path} is not there yet: its first append has to bring the header block")
-    detected = _own_header(log, request.header)
+        raise InvalidInput(f"{log.path} does not exist yet: its first append needs a header block")
+    detected = _check_header(log, request.header)
     folder = os.path.dirname(log.path)
-    new_folders = missing(disk, folder)
+    new_folders = missing_folders(disk, folder)
     if new_folders:
         disk.make_directory(folder)
-    log.unnamed = tuple(dict.fromkeys((folder, *map(os.path.dirname, new_folders), *log.unnamed)))
+    log.folders_to_flush = tuple(dict.fromkeys((folder, *map(os.path.dirname, new_folders), *log.folders_to_flush)))
     flags = os.O_RDWR | os.O_APPEND
     try:
         fd = disk.open(log.path, flags | os.O_CREAT | os.O_EXCL)
-        made = True
+        created = True
     except FileExistsError:
         fd = disk.open(log.path, flags)
-        made = False
-    kept = False
+        created = False
+    keeps_fd = False
     try:
-        if not made and disk.fstat(fd).size > 0:
-            return _fence(log)
-        refused = _write_first(disk, log, fd, request, made=made)
-        if refused is not None:
-            return refused
+        if not created and disk.fstat(fd).size > 0:
+            return _reload_and_fence(log)
+        failure_outcome = _write_first(disk, log, fd, request, created=created)
+        if failure_outcome is not None:
+            return failure_outcome
         if sync:
             try:
                 disk.datasync(fd)
                 flush_names(disk, log)
             except OSError as error:
-                return _unsynced(log, error)
+                return _unflushed(log, error)
         try:
-            log.created(fd, detected.header, request.dialect or detected.dialect, request.header, request.lines)
+            log.note_created(fd, detected.header, request.dialect or detected.dialect, request.header, request.lines)
         except OSError as error:
-            return _doubt(log, error, "the file was written and cannot be read")
+            return _doubt(log, error, "the file was written but cannot be read")
         if keep:
             log.fd = fd
-            kept = True
+            keeps_fd = True
         return Committed(log.head)
     finally:
-        if not kept:
+        if not keeps_fd:
             disk.close(fd)
 
 
-def _own_header(log: Log, block: bytes) -> Detected:
+def _check_header(log: Log, block: bytes) -> Detected:
     try:
         detected = detect(block, log.path)
     except LogError as error:
-        raise InvalidInput(f"the header block is none: {error.message}") from error
+        raise InvalidInput(f"the header block is not valid: {error.message}") from error
     if detected.size != len(block) or not block.endswith(b"\n"):
-        raise InvalidInput("the header block has to be the header and its newline, and nothing else")
+        raise InvalidInput("the header block must consist of the header and its newline only")
     return detected
 
 
 def flush_names(disk: Disk, log: Log) -> None:
-    """Make the names that lead to a log survive a power cut, where that is not sure.
+    """Make the names on the path of a log survive a power cut, as far as they are not known to.
 
     Raises:
-        OSError: They cannot be flushed.
+        OSError: A folder cannot be flushed.
     """
-    while log.unnamed:
-        folder = log.unnamed[0]
-        with suppress(PermissionError):  # a folder that is closed to us is not ours to flush
+    while log.folders_to_flush:
+        folder = log.folders_to_flush[0]
+        with suppress(PermissionError):  # a folder that we may not open was not created by us
             disk.sync_directory(folder)
-        below, slash, _ = log.path.removeprefix(folder.rstrip("/") + "/").partition("/")
+        child, slash, _ = log.path.removeprefix(folder.rstrip("/") + "/").partition("/")
         if slash:
-            log.named_folders.add(os.path.join(folder, below))
-        log.unnamed = log.unnamed[1:]
+            log.durable_folders.add(os.path.join(folder, child))
+        log.folders_to_flush = log.folders_to_flush[1:]
 
 
-def missing(disk: Disk, folder: str) -> list[str]:
-    """Return the folders that are not there yet, the innermost first."""
-    found: list[str] = []
+def missing_folders(disk: Disk, folder: str) -> list[str]:
+    """Return `folder` and its parents as far as they do not exist, innermost first."""
+    missing: list[str] = []
     while True:
         try:
             disk.stat(folder)
         except FileNotFoundError:
-            found.append(folder)
+            missing.append(folder)
             folder = os.path.dirname(folder)
             continue
-        return found
+        return missing
 
 
-def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, made: bool) -> Outcome | None:
-    """Write into the empty file, or return why not."""
+def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: bool) -> Outcome | None:
+    """Write the first lines into the empty file; return the outcome if that failed, else None."""
     data = (request.header or b"") + b"".join(request.lines)
     try:
         write_all(disk, fd, data)
     except OSError as error:
         try:
             disk.truncate(fd, 0)
-            if made:
+            if created:
                 disk.unlink(log.path)
         except OSError as second:
-            return _doubt(log, second, f"a file that could not be written ({error.strerror}) could not be taken back")
-        return Failed(NOWHERE, failure(log, error))
+            return _doubt(log, second, f"the new file could neither be written ({error.strerror}) nor removed")
+        return Failed(NOWHERE, write_failed_error(log, error))
     try:
         alone = disk.position(fd) == len(data)
     except OSError as error:
-        return _doubt(log, error, "nobody can tell where it landed")
-    return None if alone else _doubt(log, None, "another program made the file at the same time")
+        return _doubt(log, error, "it is unknown where the append landed")
+    return None if alone else _doubt(log, None, "another program created the file at the same time")
 
 
-# -- after a doubt
+# -- resolving a doubt
 
 
 def resolve(disk: Disk, log: Log, *, sync: bool) -> Cursor:
-    """Look at the file again and return where it ends now.
+    """Examine the file again and return its present end.
 
-    Bytes that a failed flush left in doubt are not believed, since the next flush may succeed without them: a log that is ours
-    alone is written once more, where it stands, and flushed. Nothing is cut off, so nothing can be lost on the way. One that
-    other programs write to is only flushed, since what was read may be theirs to change before it is written.
+    A flush may succeed after an earlier flush lost the bytes, so bytes left in doubt by a failed flush have to be
+    written again. A log that only treering writes to is rewritten in place and flushed. Nothing is truncated, so
+    nothing can be lost in the process. A log that other programs write to is only flushed, since they may change the
+    bytes between our read and our write.
 
     Raises:
-        AppendInDoubt: It fails again.
-        LogError: What stands there now is no session.
-        OSError: It cannot be read.
+        AppendInDoubt: The disk failed again.
+        LogError: The file is no longer a session.
+        OSError: The file cannot be read.
     """
     try:
-        found = disk.stat(log.path)
+        stat = disk.stat(log.path)
     except FileNotFoundError:
-        found = None
+        stat = None
     if log.header is None:
-        if found is not None and found.size:
+        if stat is not None and stat.size:
             log.own()
-    elif found is None or not log.is_same(found):
-        log.changed()
+    elif stat is None or not log.is_same(stat):
+        log.reload_changed()
         if log.dialect is not None and log.dialect.old:
             log.own()
     if log.header is not None:
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
             if log.unsynced:
-                _flush_again(disk, log, sync=sync)
+                _rewrite_in_place(disk, log, sync=sync)
             log.refresh(fd, disk.fstat(fd))
             log.settle(fd)
     log.unsynced = False
     log.doubt = None
-    log.distrusted = False
+    log.doubt_in_background = False
     return log.head
 
 
-def _flush_again(disk: Disk, log: Log, *, sync: bool) -> None:
-    """Flush what a flush failed on; see `resolve`. The same bytes in their place are what a flush has to bring to the disk."""
+def _rewrite_in_place(disk: Disk, log: Log, *, sync: bool) -> None:
+    """Write the same bytes again, so that the next flush has to bring them to the disk; see `resolve`."""
     try:
         with log.opened(os.O_RDWR) as fd:
             if log.dialect is not None and not log.dialect.shared:
@@ -413,5 +415,5 @@ def _flush_again(disk: Disk, log: Log, *, sync: bool) -> None:
         if sync:
             flush_names(disk, log)
     except OSError as error:
-        log.doubt = AppendInDoubt(f"{log.path} could not be flushed again ({error.strerror or error}): see to the disk")
+        log.doubt = AppendInDoubt(f"{log.path} could not be flushed again ({error.strerror or error}): check the disk")
         raise log.doubt from error
