@@ -344,9 +344,7 @@ class _Patient:
             self._add_torn(start, len(line))
             return
         if not ended:
-            self._add(
-                self._line, start, "no_newline", "note", "the last line has no newline; the next append adds it"
-            )
+            self._add(self._line, start, "no_newline", "note", "the last line has no newline; the next append adds it")
         if entry is None:
             self._add(self._line, start, "not_json", "error", f"{len(line)} bytes that are not a JSON object; skipped")
         else:
@@ -382,9 +380,7 @@ class _Patient:
             self._check_id(entry, entry.id, start, seq)
         if entry.timestamp != EPOCH and entry.type != "session":
             if entry.timestamp < self._time:
-                what = (
-                    f"time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
-                )
+                what = f"time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
                 self._add(self._line, start, "time_backwards", "note", what, entry.id)
             self._time = entry.timestamp
         if self._dialect.name == "native":

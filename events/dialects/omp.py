@@ -62,7 +62,7 @@ class TitleChangeLine(Line, tag="title_change", kw_only=True):
     title: str | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return SessionInfo((self.title or "").strip())
 
 
@@ -75,7 +75,7 @@ class ModelUsageLine(Line, tag="model_usage", kw_only=True):
     usage: Raw = ABSENT
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return UsageRecord(self.purpose, read_usage(self.usage)[0] or Usage(), self.provider, self.model)
 
 
