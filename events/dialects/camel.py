@@ -80,7 +80,7 @@ def read_header(line: bytes, where: Where) -> Header:
     raw_version = fields.get("version", Raw(b"1"))
     version = 1 if bytes(raw_version) == b"null" else attempt(as_int, raw_version)
     if attempt(as_string, fields.get("type")) != "session" or session_id is None or version is None:
-        raise NotASession("this is no session header; the file was left as it is", where=where)
+        raise NotASession("this is not a session header; the file was left as it is", where=where)
     if version > VERSION:
         raise UnsupportedVersion(
             f"the session has version {version}, this program reads up to {VERSION}: upgrade treering to open it",

@@ -85,7 +85,7 @@ def detect(block: bytes, path: str) -> Detected:
     line = well_formed(lines.line)
     fields = object_of(line)
     if fields is None or attempt(as_string, fields.get("type")) != "session":
-        raise NotASession("this is no session header; the file was left as it is", where=where)
+        raise NotASession("this is not a session header; the file was left as it is", where=where)
     header, dialect = _choose(line, fields, lines.slot, where)
     return Detected(header, dialect, lines.size)
 
