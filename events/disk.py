@@ -224,7 +224,7 @@ class OsDisk:
 
         Each comes as its name, its metadata, and whether it is a link.
         """
-        found: list[tuple[str, FileStat, bool]] = []
+        files: list[tuple[str, FileStat, bool]] = []
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with os.scandir(fd) as entries:  # with a descriptor, the kernel need not walk the path for each file
@@ -232,12 +232,12 @@ class OsDisk:
                     name = entry.name
                     try:
                         if name.endswith(suffixes) or entry.is_dir():
-                            found.append((name, _file_stat(entry.stat()), entry.is_symlink()))
+                            files.append((name, _file_stat(entry.stat()), entry.is_symlink()))
                     except OSError:
                         continue  # deleted meanwhile, or a dangling link
         finally:
             os.close(fd)
-        return found
+        return files
 
     def link(self, target: str, path: str) -> None:
         """Make a symbolic link, atomically replacing any file of that name."""

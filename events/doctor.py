@@ -267,8 +267,8 @@ def _lines(disk: Disk, fd: int, offset: int, size: int) -> Iterator[tuple[int, b
     parts: list[bytes] = []
     start = offset
     for chunk in chunks(disk, fd, offset, size):
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
             parts.append(line)
             line = b"".join(parts) + b"\n"
             parts.clear()

@@ -106,9 +106,9 @@ class Redaction:
         changed: dict[str, object] = {}
         for name in struct.__struct_fields__:
             value: object = getattr(struct, name)
-            shown = self._field(value)
-            if shown is not value:
-                changed[name] = shown
+            redacted = self._field(value)
+            if redacted is not value:
+                changed[name] = redacted
         return msgspec.structs.replace(struct, **changed) if changed else struct
 
     def _field(self, value: object) -> object:
@@ -116,8 +116,8 @@ class Redaction:
             return self.text(value)
         if isinstance(value, Raw):
             decoded = json_value(value)
-            shown = self.value(decoded)
-            return value if shown == decoded else raw_json(shown)
+            redacted_json = self.value(decoded)
+            return value if redacted_json == decoded else raw_json(redacted_json)
         if isinstance(value, tuple):
             parts = cast("tuple[object, ...]", value)
             redacted = tuple(self._field(each) for each in parts)
@@ -141,9 +141,9 @@ class Redaction:
         name = value.get("name", value.get("key"))  # the form of items in lists of headers and of variables
         redacted: dict[str, JSON] = {}
         for key, each in value.items():
-            shown = _unused(self.text(key), redacted)
+            new_key = _unused(self.text(key), redacted)
             named = name if key == "value" and isinstance(name, str) else key
-            redacted[shown] = each if key == image else self._named(named, each, depth + 1)
+            redacted[new_key] = each if key == image else self._named(named, each, depth + 1)
         return redacted
 
     def _named(self, key: str, value: JSON, depth: int) -> JSON:
@@ -159,9 +159,9 @@ class Redaction:
             kind = "password"
         elif kind is None and self._secret_key.fullmatch(key) and self._secret_value.fullmatch(value):
             kind = "secret"
-        shown = self.text(value)
-        if kind is None or shown != value or value.startswith(_MARK):
-            return shown
+        redacted = self.text(value)
+        if kind is None or redacted != value or value.startswith(_MARK):
+            return redacted
         with self._lock:
             self._counts[kind] += 1
         return f"{_MARK}{kind}]"

@@ -269,10 +269,10 @@ class _Lines:
 
 def examine_folder(disk: Disk, folder: str) -> list[Finding]:
     """Examine the `.treering` of a folder, except for what a repair moved aside."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if read_known(disk, folder) is None:
         path = os.path.join(folder, KNOWN)
-        found.append(Finding(path, None, None, "known_torn", "warning", "the record of known damage is damaged"))
+        findings.append(Finding(path, None, None, "known_torn", "warning", "the record of known damage is damaged"))
     for inner in (PRIVATE_FOLDER, JOURNALS):
         try:
             names = disk.list_directory(os.path.join(folder, inner))
@@ -281,13 +281,13 @@ def examine_folder(disk: Disk, folder: str) -> list[Finding]:
         for name in names:
             path = os.path.join(folder, inner, name)
             if (temporary := _TEMPORARY.fullmatch(name)) is not None:
-                found.append(_temporary(path, int(temporary[1])))
+                findings.append(_temporary(path, int(temporary[1])))
             elif inner == JOURNALS and name.endswith(SUFFIX):
-                found += examine_journal(disk, path)
+                findings += examine_journal(disk, path)
             elif _is_orphan(inner, name, names):
                 what = "it belongs to a journal that does not exist"
-                found.append(Finding(path, None, None, "orphan", "warning", what))
-    return found
+                findings.append(Finding(path, None, None, "orphan", "warning", what))
+    return findings
 
 
 def _is_orphan(folder: str, name: str, names: Sequence[str]) -> bool:
@@ -345,13 +345,13 @@ def _examine_records(disk: Disk, fd: int, path: str, header: bytes) -> list[Find
         f"{counted(appends, 'append')} to {counted(len(names), 'session')}, left by a host that ended: "
         "they are replayed when a session of this folder is next opened for writing"
     )
-    found = [Finding(path, None, None, "journal_waiting", "warning" if appends else "note", what)]
+    findings = [Finding(path, None, None, "journal_waiting", "warning" if appends else "note", what)]
     size = disk.fstat(fd).size
     if size > end:
         number = _newlines(disk, fd, end) + 1
         what = f"{counted(size - end, 'byte')} of an unfinished record that was never acknowledged"
-        found.append(Finding(path, number, end, "journal_torn", "note", what))
-    return found
+        findings.append(Finding(path, number, end, "journal_torn", "note", what))
+    return findings
 
 
 def _newlines(disk: Disk, fd: int, stop: int) -> int:

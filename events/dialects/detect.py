@@ -5,7 +5,7 @@ with `header_size` whether they suffice, and passes the block to `detect`::
 
     while (size := header_size(data, at_end=at_end)) is None:
         data += more()
-    found = detect(data[:size], path)
+    detected = detect(data[:size], path)
 
 A byte order mark, CRLF and blank lines before the header are accepted. A file that begins with anything else is not a
 session; nothing here changes files.
@@ -44,7 +44,7 @@ class Detected(Struct, frozen=True):
     size: int
 
 
-class _HeaderLines(Struct):
+class _Head(Struct):
     """The first lines that are not blank: the title slot, if there is one, and the line that should be the header."""
 
     line: bytes
@@ -63,8 +63,8 @@ def header_size(data: bytes, *, at_end: bool = False) -> int | None:
         data: The first bytes of a file.
         at_end: Whether `data` is the whole file.
     """
-    lines = _scan(data, at_end=at_end)
-    return None if lines is None else lines.size
+    head = _scan(data, at_end=at_end)
+    return None if head is None else head.size
 
 
 def detect(block: bytes, path: str) -> Detected:
@@ -78,16 +78,16 @@ def detect(block: bytes, path: str) -> Detected:
         NotASession: The file does not begin with a header.
         UnsupportedVersion: A newer program wrote it.
     """
-    lines = _scan(block, at_end=True)
-    if lines is None or not lines.line:
+    head = _scan(block, at_end=True)
+    if head is None or not head.line:
         raise NotASession("the file has no session header; it was left as it is", where=Where(path))
-    where = Where(path, lines.number, lines.byte)
-    line = well_formed(lines.line)
+    where = Where(path, head.number, head.byte)
+    line = well_formed(head.line)
     fields = object_of(line)
     if fields is None or attempt(as_string, fields.get("type")) != "session":
         raise NotASession("this is not a session header; the file was left as it is", where=where)
-    header, dialect = _choose(line, fields, lines.slot, where)
-    return Detected(header, dialect, lines.size)
+    header, dialect = _choose(line, fields, head.slot, where)
+    return Detected(header, dialect, head.size)
 
 
 def _choose(line: bytes, fields: RawFields, slot: TitleSlot | None, where: Where) -> tuple[Header, Dialect]:
@@ -106,7 +106,7 @@ def _choose(line: bytes, fields: RawFields, slot: TitleSlot | None, where: Where
     return header, PiDialect() if header.version == PiDialect.version else PiOldDialect(header)
 
 
-def _scan(data: bytes, *, at_end: bool) -> _HeaderLines | None:
+def _scan(data: bytes, *, at_end: bool) -> _Head | None:
     """Find the first line that is neither blank nor a title slot; None if it does not end within `data`."""
     if not at_end and len(data) < len(_BOM):
         return None
@@ -121,7 +121,7 @@ def _scan(data: bytes, *, at_end: bool) -> _HeaderLines | None:
         if line and slot is None and (slot := read_slot(line)) is not None:
             line = b""
         if line or newline < 0:
-            return _HeaderLines(line, number, start, end, slot)
+            return _Head(line, number, start, end, slot)
         start, number = end, number + 1
 
 

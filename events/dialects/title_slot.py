@@ -42,8 +42,8 @@ def read_slot(line: bytes) -> TitleSlot | None:
 def write_slot(title: str, updated_at: str) -> bytes:
     """Write a slot of exactly 256 bytes; a title that does not fit is cut between two characters."""
 
-    def slot(shown: str, pad: str) -> bytes:
-        fields = {"type": "title", "v": 1, "title": shown, "source": "user", "updatedAt": updated_at, "pad": pad}
+    def slot(text: str, pad: str) -> bytes:
+        fields = {"type": "title", "v": 1, "title": text, "source": "user", "updatedAt": updated_at, "pad": pad}
         return encode_json(fields) + b"\n"
 
     title = title[:SLOT_SIZE]

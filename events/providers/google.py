@@ -166,7 +166,7 @@ def _from_response(decoded: _Response, generated_id: str) -> ToolResultPart:
 def _snake(block: Mapping[str, object]) -> dict[str, object]:
     """Convert the keys of a content, its parts and their members to snake_case, but not those of arguments and results."""
     return {
-        _KEY.sub(lambda found: f"_{found[0].lower()}", key): value if key in _FREE else _snake_within(value)
+        _KEY.sub(lambda match: f"_{match[0].lower()}", key): value if key in _FREE else _snake_within(value)
         for key, value in block.items()
     }
 
