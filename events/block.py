@@ -1,6 +1,6 @@
-"""Consecutive lines as they lie in a log, cut apart only when somebody looks at one of them.
+"""Consecutive lines of a log as one run of bytes, split only when a single line is needed.
 
-A log is mostly read in one go and decoded as a whole; then no line needs to be cut out and copied.
+A log is mostly read and decoded in one go, and then no line has to be split off and copied.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import overload
 
 
 class Block(Sequence[bytes]):
-    """Lines, each of which is given without its newline.
+    """A sequence of lines, each without its newline.
 
     Args:
-        data: The bytes: whole lines with their newlines, none of them blank.
-        count: How many lines that is.
+        data: Complete lines with their newlines, none of them blank.
+        count: The number of lines in `data`.
     """
 
     __slots__ = ("_count", "_lines", "data")
@@ -32,19 +32,19 @@ class Block(Sequence[bytes]):
     @overload
     def __getitem__(self, at: slice) -> list[bytes]: ...
     def __getitem__(self, at: int | slice) -> bytes | list[bytes]:
-        return self._cut()[at]
+        return self._split()[at]
 
     def __iter__(self) -> Iterator[bytes]:
-        return iter(self._cut())
+        return iter(self._split())
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Block):
-            return self._cut() == other._cut()
-        return self._cut() == other
+            return self._split() == other._split()
+        return self._split() == other
 
-    __hash__ = None  # type: ignore[assignment]  # as a list has none
+    __hash__ = None  # type: ignore[assignment]  # it equals lists, which cannot be hashed
 
-    def _cut(self) -> list[bytes]:
+    def _split(self) -> list[bytes]:
         if self._lines is None:
             self._lines = self.data.split(b"\n")
             self._lines.pop()
@@ -52,5 +52,5 @@ class Block(Sequence[bytes]):
 
 
 def size_of(lines: Sequence[bytes]) -> int:
-    """Return about how many bytes lines have; the newlines of a block count."""
+    """Return the approximate size of lines in bytes: newlines count in a `Block`, but not in a list."""
     return len(lines.data) if isinstance(lines, Block) else sum(map(len, lines))

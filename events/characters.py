@@ -1,6 +1,6 @@
-"""Text that can be written: half of a surrogate pair is no character, so that no file and no provider can hold it.
+"""Text made safe to write: half of a surrogate pair is not a character, and neither files nor providers accept it.
 
-Such halves come of names of files that are no UTF-8, and of texts that were cut in the middle of a character.
+Such halves come from file names that are not UTF-8, and from text that was cut in the middle of a character.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from msgspec.structs import replace
 T = TypeVar("T")
 
 
-def whole_text(said: str) -> str:
-    """Return a text with U+FFFD in the place of each half of a surrogate pair that stands alone."""
+def whole_text(text: str) -> str:
+    """Return a text with each unpaired half of a surrogate pair replaced by U+FFFD."""
     try:
-        said.encode()
+        text.encode()
     except UnicodeEncodeError:
-        return said.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return said
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def why_unwritable(error: Exception) -> str:
-    """Say why something cannot be written as JSON; where that is half a character, how to get whole ones."""
+    """Return why a value cannot be written as JSON and, where the cause is half a character, how to avoid it."""
     if isinstance(error, UnicodeEncodeError):
         half = error.object[error.start]
         return f"{half!r} is half a character: give valid Unicode, such as bytes decoded with errors='replace'"
@@ -34,41 +34,41 @@ def why_unwritable(error: Exception) -> str:
 
 
 def whole(value: T) -> T:
-    """Return a value with all the texts in it as `whole_text` has them: a text, a struct, what JSON is decoded to."""
-    made: object = value
+    """Apply `whole_text` to every text in a value: a text, a struct, raw JSON, or decoded JSON."""
+    result: object = value
     if isinstance(value, str):
-        made = whole_text(value)
+        result = whole_text(value)
     elif isinstance(value, tuple):
-        made = tuple(map(whole, cast("tuple[object, ...]", value)))
+        result = tuple(map(whole, cast("tuple[object, ...]", value)))
     elif isinstance(value, list):
-        made = list(map(whole, cast("list[object]", value)))
+        result = list(map(whole, cast("list[object]", value)))
     elif isinstance(value, dict):
         pairs = cast("dict[object, object]", value)
-        made = {whole(key): whole(each) for key, each in pairs.items()}
+        result = {whole(key): whole(each) for key, each in pairs.items()}
     elif isinstance(value, Raw):
-        made = _whole_raw(value)
+        result = _whole_raw(value)
     elif isinstance(value, Struct):
-        made = replace(value, **{name: whole(getattr(value, name)) for name in value.__struct_fields__})
-    return cast("T", made)  # of the same type, as each branch has it
+        result = replace(value, **{name: whole(getattr(value, name)) for name in value.__struct_fields__})
+    return cast("T", result)  # every branch keeps the type
 
 
 def _whole_raw(raw: Raw) -> Raw:
-    """Return JSON as it is where it can be decoded, or else with U+FFFD for the halves that it escapes."""
+    """Return JSON unchanged where it can be decoded, otherwise with its escaped surrogate halves as U+FFFD."""
     data = bytes(raw)
     if b"\\u" not in data:
         return raw
     try:
         msgspec.json.decode(data)
     except msgspec.DecodeError:
-        with suppress(ValueError):  # it is no JSON for another reason, which whoever reads it tells of
+        with suppress(ValueError):  # invalid for another reason, which the reader reports
             return Raw(whole_json(data))
     return raw
 
 
 def whole_json(data: bytes) -> bytes:
-    """Return JSON whose texts hold no escaped half of a surrogate pair.
+    """Return JSON with every escaped half of a surrogate pair replaced by U+FFFD.
 
     Raises:
-        ValueError: It is no JSON.
+        ValueError: `data` is not JSON.
     """
     return whole_text(json.dumps(json.loads(data), ensure_ascii=False)).encode()

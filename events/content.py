@@ -1,16 +1,16 @@
-"""What a message is made of: text, images, tool calls, tool results, thinking.
+"""The parts of a message: text, images, tool calls, tool results, thinking.
 
-Each part carries its payload under the name of its type, which is also how it stands in a native line::
+Each part carries its payload under the name of its type, in memory as in a native line::
 
     {"type":"text","text":{"content":"Hello"}}
     {"type":"tool_use","tool_use":{"id":"call_1","name":"read_file","input":{"path":"main.go"}}}
 
-The classes are frozen and hold free JSON as raw bytes that are decoded anew for every caller, so a part can be shared
-between views without anyone being able to change it. `text`, `image`, `tool_use`, `tool_result` and `thinking` build
+The classes are frozen and hold free-form JSON as raw bytes that are decoded afresh for every caller, so views can share
+a part without any of them being able to change it. `text`, `image`, `tool_use`, `tool_result` and `thinking` build
 parts in one call. Nothing here knows of entries, files or providers.
 
-Such values cannot refer to themselves, so the garbage collector is told to leave them alone: a host that keeps a
-million of them does not stop to walk through them.
+These values cannot form reference cycles, so they are excluded from garbage collection (`gc=False`): a host that keeps
+a million of them does not pause to traverse them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | Non
 if TYPE_CHECKING:
     MaybeRaw: TypeAlias = Raw | None
 else:
-    MaybeRaw = Raw  # msgspec lets a union of Raw and None hold null alone, and never checks a default
-"""Raw JSON that may be absent, as the type of a field whose default is None."""
+    MaybeRaw = Raw  # msgspec decodes a union of Raw and None only from null, and never checks a default
+"""The type of a field that holds raw JSON and defaults to None."""
 
 
 def _plain(value: object) -> object:
@@ -45,14 +45,14 @@ def _plain(value: object) -> object:
 
 
 def plain_str(value: object) -> str:
-    """Return the characters of a string of a class of its own, which encoders hand over as something unknown.
+    """Return an instance of a `str` subclass as a plain `str`: the hook that encoders call for types they do not know.
 
     Raises:
-        TypeError: It is no string.
+        TypeError: The value is not a string.
     """
     if isinstance(value, str):
         return str.__str__(value)
-    raise TypeError(f"a value of type `{type(value).__name__}` is none")
+    raise TypeError(f"values of type `{type(value).__name__}` have no JSON form")
 
 
 _encode_quickly = msgspec.json.Encoder(enc_hook=_plain).encode
@@ -60,26 +60,26 @@ _encode_strictly = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separat
 
 
 NESTING_MAX = 256
-"""How deep a JSON value may be nested. Decoders give up where the stack ends, wherever their caller stands on it."""
+"""How deep a JSON value may be nested. Beyond some depth decoders exhaust the stack; which depends on their caller."""
 
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]").finditer
 
 
 def raw_json(value: object) -> Raw:
-    """Encode a JSON value once, so that it can be kept and shared without being changed.
+    """Encode a JSON value once, so that it can be kept and shared but not changed.
 
-    Tuples are written as lists; raw JSON is taken as it is.
+    Tuples become lists; raw JSON is returned unchanged.
 
     Raises:
-        InvalidEntry: The value is no JSON (a set, an object, a NaN), or nested deeper than `NESTING_MAX`.
+        InvalidEntry: The value has no JSON form (a set, an object, a NaN), or is nested deeper than `NESTING_MAX`.
     """
     if isinstance(value, Raw):
         _check_nesting(bytes(value))
         return value
     try:
         encoded = _encode_quickly(value)
-        # msgspec writes a set as a list, bytes as base64, a NaN as null: what is read would not be what was written.
+        # msgspec writes a set as a list, bytes as base64, a NaN as null: the value would not survive a round trip.
         if msgspec.json.decode(encoded) != value:
             encoded = _encode_strictly(value).encode()
     except (TypeError, ValueError, RecursionError) as error:
@@ -93,10 +93,10 @@ def raw_object(value: object, name: str) -> Raw:
 
     Args:
         value: A mapping, or the raw JSON of an object.
-        name: What it is, for the error.
+        name: What the value is called in the error message.
 
     Raises:
-        InvalidEntry: It is something else, or holds what is no JSON.
+        InvalidEntry: The value is not an object, or holds something that has no JSON form.
     """
     if isinstance(value, Raw):
         _require_object(value, name)
@@ -106,31 +106,31 @@ def raw_object(value: object, name: str) -> Raw:
 
 
 def _check_nesting(encoded: bytes) -> None:
-    """Refuse JSON that a reader with a deep stack of its own could not decode.
+    """Refuse JSON that a reader could not decode when its own stack is already deep.
 
     Raises:
-        InvalidEntry: It is nested deeper than `NESTING_MAX`.
+        InvalidEntry: The JSON is nested deeper than `NESTING_MAX`.
     """
     if encoded.count(b"[") + encoded.count(b"{") <= NESTING_MAX:
         return
     depth = 0
-    for found in _BRACKETS(_STRINGS.sub(b"", encoded)):
-        depth += 1 if found[0] in b"[{" else -1
+    for bracket in _BRACKETS(_STRINGS.sub(b"", encoded)):
+        depth += 1 if bracket[0] in b"[{" else -1
         if depth > NESTING_MAX:
             raise InvalidEntry(f"this value is nested deeper than {NESTING_MAX} levels: flatten it, or keep it as text")
 
 
 def json_value(raw: Raw) -> JSON:
-    """Decode raw JSON afresh: what is returned is the caller's own."""
+    """Decode raw JSON afresh, so that the caller may change the result."""
     try:
         value: JSON = msgspec.json.decode(raw)
-    except ValueError:  # a number beyond every float, or bytes that are no UTF-8: a line is not searched for these
+    except ValueError:  # a number too large for a float, or bytes that are not UTF-8: lines are not checked for these
         value = json.loads(bytes(raw).decode(errors="replace"))
     return value
 
 
 def json_object(raw: Raw) -> dict[str, JSON]:
-    """Decode a raw JSON object afresh; what is no object is taken for an empty one."""
+    """Decode a raw JSON object afresh; anything else counts as an empty object."""
     value = json_value(raw)
     return value if isinstance(value, dict) else {}
 
@@ -141,16 +141,16 @@ def _require_object(raw: Raw, name: str) -> None:
 
 
 class Text(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """The payload of a text part; `signature` is what a provider wants back verbatim with the text."""
+    """The payload of a text part; `signature` must go back to the provider verbatim with the text."""
 
     content: str
     signature: str | None = None
 
 
 class ImageSource(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """Where an image's bytes are: inline as base64 text, or at a URL.
+    """The location of an image's bytes: inline as base64 text, or at a URL.
 
-    `data` is the base64 text or the URL, kept as it was given. `media_type` is a MIME type.
+    `data` is the base64 text or the URL, stored unchanged. `media_type` is a MIME type.
     """
 
     type: Literal["base64", "url"]
@@ -167,7 +167,7 @@ class Image(Struct, frozen=True, gc=False, repr_omit_defaults=True):
 class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """The payload of a tool call: its id, the tool's name, its input (a JSON object).
 
-    `signature` is what a provider wants back verbatim with the call.
+    `signature` must go back to the provider verbatim with the call.
     """
 
     id: str
@@ -187,7 +187,7 @@ class ToolUse(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defau
 
 
 class Thinking(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """The payload of a thinking part; `signature` is what the provider wants back verbatim."""
+    """The payload of a thinking part; `signature` must go back to the provider verbatim."""
 
     content: str
     signature: str | None = None
@@ -207,7 +207,7 @@ class ImagePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_
 
 
 class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """The payload of a tool's answer to the call `tool_use_id`: a string, or text and image parts."""
+    """The payload of a tool's result for the call `tool_use_id`: a string, or text and image parts."""
 
     tool_use_id: str
     content: str | tuple[TextPart | ImagePart, ...] = ""
@@ -215,14 +215,14 @@ class ToolResult(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_de
 
     @property
     def text(self) -> str:
-        """The textual content, the parts of a list joined by newlines."""
+        """The text of the result; several text parts are joined by newlines."""
         if isinstance(self.content, str):
             return self.content
         return "\n".join(part.text.content for part in self.content if isinstance(part, TextPart))
 
 
 class ToolUsePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="tool_use"):
-    """A call of a tool by the model."""
+    """The model's call of a tool."""
 
     tool_use: ToolUse
 
@@ -230,13 +230,13 @@ class ToolUsePart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, rep
 class ToolResultPart(
     Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="tool_result"
 ):
-    """The answer to a tool call."""
+    """The result of a tool call."""
 
     tool_result: ToolResult
 
 
 class ThinkingPart(Struct, frozen=True, gc=False, forbid_unknown_fields=True, repr_omit_defaults=True, tag="thinking"):
-    """What the model thought before it answered."""
+    """The model's reasoning before its answer."""
 
     thinking: Thinking
 
@@ -245,7 +245,7 @@ Content: TypeAlias = TextPart | ImagePart | ToolUsePart | ToolResultPart | Think
 """One part of a message."""
 
 ContentLike: TypeAlias = str | Content | Sequence[Content | str]
-"""What the append calls take as content: a string, one part, or a sequence of strings and parts."""
+"""The content that the append methods accept: a string, one part, or a sequence of strings and parts."""
 
 NonEmpty: TypeAlias = Annotated[str, Meta(min_length=1)]
 
@@ -261,7 +261,7 @@ def image(data: str, media_type: str, *, kind: Literal["base64", "url"] = "base6
     Args:
         data: Base64 text, or the URL where `kind` is "url".
         media_type: The image's MIME type, such as "image/png".
-        kind: Which of the two `data` is.
+        kind: Whether `data` is base64 text or a URL.
     """
     return ImagePart(Image(ImageSource(kind, media_type, data)))
 
@@ -275,7 +275,7 @@ def tool_use(id: str, name: str, input: Mapping[str, object] | Raw | None = None
         input: The call's arguments, a JSON object.
 
     Raises:
-        InvalidEntry: The input is no JSON object.
+        InvalidEntry: The input is not a JSON object.
     """
     return ToolUsePart(ToolUse(id, name, raw_object({} if input is None else input, "the call's input")))
 
@@ -283,7 +283,7 @@ def tool_use(id: str, name: str, input: Mapping[str, object] | Raw | None = None
 def tool_result(
     tool_use_id: str, content: str | Sequence[TextPart | ImagePart] = "", *, is_error: bool = False
 ) -> ToolResultPart:
-    """Make the answer to the call `tool_use_id`: a string, or text and image parts.
+    """Make the result of the call `tool_use_id`: a string, or text and image parts.
 
     Raises:
         InvalidEntry: The content is neither.
@@ -298,16 +298,16 @@ def thinking(content: str, *, signature: str | None = None) -> ThinkingPart:
 
 
 def file_text(name: str, content: str) -> TextPart:
-    """Make a text part that shows a file to a model, wrapped as `<file name="...">`."""
+    """Make a text part that shows a file to a model, wrapped in `<file name="...">`."""
     quoted = name.replace("&", "&amp;").replace('"', "&quot;")
     return text(f'<file name="{quoted}">\n{content}</file>')
 
 
 def as_content(content: ContentLike) -> tuple[Content, ...]:
-    """Make a tuple of parts of whatever the append calls take.
+    """Convert any content that the append methods accept to a tuple of parts.
 
     Raises:
-        InvalidEntry: Something in it is neither a string nor a part.
+        InvalidEntry: The content holds something that is neither a string nor a part.
     """
     if isinstance(content, str):
         return (TextPart(Text(content)),)
@@ -316,7 +316,7 @@ def as_content(content: ContentLike) -> tuple[Content, ...]:
     parts = tuple(TextPart(Text(part)) if isinstance(part, str) else part for part in _ordered(content))
     for position, part in enumerate(parts):
         if not isinstance(part, Content):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise _no_content(f"content[{position}]", part)
+            raise _content_error(f"content[{position}]", part)
     return parts
 
 
@@ -324,26 +324,28 @@ _Part = TypeVar("_Part")
 
 
 def _ordered(content: Iterable[_Part]) -> Iterable[_Part]:
-    """Return what is a sequence of strings and parts as far as can be told without looking into it.
+    """Return the content if it can be a sequence of strings and parts, without looking at its items.
 
     Raises:
-        InvalidEntry: It is a part of another kind, a mapping, a set, bytes, or nothing that can be walked through.
+        InvalidEntry: The content is a part of another kind, a mapping, a set, bytes, or not iterable at all.
     """
-    given = cast("object", content)  # whatever it is declared to be
-    if not isinstance(given, Iterable) or isinstance(given, (Mapping, AbstractSet, bytes, bytearray, memoryview)):
-        raise _no_content("the content", content)
+    value = cast("object", content)  # callers without a type checker pass anything
+    if not isinstance(value, Iterable) or isinstance(value, (Mapping, AbstractSet, bytes, bytearray, memoryview)):
+        raise _content_error("the content", content)
     return content
 
 
-def _no_content(name: str, value: object) -> InvalidEntry:
-    told = f"{name} is of type `{type(value).__name__}`: give a string, a part such as `text(...)`, or a list of both"
+def _content_error(name: str, value: object) -> InvalidEntry:
+    message = (
+        f"{name} is of type `{type(value).__name__}`: give a string, a part such as `text(...)`, or a list of both"
+    )
     if isinstance(value, Mapping):
-        told += "; whole messages of a provider are read by `from_openai` and the like in `treering.events.providers`"
+        message += "; to read a provider's message, use `from_openai` or a sibling in `treering.events.providers`"
     elif isinstance(value, (bytes, bytearray, memoryview)):
-        told += "; decode bytes first"
-    return InvalidEntry(told)
+        message += "; decode bytes first"
+    return InvalidEntry(message)
 
 
 def plain_text(content: Sequence[Content]) -> str:
-    """Join the text of the text parts by newlines, leaving out everything else."""
+    """Join the text parts by newlines, leaving out all other parts."""
     return "\n".join(part.text.content for part in content if isinstance(part, TextPart))

@@ -1,8 +1,9 @@
-"""The disk, as everything else sees it.
+"""The interface to the file system.
 
-All that treering does to a file system goes through the few calls of `Disk`, so that a test can record them, fail them,
-or keep the whole disk in memory. The calls are those of the operating system, with its errors (`OSError`) and its
-promises: a write may be short, a file survives a power cut when it was synced, a name when its directory was.
+Everything that treering does to a file system goes through the few calls of `Disk`, so that a test can record them,
+make them fail, or keep the whole disk in memory. They behave like the operating system's own, with its errors
+(`OSError`) and guarantees: a write may be short, a file survives a power cut once it is synced, and a name survives
+once its directory is.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ DIRECTORY_MODE = 0o700
 
 
 class FileStat(Struct, frozen=True, gc=False):
-    """What is known of a file without opening it; times are in nanoseconds since the epoch."""
+    """The metadata of a file; times are in nanoseconds since the epoch."""
 
     device: int
     inode: int
@@ -33,12 +34,12 @@ class FileStat(Struct, frozen=True, gc=False):
     is_directory: bool
 
     def is_still(self, device: int, inode: int, size: int) -> bool:
-        """Tell whether this is what a file that was left so looks like."""
+        """Tell whether this is the file with this device and inode, still of this size."""
         return self.size == size and self.inode == inode and self.device == device
 
 
 class Disk(Protocol):
-    """The calls to the file system that treering makes. Paths are absolute; every call may raise `OSError`."""
+    """The file system calls that treering makes. Paths are absolute; every call may raise `OSError`."""
 
     def open(self, path: str, flags: int, /) -> int:
         """Open a file with the flags of `os.open`; created files get `FILE_MODE`."""
@@ -49,7 +50,7 @@ class Disk(Protocol):
         ...
 
     def write(self, fd: int, data: bytes, /) -> int:
-        """Write at the descriptor's position (its end, where opened to append); return how many bytes were taken."""
+        """Write at the descriptor's position (at the end, if opened for appending); return the number of bytes written."""
         ...
 
     def pread(self, fd: int, length: int, offset: int, /) -> bytes:
@@ -57,15 +58,15 @@ class Disk(Protocol):
         ...
 
     def position(self, fd: int, /) -> int:
-        """Return the descriptor's position: after an appending write, where that write ended."""
+        """Return the descriptor's position: after an appending write, the end of that write."""
         ...
 
     def seek(self, fd: int, offset: int, /) -> None:
-        """Have the next write begin at an offset, where the file was not opened to append."""
+        """Set the offset of the next write, for a file not opened for appending."""
         ...
 
     def truncate(self, fd: int, size: int, /) -> None:
-        """Cut a file."""
+        """Cut a file to a size."""
         ...
 
     def datasync(self, fd: int, /) -> None:
@@ -77,30 +78,30 @@ class Disk(Protocol):
         ...
 
     def stat(self, path: str, /) -> FileStat:
-        """Look at a file by name."""
+        """Return the metadata of a file by its path."""
         ...
 
     def fstat(self, fd: int, /) -> FileStat:
-        """Look at an open file."""
+        """Return the metadata of an open file."""
         ...
 
     def is_still(self, path: str, device: int, inode: int, size: int, /) -> bool:
-        """Tell whether the file of this name is still the same one, and still has this size.
+        """Tell whether the file at this path is still the same one, and still has this size.
 
-        An append asks this before it writes, so it is worth a call of its own.
+        Every append checks this before it writes, so it is a call of its own rather than a `stat`.
         """
         ...
 
     def rename(self, source: str, target: str, /) -> None:
-        """Give a file another name, replacing what has it."""
+        """Rename a file, replacing the file of that name if there is one."""
         ...
 
     def unlink(self, path: str, /) -> None:
-        """Take a name away."""
+        """Remove a file's name."""
         ...
 
     def make_directory(self, path: str, /) -> None:
-        """Make a directory, its parents included, with `DIRECTORY_MODE`; no error where it is there."""
+        """Make a directory and its missing parents with `DIRECTORY_MODE`; an existing directory is not an error."""
         ...
 
     def list_directory(self, path: str, /) -> Sequence[str]:
@@ -114,10 +115,10 @@ class Disk(Protocol):
 
 @contextmanager
 def opened(disk: Disk, path: str, flags: int = os.O_RDONLY) -> Generator[int]:
-    """Open a file for a while.
+    """Open a file for the duration of a `with` block.
 
     Raises:
-        OSError: It cannot be opened, or closed.
+        OSError: The file cannot be opened, or closed.
     """
     fd = disk.open(path, flags)
     try:
@@ -126,9 +127,9 @@ def opened(disk: Disk, path: str, flags: int = os.O_RDONLY) -> Generator[int]:
         disk.close(fd)
 
 
-def _file_stat(found: os.stat_result) -> FileStat:
-    is_directory = found.st_mode & 0o170000 == 0o040000
-    return FileStat(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, is_directory)
+def _file_stat(status: os.stat_result) -> FileStat:
+    is_directory = status.st_mode & 0o170000 == 0o040000
+    return FileStat(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, is_directory)
 
 
 class OsDisk:
@@ -145,15 +146,15 @@ class OsDisk:
         return os.path.realpath(path)
 
     def open(self, path: str, flags: int) -> int:
-        """Open a file with the flags of `os.open`; what is neither a file nor a directory is refused.
+        """Open a file with the flags of `os.open`; refuse anything but regular files and directories.
 
-        To open a pipe is to wait for whoever writes to it, and to open a device may do anything.
+        Opening a pipe blocks until another process opens its other end, and opening a device may do anything.
         """
         if not flags & os.O_EXCL:
             with suppress(FileNotFoundError):
                 kind = stat.S_IFMT(os.stat(path).st_mode)
                 if kind not in (stat.S_IFREG, stat.S_IFDIR):
-                    raise OSError(errno.EINVAL, "this is no regular file", path)
+                    raise OSError(errno.EINVAL, "not a regular file", path)
         return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
@@ -173,7 +174,7 @@ class OsDisk:
         return os.lseek(fd, 0, os.SEEK_CUR)
 
     def seek(self, fd: int, offset: int) -> None:
-        """Have the next write begin at an offset."""
+        """Set the offset of the next write."""
         os.lseek(fd, offset, os.SEEK_SET)
 
     def datasync(self, fd: int) -> None:
@@ -189,17 +190,17 @@ class OsDisk:
             os.close(fd)
 
     def stat(self, path: str) -> FileStat:
-        """Look at a file by name."""
+        """Return the metadata of a file by its path."""
         return _file_stat(os.stat(path))
 
     def fstat(self, fd: int) -> FileStat:
-        """Look at an open file."""
+        """Return the metadata of an open file."""
         return _file_stat(os.fstat(fd))
 
     def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
-        """Tell whether a file is as it was left."""
-        found = os.stat(path)
-        return found.st_size == size and found.st_ino == inode and found.st_dev == device
+        """Tell whether the file at this path is still the same one, and still has this size."""
+        status = os.stat(path)
+        return status.st_size == size and status.st_ino == inode and status.st_dev == device
 
     def make_directory(self, path: str) -> None:
         """Make a directory and its parents, each readable by its owner alone."""
@@ -219,11 +220,11 @@ class OsDisk:
         return sorted(os.listdir(path))
 
     def scan_directory(self, path: str, suffixes: tuple[str, ...]) -> Sequence[tuple[str, FileStat, bool]]:
-        """Return the directories in a directory, and the files whose names end in a suffix.
+        """Return the subdirectories of a directory, and the files whose names end in one of the suffixes.
 
-        Of each its name, how it looks, and whether it is a link.
+        Each comes as its name, its metadata, and whether it is a link.
         """
-        found: list[tuple[str, FileStat, bool]] = []
+        files: list[tuple[str, FileStat, bool]] = []
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with os.scandir(fd) as entries:  # with a descriptor, the kernel need not walk the path for each file
@@ -231,15 +232,15 @@ class OsDisk:
                     name = entry.name
                     try:
                         if name.endswith(suffixes) or entry.is_dir():
-                            found.append((name, _file_stat(entry.stat()), entry.is_symlink()))
+                            files.append((name, _file_stat(entry.stat()), entry.is_symlink()))
                     except OSError:
-                        continue  # gone meanwhile, or a link to nowhere
+                        continue  # deleted meanwhile, or a dangling link
         finally:
             os.close(fd)
-        return found
+        return files
 
     def link(self, target: str, path: str) -> None:
-        """Make a symbolic link in place of what is there, at once."""
+        """Make a symbolic link, atomically replacing any file of that name."""
         temporary = f"{path}.tmp-{os.getpid()}-{threading.get_ident()}"
         os.symlink(target, temporary)
         try:

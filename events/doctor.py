@@ -1,17 +1,17 @@
-"""The doctor: what is wrong with session files, said by file, line and byte.
+"""The doctor reports what is wrong with session files, by file, line and byte.
 
-A file is read from its beginning, and nothing is written. Whatever it holds becomes a finding, never an error, so
-that one bad file does not hide what is to be said of the next. Memory follows the number of entries and the longest
-line, not the size of the file.
+A file is read from its beginning, and nothing is written. Whatever the file holds becomes a finding and never raises,
+so that one bad file does not hide the findings of the next. Memory use grows with the number of entries and the longest
+line, not with the size of the file.
 
-`examine` looks at sessions and at what belongs to them: their snapshots, leaf records and checkpoints, what crashes left,
-who holds them, and the journals. `repair` puts right what can be put right; what it saw and kept is not said again,
-unless all is asked for.
+`examine` looks at sessions and at what belongs to them: their snapshots, leaf records and checkpoints, leftovers of
+crashes, lock holders, and the journals. `repair` fixes what can be fixed; damage that it has seen and left in place is
+not reported again, except on request.
 
-Three severities. An error is damage: something that was written cannot be read, or cannot be read as it was meant. A
-warning is a thing that no writer should have left, and that costs nothing. A note is an oddity that is read without harm.
+There are three severities. An error is damage: something that was written cannot be read, or not as it was meant. A
+warning is something that no writer should leave behind, and that does no harm. A note is an oddity that reads well.
 
-A file that is being written while it is examined may end in half a line; that is reported like any torn tail.
+A file that is being written while it is examined may end in half a line; it is reported like any torn tail.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ from .undecodable import UNDECODABLE
 from .wording import counted
 
 SUFFIX = ".jsonl"
-"""What the names of session files end in; others are examined only when they are named."""
+"""The suffix of session files; files with other names are examined only when their path is given."""
 
 _BOM = b"\xef\xbb\xbf"
-_HARMLESS = ("unknown type", "which does not answer")  # why lines are opaque that are as their writers meant them
+_HARMLESS = ("unknown type", "which does not answer")  # reasons of opaque lines that are as their writers meant them
 _NO_ID = "the line has no id"
 
 
 class Subject(Struct, frozen=True):
-    """Something to look at.
+    """One thing to examine: a session or the `.treering` of a folder.
 
     Attributes:
-        path: The session's file; of what lies in a folder's `.treering`, that folder.
-        root: The folder whose `.treering` serves it.
-        kind: "session"; "archive" for a packed one; "remains", where only files that stand beside it are there; "folder"
-            for a `.treering`.
-        beside: The names of the files that stand beside the session.
+        path: The session's file; for a `.treering`, the folder that contains it.
+        root: The folder whose `.treering` serves the session.
+        kind: "session"; "archive" for a packed session; "remains" if the session is missing and only files beside it are
+            left; "folder" for a `.treering`.
+        beside: The names of the files beside the session.
     """
 
     path: str
@@ -71,17 +71,17 @@ class Subject(Struct, frozen=True):
 
 
 def examine(*paths: str | os.PathLike[str], disk: Disk | None = None, known: bool = False) -> list[Finding]:
-    """Examine session files, and all those in directories, with what belongs to them.
+    """Examine session files, and all those in directories, with everything that belongs to them.
 
-    The findings come file by file, in order of line; what stands beside a file follows it.
+    The findings come file by file, in order of line; those of the files beside a session follow it.
 
     Args:
         *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
-        disk: The disk that they are on.
-        known: Say also what a repair has seen and kept, and what is as it should be: owners, fragments, backups.
+        disk: The disk that holds them.
+        known: Also report damage that a repair has recorded, and things that are in order: owners, fragments, backups.
 
     Raises:
-        OSError: A path is not there.
+        OSError: A path does not exist.
     """
     disk = disk or OsDisk()
     seen = None if known else KnownDamage(disk)
@@ -89,38 +89,38 @@ def examine(*paths: str | os.PathLike[str], disk: Disk | None = None, known: boo
 
 
 def examine_subject(subject: Subject, disk: Disk, known: KnownDamage | None = None) -> list[Finding]:
-    """Examine one session and what stands beside it, or the `.treering` of a folder; leave out what is known."""
-    found: list[Finding] = []
+    """Examine one session and the files beside it, or the `.treering` of a folder; leave out known damage."""
+    findings: list[Finding] = []
     index: LogIndex | None = None
     if subject.kind == "session":
-        found, index = _open_and_examine(subject.path, disk)
+        findings, index = _open_and_examine(subject.path, disk)
     elif subject.kind == "archive":
-        found = _examine_packed(subject, disk)
+        findings = _examine_packed(subject, disk)
     try:
         if subject.kind == "folder":
-            found = examine_folder(disk, subject.path)
+            findings = examine_folder(disk, subject.path)
         elif subject.kind != "archive":
-            found += Surroundings(disk, subject.path, subject.beside, index).findings()
+            findings += Surroundings(disk, subject.path, subject.beside, index).findings()
     except OSError as error:
-        if not any(each.code == "unreadable" for each in found):
-            found.append(_unreadable(subject.path, error))
-    return found if known is None else news_of(found, known)
+        if not any(each.code == "unreadable" for each in findings):
+            findings.append(_unreadable(subject.path, error))
+    return findings if known is None else news_of(findings, known)
 
 
-def news_of(found: Sequence[Finding], known: KnownDamage) -> list[Finding]:
-    """Return what of the findings about one subject is to be said to who does not ask for all."""
-    news = [finding for finding in found if not known.has(finding)]
-    return news if any(finding.code != "locked" for finding in news) else []  # being owned alone is nothing to say
+def news_of(findings: Sequence[Finding], known: KnownDamage) -> list[Finding]:
+    """Return the findings about one subject that are reported by default: those that are not known damage."""
+    news = [finding for finding in findings if not known.has(finding)]
+    return news if any(finding.code != "locked" for finding in news) else []  # ownership alone is not worth a report
 
 
 def subjects(*paths: str | os.PathLike[str], disk: Disk | None = None) -> Iterator[Subject]:
-    """Yield what `examine` looks at, each directory's in order of name.
+    """Yield what `examine` looks at, in order of name within each directory.
 
-    A session is served by the `.treering` of the nearest folder above it that has one, but never by one above the directory
-    that was given: what is not asked about is not touched.
+    A session is served by the `.treering` of the nearest folder above it that has one, but never by one above the given
+    directory: nothing outside the given paths is touched.
 
     Raises:
-        OSError: A path is not there.
+        OSError: A path does not exist.
     """
     disk = disk or OsDisk()
     for each in paths:
@@ -139,7 +139,7 @@ def _below(disk: Disk, folder: str, root: str, seen: set[str]) -> Iterator[Subje
     try:
         names = disk.list_directory(folder)
     except OSError:
-        yield Subject(folder, _real(disk, root), "session")  # examining it says what is the matter
+        yield Subject(folder, _real(disk, root), "session")  # examining it reports the error
         return
     if PRIVATE_FOLDER in names:
         root = folder
@@ -148,11 +148,11 @@ def _below(disk: Disk, folder: str, root: str, seen: set[str]) -> Iterator[Subje
     for name in names:
         if (log := log_of(name)) is not None:
             beside.setdefault(log, []).append(name)
-    there = set(names)
+    present = set(names)
     packed = {log_path(name) for name in names}
     for name in sorted({name for name in names if name != PRIVATE_FOLDER} | set(beside)):
         path = os.path.join(folder, name)
-        if name not in there:
+        if name not in present:
             if name in packed:
                 continue
             yield Subject(path, _real(disk, root), "remains", tuple(beside[name]))
@@ -178,7 +178,7 @@ def _real(disk: Disk, path: str) -> str:
 
 
 def examine_file(path: str, *, disk: Disk | None = None) -> list[Finding]:
-    """Examine what one file holds, and nothing beside it; that it cannot be opened is a finding, too."""
+    """Examine one file's content and nothing beside it; a file that cannot be opened is a finding, too."""
     return _open_and_examine(path, disk or OsDisk())[0]
 
 
@@ -186,7 +186,7 @@ def _open_and_examine(path: str, disk: Disk) -> tuple[list[Finding], LogIndex | 
     try:
         fd = disk.open(path, os.O_RDONLY)
         try:
-            return _examined(disk, fd, path)
+            return _examine_open(disk, fd, path)
         finally:
             disk.close(fd)
     except OSError as error:
@@ -194,15 +194,15 @@ def _open_and_examine(path: str, disk: Disk) -> tuple[list[Finding], LogIndex | 
 
 
 def _examine_packed(subject: Subject, disk: Disk) -> list[Finding]:
-    """Examine a packed session: unpack all of it in passing, and look at its lines and at what stands beside it."""
+    """Examine a packed session: decompress it as a stream, and look at its lines and the files beside it."""
     path, log = subject.path, log_path(subject.path)
     if log in (os.path.join(os.path.dirname(path), name) for name in disk.list_directory(os.path.dirname(path) or ".")):
-        what = "the session is there unpacked as well, and that one counts; whoever writes to it next removes this one"
+        what = "the session also exists unpacked, and that file counts; its next writer removes this one"
         return [Finding(path, None, None, "archive_left", "warning", what)]
-    reading = PackedDisk(disk)
+    unpacking = PackedDisk(disk)
     try:
-        found, index = _open_and_examine(path, reading)
-        return found + Surroundings(reading, log, subject.beside, index).findings()
+        findings, index = _open_and_examine(path, unpacking)
+        return findings + Surroundings(unpacking, log, subject.beside, index).findings()
     except LogDamaged as error:
         byte = error.where.byte if error.where is not None else None
         return [Finding(path, None, byte, "archive_damaged", "error", error.message)]
@@ -216,14 +216,14 @@ def _unreadable(path: str, error: OSError) -> Finding:
 
 
 def places(path: str, seqs: Collection[int], *, disk: Disk | None = None) -> dict[int, Where]:
-    """Find where lines stand in a file, by their ordinals; 0 stands for the tail without a newline, if it has one.
+    """Return the places of lines in a file, by seq; 0 stands for the tail without a newline, if there is one.
 
     Raises:
         OSError: The file cannot be read.
-        LogError: It is no session.
+        LogError: The file is not a session.
     """
     disk = disk or OsDisk()
-    found: dict[int, Where] = {}
+    places_by_seq: dict[int, Where] = {}
     fd = disk.open(path, os.O_RDONLY)
     try:
         size = disk.fstat(fd).size
@@ -234,41 +234,41 @@ def places(path: str, seqs: Collection[int], *, disk: Disk | None = None) -> dic
                 continue
             seq += 1
             if seq in seqs:
-                found[seq] = Where(path, number, start)
+                places_by_seq[seq] = Where(path, number, start)
             if 0 in seqs and not line.endswith(b"\n"):
-                found[0] = Where(path, number, start)
+                places_by_seq[0] = Where(path, number, start)
     finally:
         disk.close(fd)
-    return found
+    return places_by_seq
 
 
-def _examined(disk: Disk, fd: int, path: str) -> tuple[list[Finding], LogIndex | None]:
+def _examine_open(disk: Disk, fd: int, path: str) -> tuple[list[Finding], LogIndex | None]:
     size = disk.fstat(fd).size
     if not size:
-        return [Finding(path, None, None, "empty", "note", "the file is empty, which is a new session")], None
+        return [Finding(path, None, None, "empty", "note", "the file is empty, and counts as a new session")], None
     try:
         detected, block = read_head(disk, fd, path, size)
     except LogError as error:
-        return [_headless(path, error)], None
+        return [_header_finding(path, error)], None
     patient = _Patient(path, detected, block)
     for start, line in _lines(disk, fd, detected.size, size):
         patient.take(start, line)
     return patient.findings(), patient.index
 
 
-def _headless(path: str, error: LogError) -> Finding:
+def _header_finding(path: str, error: LogError) -> Finding:
     where = error.where or Where(path)
     code = "unsupported_version" if isinstance(error, UnsupportedVersion) else "no_header"
     return Finding(path, where.line or 1, where.byte or 0, code, "error", error.message)
 
 
 def _lines(disk: Disk, fd: int, offset: int, size: int) -> Iterator[tuple[int, bytes]]:
-    """Yield lines with the offsets at which they begin; the last may lack its newline."""
+    """Yield each line with the offset at which it begins; the last may lack its newline."""
     parts: list[bytes] = []
     start = offset
     for chunk in chunks(disk, fd, offset, size):
-        *whole, rest = chunk.split(b"\n")
-        for line in whole:
+        *complete, rest = chunk.split(b"\n")
+        for line in complete:
             parts.append(line)
             line = b"".join(parts) + b"\n"
             parts.clear()
@@ -280,17 +280,17 @@ def _lines(disk: Disk, fd: int, offset: int, size: int) -> Iterator[tuple[int, b
         yield start, b"".join(parts)
 
 
-class _Stored(Struct):
-    """What a line says of its own ordinal."""
+class _StoredSeq(Struct):
+    """The seq that a line itself states."""
 
     seq: int | None = None
 
 
-_as_stored: Callable[[bytes], _Stored] = msgspec.json.Decoder(_Stored).decode
+_decode_seq: Callable[[bytes], _StoredSeq] = msgspec.json.Decoder(_StoredSeq).decode
 
 
 class _Patient:
-    """One file under examination: takes its lines in order, and has findings in the end.
+    """One file under examination: receives its lines in order, then returns its findings.
 
     Attributes:
         index: The index of the lines so far.
@@ -305,7 +305,7 @@ class _Patient:
         self._found: list[Finding] = []
         self._crlf = self._blank = 0
         self._first_crlf = self._first_blank = (0, 0)
-        # By ordinal, from 1; an index does not show ids that are withheld, so they are kept here as well.
+        # By seq, from 1. The index does not expose the ids of withheld lines, so all ids are kept here as well.
         self._ids = Ids()
         self._starts, self._numbers = array("Q", [0]), array("Q", [0])
         self._parentless: dict[int, str] = {}
@@ -315,7 +315,7 @@ class _Patient:
         self._time: datetime = EPOCH
         self._take_block(block)
 
-    # -- taking in
+    # -- reading lines
 
     def _take_block(self, block: bytes) -> None:
         if block.startswith(_BOM):
@@ -326,10 +326,10 @@ class _Patient:
             start += len(line) + 1
         if not block.endswith(b"\n"):
             self._line += 1
-            self._add(self._line, start, "no_newline", "note", "the header has no newline; the next append writes it")
+            self._add(self._line, start, "no_newline", "note", "the header has no newline; the next append adds it")
 
     def take(self, start: int, line: bytes) -> None:
-        """Take in the next line, newline included where it has one."""
+        """Examine the next line, newline included if it has one."""
         if not self._number_line(start, line):
             return
         seq = len(self._starts)
@@ -344,11 +344,9 @@ class _Patient:
             self._add_torn(start, len(line))
             return
         if not ended:
-            self._add(
-                self._line, start, "no_newline", "note", "the last line has no newline; the next append writes it"
-            )
+            self._add(self._line, start, "no_newline", "note", "the last line has no newline; the next append adds it")
         if entry is None:
-            self._add(self._line, start, "not_json", "error", f"{len(line)} bytes that are no JSON object; skipped")
+            self._add(self._line, start, "not_json", "error", f"{len(line)} bytes that are not a JSON object; skipped")
         else:
             self._check(entry, line, start, seq)
         self._ids.append(entry.id or "" if entry is not None else "")
@@ -357,7 +355,7 @@ class _Patient:
         self.index.ids.settle(above=RECENT_MAX)
 
     def _number_line(self, start: int, line: bytes) -> bool:
-        """Count a line, and tell whether there is anything on it."""
+        """Count a line, and tell whether it is not blank."""
         self._line += 1
         if line.isspace():
             self._blank += 1
@@ -369,11 +367,11 @@ class _Patient:
         return True
 
     def _add_torn(self, start: int, size: int) -> None:
-        fate = "is closed by a newline and skipped" if self._dialect.shared else "is moved into a file of its own"
-        what = f"the file ends in {size} bytes of an unfinished line, which {fate} when the session is next written"
+        outcome = "is closed by a newline and skipped" if self._dialect.shared else "is moved to a file of its own"
+        what = f"the file ends in {size} bytes of an unfinished line, which {outcome} at the next write to the session"
         self._add(self._line, start, "torn_tail", "error", what)
 
-    # -- looking at one entry
+    # -- examining one entry
 
     def _check(self, entry: Entry, line: bytes, start: int, seq: int) -> None:
         if isinstance(entry, OpaqueEntry):
@@ -382,9 +380,7 @@ class _Patient:
             self._check_id(entry, entry.id, start, seq)
         if entry.timestamp != EPOCH and entry.type != "session":
             if entry.timestamp < self._time:
-                what = (
-                    f"the time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
-                )
+                what = f"time runs backwards: {entry.timestamp:%Y-%m-%dT%H:%M:%S.%fZ} is earlier than the line before"
                 self._add(self._line, start, "time_backwards", "note", what, entry.id)
             self._time = entry.timestamp
         if self._dialect.name == "native":
@@ -404,17 +400,17 @@ class _Patient:
             what = "a second header in the middle of the file; ignored"
             self._add(self._line, start, "second_header", "warning", what)
         elif entry.reason == _NO_ID or (entry.id is None and entry.reason in _HARMLESS):
-            what = f"a line of the type {entry.type!r} without an id: nothing can refer to it"
+            what = f"a line of type {entry.type!r} without an id: nothing can refer to it"
             self._add(self._line, start, "no_id", "warning", what)
         elif not any(harmless in entry.reason for harmless in _HARMLESS):
             kind = entry.type if entry.type in ENTRY_TYPES else repr(entry.type)
-            what = f"a {kind} entry with wrong fields ({entry.reason}); kept, and it contributes nothing"
+            what = f"a {kind} entry with invalid fields ({entry.reason}); kept, but it contributes nothing"
             self._add(self._line, start, "wrong_fields", "error", what, entry.id)
 
     def _check_id(self, entry: Entry, entry_id: str, start: int, seq: int) -> None:
         other = self._ids.find(entry_id)
         if other:
-            what = f"the id {entry_id!r} was used in line {self._numbers[other]} already: references mean the latest"
+            what = f"the id {entry_id!r} is already used in line {self._numbers[other]}: references mean the latest"
             self._add(self._line, start, "duplicate_id", "error", what, entry_id)
         parent_id = entry.parent_id
         if parent_id is not None and parent_id != entry_id and not self._ids.find(parent_id):
@@ -423,9 +419,9 @@ class _Patient:
             self._add(self._line, start, "self_parent", "error", f"entry {entry_id!r} is its own parent", entry_id)
 
     def _check_seq(self, entry: Entry, line: bytes, start: int, seq: int) -> None:
-        """Say where the distance between stored and counted ordinals changes, and not of each line after that."""
+        """Report a line where the difference between stored and counted seq changes, but not every line after it."""
         try:
-            stored = _as_stored(line).seq
+            stored = _decode_seq(line).seq
         except UNDECODABLE:
             return
         if stored is None or stored - seq == self._shift:
@@ -435,44 +431,44 @@ class _Patient:
             return
         copied = self._header.parent_session is not None
         why = "the line was copied from the parent session" if copied else "lines before it are missing or were added"
-        what = f"the line says seq {stored} and is line {seq} after the header: {why}"
+        what = f"the line states seq {stored} but is line {seq} after the header: {why}"
         self._add(self._line, start, "seq_mismatch", "note" if copied else "warning", what, entry.id)
 
-    # -- in the end
+    # -- after the last line
 
     def findings(self) -> list[Finding]:
-        """Return what there is to say, in order of line."""
-        self._look_at_parents()
-        self._look_at_results()
-        self._look_at_batches()
-        self._look_at_line_ends()
+        """Return all findings, in order of line."""
+        self._check_parents()
+        self._check_results()
+        self._check_batches()
+        self._check_line_ends()
         self._found.sort(key=lambda finding: finding.byte or 0)
         return self._found
 
-    def _look_at_parents(self) -> None:
+    def _check_parents(self) -> None:
         for seq, parent_id in self._parentless.items():
             entry_id = self._ids[seq]
             later = self._ids.find(parent_id)
             if seq <= self.index.head and self.index.parents[seq] == CYCLE:
                 self._add_at(seq, "cycle", "error", f"entry {entry_id!r} is its own ancestor: it is shown as a root")
             elif later:
-                what = f"the parent {parent_id!r} comes only in line {self._numbers[later]}: the path begins here"
+                what = f"the parent {parent_id!r} only follows in line {self._numbers[later]}: the path begins here"
                 self._add_at(seq, "parent_later", "error", what)
             else:
                 self._add_at(
                     seq, "parent_missing", "error", f"the parent {parent_id!r} is missing: the path begins here"
                 )
 
-    def _look_at_results(self) -> None:
+    def _check_results(self) -> None:
         index = self.index
         for call_id, seq in self._results:
             if seq > index.head or index.kinds[seq] == Kind.ABORTED:
                 continue
             if not any(index.is_ancestor(call, seq) for call in reversed(self._calls.get(call_id, ()))):
-                what = f"the result of the call {call_id!r}, which nothing on its path has made"
+                what = f"a result of the call {call_id!r}, but no entry on its path makes that call"
                 self._add_at(seq, "result_without_call", "warning", what)
 
-    def _look_at_batches(self) -> None:
+    def _check_batches(self) -> None:
         index, first = self.index, 0
         for seq in range(1, index.head + 2):
             aborted = seq <= index.head and index.kinds[seq] == Kind.ABORTED
@@ -488,9 +484,9 @@ class _Patient:
             )
             self._add_at(index.head + 1, "batch_incomplete", "warning", what)
 
-    def _look_at_line_ends(self) -> None:
+    def _check_line_ends(self) -> None:
         if self._crlf:
-            what = f"{counted(self._crlf, 'line')} from here on end in CRLF, which is read"
+            what = f"{counted(self._crlf, 'line')} from here on end in CRLF, which is accepted"
             self._add(*self._first_crlf, "crlf", "note", what)
         if self._blank:
             what = f"{counted(self._blank, 'blank line')} from here on, which are skipped"

@@ -1,11 +1,11 @@
-"""What a session's log is made of: a header, and entries that point at their parents.
+"""The content of a session's log: a header, and entries that point at their parents.
 
 One frozen struct per type, one tagged union, the payload under the name of its type::
 
     MessageEntry(id=..., parent_id=..., timestamp=..., seq=7, message=Message("user", (text("Hello"),)))
 
-In memory an entry has this shape whatever dialect its line is in. How a line becomes an entry and back is the
-dialects' business; nothing here reads or writes.
+In memory an entry has this shape whatever the dialect of its line. The dialects convert lines to entries and back;
+nothing here reads or writes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 """A number of things: never negative."""
 
 Moment: TypeAlias = Annotated[datetime, Meta(tz=True)]
-"""A time that knows its zone, so that any two can be compared."""
+"""A time with a time zone, so that any two can be compared."""
 
 NATIVE_VERSION = 1
 """The version that a native header carries."""
 
 EPOCH = datetime.fromtimestamp(0, UTC)
-"""The time of an entry that carries none."""
+"""The time of an entry whose line has none."""
 
 ROLES = frozenset(
     {
@@ -46,14 +46,14 @@ ROLES = frozenset(
         "compactionSummary",
     }
 )
-"""The roles that models are told of. A message of another role is a program's own: kept, shown, and sent to no model."""
+"""The roles that are sent to models. A message of any other role is a program's own: stored, shown, but never sent."""
 
 
 class Header(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, repr_omit_defaults=True):
-    """The first line of a log: what is known of the session as a whole.
+    """The first line of a log, which describes the session as a whole.
 
-    `version` is the dialect's own. `parent_session` names the session that this one was forked from, as the dialect
-    writes it (an id or a path). `parent_entry` is the entry of that session from which a sub-agent's session hangs.
+    `version` is the dialect's own. `parent_session` names the session from which this one was forked, as the dialect
+    writes it (an id or a path). `parent_entry` is the entry of that session to which a sub-agent's session belongs.
     `key` is the name under which a program asks for the session.
     """
 
@@ -73,7 +73,7 @@ class Header(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, re
 
 
 class Batch(Struct, frozen=True, gc=False, repr_omit_defaults=True):
-    """The mark of one line of an atomic batch: which session wrote it, which of how many lines it is (from 0)."""
+    """The mark of one line of an atomic batch: the session that wrote it, and its index `i` (from 0) among `n` lines."""
 
     session: str
     id: str
@@ -82,7 +82,7 @@ class Batch(Struct, frozen=True, gc=False, repr_omit_defaults=True):
 
 
 class Usage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """What a model's provider counted, in tokens, and what it cost in the provider's currency."""
+    """The tokens that a model's provider counted, and their cost in the provider's currency."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -103,12 +103,12 @@ class Usage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_default
 
 
 def checked_usage(usage: object) -> Usage:
-    """Return the usage that a program gives to be appended.
+    """Return the usage of an entry to append, after checking it.
 
-    A line says whatever its program counted, so reading one does not ask this.
+    Lines are read without this check, since a line may hold whatever its program counted.
 
     Raises:
-        InvalidEntry: It is no `Usage`, or has a number below 0.
+        InvalidEntry: The value is not a `Usage`, or has a negative number.
     """
     if not isinstance(usage, Usage):
         raise InvalidEntry(
@@ -117,12 +117,12 @@ def checked_usage(usage: object) -> Usage:
     for name in usage.__struct_fields__:
         count: object = getattr(usage, name)
         if isinstance(count, (int, float)) and count < 0:
-            raise InvalidEntry(f"{name} of the usage is {count}: nothing takes less than 0")
+            raise InvalidEntry(f"{name} of the usage is {count}: give a number from 0 on")
     return usage
 
 
 class BashExecution(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """A command that a person ran beside the model; `exclude_from_context` keeps it from the model."""
+    """A shell command that a person ran during the session; `exclude_from_context` keeps it from the model."""
 
     command: str
     output: str = ""
@@ -136,8 +136,8 @@ class BashExecution(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit
 class Message(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
     """A message of the conversation.
 
-    `usage` and `stop_reason` come with an assistant's answer, `tool_name` with a tool's, `bash` with the role
-    bashExecution, `custom_type` and `display` with the role custom. `raw_metadata` is a free JSON object.
+    `usage` and `stop_reason` belong to an assistant's answer, `tool_name` to a tool's result, `bash` to the role
+    bashExecution, `custom_type` and `display` to the role custom. `raw_metadata` is a free-form JSON object.
     """
 
     role: NonEmpty
@@ -162,7 +162,7 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defau
 
     @property
     def metadata(self) -> dict[str, JSON]:
-        """The free JSON object, decoded afresh for this caller; empty where there is none."""
+        """The free-form JSON object, decoded afresh for this caller; empty if there is none."""
         return {} if self.raw_metadata is None else json_object(self.raw_metadata)
 
     @property
@@ -172,30 +172,30 @@ class Message(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defau
 
 
 class ModelChange(Struct, frozen=True, gc=False, repr_omit_defaults=True):
-    """From here on the path, another model answers."""
+    """A change of the model that answers from here on the path."""
 
     provider: NonEmpty
     model_id: NonEmpty
 
 
 class ThinkingLevel(Struct, frozen=True, gc=False, repr_omit_defaults=True):
-    """From here on the path, the model thinks at another level: "off", "low", "high" or the provider's own word."""
+    """A change of the thinking level from here on the path: "off", "low", "high" or the provider's own word."""
 
     thinking_level: str
 
 
 class Label(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """A bookmark on the entry `target_id`; an empty or absent label takes it away."""
+    """A bookmark on the entry `target_id`; an empty or absent label removes it."""
 
     target_id: NonEmpty
     label: str | None = None
 
 
 class Provider(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """Who answers in a session: what a program needs to go on with it.
+    """The provider and model of a session: what a program needs to resume it.
 
     `type` is "ollama", "llamacpp", "lmstudio", "openai", "anthropic", "openai-compatible" or any other word, which is
-    kept as it is. `context_window` is the model's, in tokens; 0 where it is not known.
+    stored unchanged. `context_window` is the model's, in tokens; 0 if unknown.
     """
 
     type: NonEmpty
@@ -205,10 +205,10 @@ class Provider(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defa
 
 
 class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """What people say of the session as a whole; a field that is given replaces the earlier one.
+    """A description of the session as a whole; a field that is set replaces its earlier value.
 
-    `name` is the title that a person set ("" takes it away). `summary` stands for a summary that the program keeps
-    beside the messages; `status`, `project` and `description` are the catalog's. `provider` is who answers.
+    `name` is the title that a person set ("" removes it). `summary` is a summary that the program keeps beside the
+    messages; `status`, `project` and `description` belong to the catalog. `provider` names who answers.
     """
 
     name: str | None = None
@@ -223,16 +223,16 @@ class SessionInfo(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
 
     @property
     def metadata(self) -> dict[str, JSON]:
-        """The free JSON object, decoded afresh for this caller; empty where there is none."""
+        """The free-form JSON object, decoded afresh for this caller; empty if there is none."""
         return {} if self.raw_metadata is None else json_object(self.raw_metadata)
 
 
 class Compaction(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """Everything on the path before `first_kept_entry_id` is from here on represented by `summary`.
+    """A compaction: from here on, `summary` stands for everything on the path before `first_kept_entry_id`.
 
-    Without a `first_kept_entry_id` nothing before the compaction is kept. `tokens_before` is the size of the context
-    that was compacted, in tokens. `raw_system_message` is a system message to put in front of the summary, as its
-    dialect stored it. `from_hook` says that an extension made it.
+    Without a `first_kept_entry_id` nothing before the compaction is kept. `tokens_before` is the size of the compacted
+    context in tokens. `raw_system_message` is a system message to put in front of the summary, as its dialect stores
+    it. `from_hook` is true if an extension made the compaction.
     """
 
     summary: str
@@ -247,12 +247,12 @@ class Compaction(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_de
 
     @property
     def details(self) -> JSON:
-        """What the maker of the compaction noted, decoded afresh for this caller."""
+        """Free-form data from the author of the compaction, decoded afresh for this caller."""
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
 class BranchSummary(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """What happened on the branch that ended at `from_id`, told to the branch that goes on here."""
+    """A summary of the branch that ended at `from_id`, for the branch that continues here."""
 
     summary: str
     from_id: str
@@ -264,12 +264,12 @@ class BranchSummary(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit
 
     @property
     def details(self) -> JSON:
-        """What the maker of the summary noted, decoded afresh for this caller."""
+        """Free-form data from the author of the summary, decoded afresh for this caller."""
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
 class Custom(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """An extension's own data, never shown to a model; `custom_type` says whose."""
+    """An extension's own data, never shown to a model; `custom_type` identifies the extension."""
 
     custom_type: NonEmpty
     raw_data: MaybeRaw = msgspec.field(name="data", default=None)
@@ -283,7 +283,7 @@ class Custom(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaul
 
 
 class CustomMessage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """An extension's message that the model does see; `display` and `details` are for the user interface alone."""
+    """An extension's message that the model does see; `display` and `details` are only for the user interface."""
 
     custom_type: NonEmpty
     content: tuple[Content, ...]
@@ -294,14 +294,14 @@ class CustomMessage(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit
 
     @property
     def details(self) -> JSON:
-        """What the extension noted, decoded afresh for this caller."""
+        """Free-form data from the extension, decoded afresh for this caller."""
         return None if self.raw_details is None else json_value(self.raw_details)
 
 
 class ToolExecution(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """The record of one run of a tool: what was asked, what came of it, how long it took.
+    """The record of one run of a tool: its arguments, its outcome, its duration.
 
-    The result that the model sees is a message of its own; this entry never reaches a context.
+    The result that the model sees is a separate message; this entry is never part of a context.
     """
 
     tool_call_id: NonEmpty
@@ -323,9 +323,9 @@ class ToolExecution(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit
 
 
 class UsageRecord(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """Usage that no message carries: of a summary, a warmed cache, a whole turn; `kind` says of what.
+    """Usage that belongs to no message, such as that of a summary, a warmed cache or a whole turn; `kind` names it.
 
-    A turn's record carries the number of its messages in `messages` and what the program noted in `metadata`.
+    A turn's record has the number of its messages in `messages` and the program's own data in `metadata`.
     """
 
     kind: NonEmpty
@@ -340,12 +340,12 @@ class UsageRecord(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
 
     @property
     def metadata(self) -> dict[str, JSON]:
-        """The free JSON object, decoded afresh for this caller; empty where there is none."""
+        """The free-form JSON object, decoded afresh for this caller; empty if there is none."""
         return {} if self.raw_metadata is None else json_object(self.raw_metadata)
 
 
 class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_defaults=True):
-    """From here on the path, the entry `target_id` stands in contexts with other content, or not at all.
+    """An edit of contexts from here on the path: the entry `target_id` appears with other content, or not at all.
 
     `replacement` is the new content; without it the target is left out.
     """
@@ -357,15 +357,15 @@ class ContextEdit(Struct, frozen=True, gc=False, omit_defaults=True, repr_omit_d
 class EntryBase(
     Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True, kw_only=True, repr_omit_defaults=True
 ):
-    """What every entry has.
+    """The fields that all entries have.
 
     Attributes:
         id: Unique within the session.
         parent_id: The entry that this one follows; None at a root.
         timestamp: When it was appended, UTC; never earlier than the entry before it in the log.
-        seq: Its ordinal in the log, from 1; 0 as long as it is not in one.
-        aside: It was appended below another entry than the leaf, and did not become the leaf.
-        command_id: The caller's id of the command that made it.
+        seq: Its seq in the log, from 1; 0 until it is in one.
+        aside: Whether it was appended without becoming the leaf, below an entry other than the leaf.
+        command_id: The caller's id of the command that appended it.
         batch: Its place in an atomic batch.
     """
 
@@ -401,14 +401,14 @@ class ThinkingLevelEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="th
 
 
 class LabelEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="label"):
-    """A bookmark set or taken away."""
+    """A bookmark that is set or removed."""
 
     type: ClassVar[str] = "label"
     label: Label
 
 
 class SessionInfoEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="session_info"):
-    """A change of what is said of the session."""
+    """A change of the session's description."""
 
     type: ClassVar[str] = "session_info"
     session_info: SessionInfo
@@ -450,27 +450,27 @@ class ToolExecutionEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="to
 
 
 class UsageEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="usage"):
-    """Usage that no message carries."""
+    """Usage that belongs to no message."""
 
     type: ClassVar[str] = "usage"
     usage: UsageRecord
 
 
 class ContextEditEntry(EntryBase, frozen=True, gc=False, kw_only=True, tag="context_edit"):
-    """An edit of what contexts show of an earlier entry."""
+    """An edit of how contexts show an earlier entry."""
 
     type: ClassVar[str] = "context_edit"
     context_edit: ContextEdit
 
 
 NEVER_COMPLETED = "its batch was never completed"
-"""Why a whole line may be opaque: it came with others, of which a crash let some be missing."""
+"""Why a complete line may be opaque: a crash prevented other lines of its batch from being written."""
 
 
 class OpaqueEntry(Struct, frozen=True, gc=False, kw_only=True, repr_omit_defaults=True):
-    """A line that a newer or another program wrote: a valid parent that contributes nothing.
+    """A line of a type or shape that treering does not know: a valid parent that contributes nothing.
 
-    `type` is what the line calls itself, `raw` the whole line. `id` is None where the line has none; such a line
+    `type` is the type that the line states, `raw` the whole line. `id` is None if the line has none; such a line
     cannot be referred to. `reason` says why the line is opaque.
     """
 
@@ -526,7 +526,7 @@ Payload: TypeAlias = (
     | UsageRecord
     | ContextEdit
 )
-"""What an entry says, without its place in the tree."""
+"""The content of an entry, without its place in the tree."""
 
 ENTRY_TYPES: Mapping[str, type[KnownEntry]] = {entry.type: entry for entry in get_args(KnownEntry)}
 """The entry classes by the name of their type."""
@@ -548,10 +548,10 @@ _PAYLOAD_ENTRY: Mapping[type[Payload], type[KnownEntry]] = {
 
 
 def entry_class(payload: Payload) -> type[KnownEntry]:
-    """Return the class of the entries that carry such a payload.
+    """Return the entry class that carries such a payload.
 
     Raises:
-        InvalidEntry: It is no payload.
+        InvalidEntry: The value is not a payload.
     """
     try:
         return _PAYLOAD_ENTRY[type(payload)]
@@ -563,7 +563,7 @@ def entry_class(payload: Payload) -> type[KnownEntry]:
 
 
 def payload_of(entry: KnownEntry) -> Payload:
-    """Return what an entry says, without its place in the tree."""
+    """Return the payload of an entry: its content without its place in the tree."""
     payload: Payload = getattr(entry, entry.type)
     return payload
 
@@ -584,25 +584,25 @@ def message(
     display: bool | None = None,
     metadata: Mapping[str, object] | None = None,
 ) -> Message:
-    """Make a message of whatever `append_message` takes, and of what only some messages have.
+    """Make a message from the content that `append_message` accepts, and from the fields of particular roles.
 
     Args:
-        role: One of `ROLES`, or a program's own, of which no model is told.
+        role: One of `ROLES`, or a program's own, which is not sent to models.
         content: A string, a part, or a sequence of both.
         model: The model that answered.
         provider: Its provider.
-        usage: What the provider counted.
+        usage: The tokens that the provider counted.
         stop_reason: Why the model stopped.
         error: What went wrong.
-        tool_name: The tool that a result comes from.
+        tool_name: The tool that produced a result.
         duration_ms: How long it took, in milliseconds.
         bash: The command that a person ran, for the role bashExecution.
-        custom_type: Whose message it is, for the role custom.
-        display: Whether people are shown it, for the role custom.
-        metadata: A free JSON object.
+        custom_type: The extension that the message belongs to, for the role custom.
+        display: Whether people see it, for the role custom.
+        metadata: A free-form JSON object.
 
     Raises:
-        InvalidEntry: The content, the metadata or the usage is none.
+        InvalidEntry: The content, the metadata or the usage is invalid.
     """
     return Message(
         role,

@@ -1,4 +1,4 @@
-"""Every error that treering raises on purpose, in one tree.
+"""All errors that treering raises deliberately, in one tree.
 
     TreeringError
     ├── NotFound
@@ -50,14 +50,14 @@
     ├── WrongThread
     └── ProjectionFailed
 
-A program that wants to survive anything the session layer may say writes::
+To catch any error of the session layer::
 
     try:
         await session.append_message("user", "Hello")
     except treering.TreeringError as error:
         ...
 
-Only errors enter this room. It imports nothing, so that every other room can import it.
+This module holds nothing but errors and imports nothing, so that every other module can import it.
 """
 
 from __future__ import annotations
@@ -81,11 +81,11 @@ class Where:
 
 
 class TreeringError(Exception):
-    """The root of the tree: catch this one to catch whatever treering raises on purpose.
+    """The base of all errors that treering raises deliberately.
 
     Args:
         message: What happened and what to do about it, in one sentence.
-        where: The place in a file that the message speaks of; it is put in front of the message.
+        where: The place in a file that the message refers to; it is put in front of the message.
     """
 
     def __init__(self, message: str, *, where: Where | None = None) -> None:
@@ -98,7 +98,7 @@ class TreeringError(Exception):
 
 
 class NotFound(TreeringError):
-    """What was asked for by name is not there."""
+    """A session or entry that was requested does not exist, or the request is ambiguous."""
 
 
 class SessionNotFound(NotFound, FileNotFoundError):
@@ -106,7 +106,7 @@ class SessionNotFound(NotFound, FileNotFoundError):
 
 
 class AmbiguousSession(NotFound):
-    """The text means several sessions.
+    """The text matches several sessions.
 
     Attributes:
         candidates: Their ids, the most recently used first.
@@ -134,15 +134,15 @@ class InvalidSessionId(InvalidInput):
 
 
 class InvalidEntry(InvalidInput):
-    """The entry misses a required field or holds one of the wrong type; the message names the field as a JSON path."""
+    """The entry lacks a required field or has one of the wrong type; the message names the field as a JSON path."""
 
 
 class UnsafeCut(InvalidInput):
-    """A compaction here would part a tool call from its result, or keep what is not on the path."""
+    """A compaction here would separate a tool call from its result, or keep an entry that is not on the path."""
 
 
 class DialectCannot(InvalidInput):
-    """The file's dialect has no way to say this; use a native session for it."""
+    """The file's dialect cannot represent this entry: use a native session for it."""
 
 
 class Conflict(TreeringError):
@@ -150,27 +150,27 @@ class Conflict(TreeringError):
 
 
 class CommandConflict(Conflict):
-    """The command id was already used for a command with another payload."""
+    """The command id was already used for a command with a different payload."""
 
 
 class LeafMoved(Conflict):
-    """The leaf (or the head) is no longer the one that the caller expected: read again and decide again."""
+    """The leaf (or the head) is no longer the one that the caller expected: read it again before retrying."""
 
 
 class SessionExists(Conflict):
-    """A session with this id or path exists already."""
+    """A session with this id or path already exists."""
 
 
 class ExportExists(Conflict, FileExistsError):
-    """Something is at the export's destination already: give another path, or `overwrite=True`."""
+    """The destination of the export already exists: give another path, or `overwrite=True`."""
 
 
 class SessionLocked(TreeringError):
-    """Another process or host owns the session: open it read-only, or wait until the owner lets go.
+    """Another process or host owns the session: open it read-only, or wait until the owner releases it.
 
     Attributes:
-        pid: The owner's process id, where it is known.
-        host: The owner's host name, where it is known.
+        pid: The owner's process id, if known.
+        host: The owner's host name, if known.
     """
 
     def __init__(self, message: str, *, pid: int | None = None, host: str | None = None) -> None:
@@ -180,7 +180,7 @@ class SessionLocked(TreeringError):
 
 
 class LogError(TreeringError):
-    """What a log holds cannot be used as asked."""
+    """The content of a log does not permit the operation."""
 
 
 class NotASession(LogError):
@@ -208,15 +208,15 @@ class AppendError(TreeringError):
 
 
 class AppendFailed(AppendError):
-    """Nothing of the append is in the file, the state or any view; its cause is the disk's own error."""
+    """Nothing of the append is in the file, the state or any view; the error's cause is that of the disk."""
 
 
 class AppendInDoubt(AppendError):
-    """The append may or may not have reached the disk: retry with the same command id, which is safe."""
+    """The append may or may not have reached the disk; retrying with the same command id is safe."""
 
 
 class Closed(TreeringError):
-    """The object was closed; it serves no more."""
+    """The object was closed and cannot be used any more."""
 
 
 class SessionClosed(Closed):
@@ -224,22 +224,22 @@ class SessionClosed(Closed):
 
 
 class HostClosed(Closed):
-    """The host was closed, or belongs to a process that this one was forked from."""
+    """The host was closed, or belongs to the process from which this one was forked."""
 
 
 class ContextError(TreeringError):
-    """No context can be built, or made smaller, as asked; the session is as it was."""
+    """The requested context cannot be built or made smaller; the session is unchanged."""
 
 
 class ContextOverflow(ContextError):
     """Not even the smallest context fits: raise the window, or shorten the system prompt or the last user message.
 
-    A summarizer raises it too, when what it was given is more than its model takes; it is then asked with less.
+    A summarizer raises it too, when its input is more than its model accepts; it is then called again with less.
 
     Attributes:
-        needed: The tokens that the smallest context takes, where they were counted.
-        available: The tokens that there are, where that is known.
-        failures: Why each strategy was of no use, in the order in which they were tried.
+        needed: The tokens that the smallest context takes, if they were counted.
+        available: The tokens that are available, if known.
+        failures: Why each strategy failed, in the order in which they were tried.
     """
 
     def __init__(
@@ -252,18 +252,18 @@ class ContextOverflow(ContextError):
 
 
 class CompactionLoop(ContextError):
-    """Compacting again would not help: what came of it so far did not bring the context below its limit."""
+    """Compacting again would not help: earlier compactions did not bring the context below its limit."""
 
 
 class SummaryRefused(ContextError):
-    """The summarizer's answer is empty, or no shorter than what it stands for; nothing was written."""
+    """The summarizer's answer is empty, or not shorter than what it summarizes; nothing was written."""
 
 
 class ModelError(TreeringError):
-    """A request to a model failed; the session holds what came before it.
+    """A request to a model failed; everything before it is in the session.
 
     Attributes:
-        status: The HTTP status of the answer, where there was one.
+        status: The HTTP status of the response, if there was one.
     """
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
@@ -272,14 +272,14 @@ class ModelError(TreeringError):
 
 
 class RequestRefused(ModelError):
-    """The provider will not serve this request, now or later: the key, the model's name or a parameter is wrong."""
+    """The provider rejects this request, and would reject it again: the key, the model's name or a parameter is wrong."""
 
 
 class RateLimited(ModelError):
-    """The provider asks to come again later.
+    """The provider limits the rate of requests: retry later.
 
     Attributes:
-        retry_after_s: In how many seconds, where it said so.
+        retry_after_s: The seconds to wait, if the provider stated them.
     """
 
     def __init__(self, message: str, *, status: int | None = None, retry_after_s: float | None = None) -> None:
@@ -288,19 +288,19 @@ class RateLimited(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """The provider cannot be reached, or failed on its side: the same request may be served later."""
+    """The provider cannot be reached, or failed on its side: the same request may succeed later."""
 
 
 class AnswerCutOff(ModelError):
-    """The connection ended in the middle of an answer; what had come of it is no whole answer."""
+    """The connection ended in the middle of an answer, so that the answer is incomplete."""
 
 
 class RequestTooLong(ModelError, ContextOverflow):
-    """The provider says that the request is more than the model's window holds: build a smaller context.
+    """The request exceeds the model's window, as the provider reports: build a smaller context.
 
     Attributes:
-        needed: The tokens that the request takes, as the provider counts, where it said so.
-        available: The tokens that the provider takes at most, where it said so.
+        needed: The tokens of the request as the provider counts them, if it stated them.
+        available: The most tokens that the provider accepts, if it stated them.
     """
 
     def __init__(
@@ -311,18 +311,18 @@ class RequestTooLong(ModelError, ContextOverflow):
 
 
 class AgentError(TreeringError):
-    """An agent cannot take or end a turn as asked; what was acknowledged stays."""
+    """An agent cannot start or finish a turn; entries that were acknowledged stay."""
 
 
 class TurnTooLong(AgentError):
-    """The turn took as many requests as `requests_max` allows, and the model still calls tools."""
+    """The turn made as many requests as `requests_max` allows, and the model still calls tools."""
 
 
 class TurnSuspended(AgentError):
-    """The turn waits for results from outside: give them to `resume`, or give the turn up with `close_open_calls`.
+    """The turn waits for external results: pass them to `resume`, or abandon the turn with `close_open_calls`.
 
     Attributes:
-        call_ids: The calls that wait.
+        call_ids: The calls that wait for a result.
     """
 
     def __init__(self, message: str, *, call_ids: tuple[str, ...] = ()) -> None:
@@ -331,19 +331,19 @@ class TurnSuspended(AgentError):
 
 
 class NotSuspended(AgentError):
-    """No turn of the session waits for a result from outside, or not for this one."""
+    """No turn of the session waits for an external result, or not for this one."""
 
 
 class ForeignFormatError(TreeringError):
-    """The file is of no format that can be imported, or damaged beyond what can be salvaged; it was left as it is."""
+    """The file is not in a format that can be imported, or is damaged beyond recovery; it was left as it is."""
 
 
 class RedactedSession(ForeignFormatError):
-    """The file is an export out of which secrets were taken: it is for reading, and cannot become a session again."""
+    """The file is an export from which secrets were removed: it is for reading, and cannot become a session again."""
 
 
 class ExtraMissing(TreeringError, ImportError):
-    """This needs a package that is not installed; the message names the extra that brings it."""
+    """A required package is not installed; the message names the extra that provides it."""
 
 
 class NotLive(TreeringError):
@@ -351,7 +351,7 @@ class NotLive(TreeringError):
 
 
 class ReadOnly(TreeringError):
-    """The session was opened read-only, or its file may not be written: what to do is in the message."""
+    """The session was opened read-only, or its file cannot be written; the message says what to do."""
 
 
 class WrongThread(TreeringError):
@@ -359,4 +359,4 @@ class WrongThread(TreeringError):
 
 
 class ProjectionFailed(TreeringError):
-    """A projection raised while it folded entries; its view stands still until it is rebuilt."""
+    """A projection raised while it folded entries; its view does not change until it is rebuilt."""

@@ -1,4 +1,4 @@
-"""What the doctor says: one finding for each thing that is the matter."""
+"""What the doctor reports: one finding for each problem or oddity."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from msgspec import Struct
 from .errors import Where
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
-"""An error is damage; a warning is what no writer should have left; a note is read without harm."""
+"""An error is damage; a warning is something that no writer should leave behind; a note is a harmless oddity."""
 
 
 class Finding(Struct, frozen=True):
-    """Something that the doctor has to say of a file.
+    """One problem or oddity of a file.
 
     Attributes:
         path: The file.
-        line: The line, counted from 1; None where it is the whole file.
-        byte: The offset at which the line begins; None where it is the whole file.
-        code: What sort of thing it is, in a word that does not change.
+        line: The line, counted from 1; None if the finding concerns the whole file.
+        byte: The offset at which the line begins; None if the finding concerns the whole file.
+        code: A stable word for this sort of finding.
         severity: How bad it is.
-        message: What was found, and what becomes of it.
-        entry_id: The entry that it concerns, where one is known.
+        message: What is wrong, and how readers and writers deal with it.
+        entry_id: The entry concerned, where it is known.
     """
 
     path: str

@@ -1,4 +1,4 @@
-"""Who holds a session's lock, asked without taking it and without writing anything."""
+"""Look up the holder of a session's lock without acquiring the lock and without writing anything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FLOCK = struct.Struct("hhqqi0q")  # Linux' struct flock on 64 bits
 
 
 class Holder(Struct, frozen=True):
-    """Who holds a lock, as far as the lock file says."""
+    """The holder of a lock, as far as the lock file names it."""
 
     pid: int | None
     host: str | None
@@ -29,16 +29,16 @@ class Holder(Struct, frozen=True):
 
 
 def holder_of(disk: Disk, path: str) -> Holder | None:
-    """Return who owns a file, given its real path; None where nobody does, or the disk is not the system's."""
+    """Return the owner of the file at a real path; None if it has none, or if this is not the system's own disk."""
     folder = os.path.dirname(path)
     if isinstance(locks_of(disk, folder), PrivateLocks):
         return None
-    ask = _Ask(disk, folder) if sys.platform == "linux" else _AskFiles(disk, folder)
-    return ask.holder_of(path)
+    probe = _LockProbe(disk, folder) if sys.platform == "linux" else _FileLockProbe(disk, folder)
+    return probe.holder_of(path)
 
 
-class _Ask(Locks):
-    """Looks at lock files that are there."""
+class _LockProbe(Locks):
+    """Inspects existing lock files and never creates one."""
 
     def holder_of(self, path: str) -> Holder | None:
         for folder in self._look_up(os.path.dirname(path)):
@@ -52,18 +52,18 @@ class _Ask(Locks):
                 if self._is_locked(fd, key):
                     return Holder(*self._holder(fd, key))
             except OSError:
-                continue  # a file system without such locks, where nobody holds one
+                continue  # a file system without such locks, so nobody holds one
             finally:
                 os.close(fd)
         return None
 
     def _is_locked(self, fd: int, key: int) -> bool:
-        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, key >> 2, 1, 0)
-        return int(_FLOCK.unpack(fcntl.fcntl(fd, _OFD_GETLK, asked))[0]) != fcntl.F_UNLCK
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, key >> 2, 1, 0)
+        return int(_FLOCK.unpack(fcntl.fcntl(fd, _OFD_GETLK, request))[0]) != fcntl.F_UNLCK
 
 
-class _AskFiles(FileLocks, _Ask):
-    """The same where each session has a lock file: it can only be asked by a lock of a moment, which others share."""
+class _FileLockProbe(FileLocks, _LockProbe):
+    """The probe for one lock file per session: `flock` cannot be queried, so it briefly acquires a shared lock."""
 
     def _is_locked(self, fd: int, key: int) -> bool:
         try:

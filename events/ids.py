@@ -1,8 +1,8 @@
-"""The ids of a log's entries: each by its ordinal, and the ordinal by the id.
+"""The ids of a log's entries: the id of each seq, and the seq of each id.
 
-Ids are kept as one run of bytes; only where they are not all of one length, as uuids are, with their ends, 8 bytes each.
-Finding goes through a dictionary for what came lately and, for what a snapshot or a long scan brought, through one
-sorted array of (crc32 of the id, ordinal) that costs 8 bytes an entry. A crc only proposes; the id itself decides.
+Ids are stored as one run of bytes. Their ends, 8 bytes each, are stored only if the ids differ in length, as uuids do
+not. Recent ids are found through a dictionary; those from a snapshot or a long scan through one sorted array of
+(crc32 of the id, seq) that costs 8 bytes an entry. The crc only yields candidates; the id itself is then compared.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ RECENT_MAX = 65_536
 
 
 class Ids:
-    """An append-only column of ids that finds the latest ordinal of each.
+    """An append-only column of ids that finds the latest seq of each.
 
-    Ordinals count from 1. A line without an id has the empty one, which is never found.
+    Seqs count from 1. A line without an id has the empty one, which is never found.
     """
 
     __slots__ = ("_count", "_ends", "_recent", "_sorted", "_text", "_width")
@@ -37,7 +37,7 @@ class Ids:
         return self._count
 
     def append(self, entry_id: str) -> None:
-        """Add the id of the next ordinal; the empty string for a line that has none."""
+        """Add the id of the next seq; the empty string for a line that has none."""
         data = entry_id.encode("utf-8", "surrogatepass")
         if self._ends is None and len(data) != self._width:
             self._note_lengths({len(data)})
@@ -49,7 +49,7 @@ class Ids:
             self._recent[entry_id] = self._count
 
     def extend(self, entry_ids: Sequence[str]) -> None:
-        """Add the ids of the next ordinals, none of them empty: the same as appending each."""
+        """Add the ids of the next seqs, none of them empty; equivalent to appending each."""
         data = "".join(entry_ids).encode("utf-8", "surrogatepass")
         lengths = list(map(len, entry_ids))
         if sum(lengths) != len(data):  # some are not ASCII
@@ -64,7 +64,7 @@ class Ids:
         self._recent.update(zip(entry_ids, range(first, first + len(entry_ids)), strict=True))
 
     def _note_lengths(self, lengths: set[int]) -> None:
-        """Keep the ends from here on, unless all ids, with the next ones, have one length."""
+        """Store the ends from here on, unless all ids, including the next ones, have one length."""
         if not self._count and len(lengths) == 1:
             (self._width,) = lengths
         elif lengths and lengths != {self._width}:
@@ -76,19 +76,19 @@ class Ids:
         return array("Q", [self._width * seq for seq in range(self._count + 1)])
 
     def __getitem__(self, seq: int) -> str:
-        """Return the id of an ordinal, the empty one for ordinal 0.
+        """Return the id of a seq, the empty one for 0.
 
         Raises:
-            IndexError: There is no such ordinal.
+            IndexError: The log has no such seq.
         """
         if not 0 <= seq <= self._count:
-            raise IndexError(f"{seq} is none of the ordinals up to {self._count}")
+            raise IndexError(f"seq {seq} is out of range: the last one is {self._count}")
         end = self._width * seq if self._ends is None else self._ends[seq]
         start = end - self._width if self._ends is None else self._ends[seq - 1]
         return self._text[start:end].decode("utf-8", "surrogatepass")
 
     def find(self, entry_id: object) -> int:
-        """Return the latest ordinal that has this id, or 0, as for anything that is no text."""
+        """Return the latest seq that has this id; 0 if there is none, or if the value is not a text."""
         if not isinstance(entry_id, str):
             return 0
         seq = self._recent.get(entry_id)
@@ -106,7 +106,7 @@ class Ids:
         return 0
 
     def settle(self, *, above: int = 0) -> None:
-        """Move the recent ids into the sorted array, where there are more than `above` of them."""
+        """Move the recent ids into the sorted array if there are more than `above` of them."""
         if len(self._recent) <= above:
             return
         crcs = (crc32(entry_id.encode("utf-8", "surrogatepass")) for entry_id in self._recent)
@@ -117,7 +117,7 @@ class Ids:
         self._recent = {}
 
     def dump(self) -> tuple[memoryview, memoryview, memoryview]:
-        """Return the column as three runs of bytes for a snapshot; one length stands for the ends where all ids have it."""
+        """Return the column as three runs of bytes for a snapshot; ids of one length have that length as their ends."""
         self.settle()
         uniform = self._ends is None and self._width > 0
         ends = array("Q", [self._width]) if uniform else self._all_ends()
@@ -132,16 +132,16 @@ class Ids:
 
     @classmethod
     def restore(cls, text: memoryview, ends: memoryview, ordered: memoryview) -> Ids:
-        """Make a column of what `dump` returned."""
+        """Rebuild a column from what `dump` returned."""
         ids = cls()
         ids._text = bytearray(text)
-        kept = array("Q")
-        kept.frombytes(ends)
-        if len(kept) == 1 and kept[0]:
-            ids._width = kept[0]
+        stored_ends = array("Q")
+        stored_ends.frombytes(ends)
+        if len(stored_ends) == 1 and stored_ends[0]:
+            ids._width = stored_ends[0]
             ids._count = len(ids._text) // ids._width
-        elif len(kept) > 1:
-            ids._ends = kept
-            ids._count = len(kept) - 1
+        elif len(stored_ends) > 1:
+            ids._ends = stored_ends
+            ids._count = len(stored_ends) - 1
         ids._sorted.frombytes(ordered)
         return ids

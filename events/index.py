@@ -1,8 +1,8 @@
-"""The index of one log: what the session layer knows of every line without reading it again.
+"""The index of one log: what the session layer knows about every line without reading it again.
 
-The index is a fold over entries. `LogIndex.fold` is the one function that replays a stored log and that follows a live
-one, so what a reopened session knows equals what the running one knew. It is columnar: a handful of numbers and the id
-for each line; bodies stay on disk. Offsets are not here, they belong to the store.
+The index is a fold over entries. `LogIndex.fold` both replays a stored log and follows a live one, so a reopened
+session knows exactly what the running one knew. The index is columnar: a handful of numbers and the id for each line;
+bodies stay on disk. Offsets belong to the store and are not part of it.
 
 Damage never stops a fold:
 
@@ -49,19 +49,19 @@ CYCLE = -2
 _MARKING = frozenset(
     {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
 )
-_RUN_MIN = 4  # below it, looking for a run costs more than it spares
+_RUN_MIN = 4  # for shorter runs, the search for a run costs more than it saves
 _SNAPSHOT_VERSION = 2
 
 
 class LabelMark(Struct, frozen=True):
-    """A label as it stands: its text, and the ordinal of the entry that set it."""
+    """A current label: its text, and the seq of the entry that set it."""
 
     label: str
     seq: int
 
 
 class _Dump(Struct, array_like=True):
-    """An index as a snapshot keeps it."""
+    """An index as stored in a snapshot."""
 
     version: int
     session_id: str
@@ -69,7 +69,7 @@ class _Dump(Struct, array_like=True):
     columns: tuple[memoryview, ...]
     type_names: dict[int, str]
     labels: dict[str, LabelMark]
-    info: bytes  # JSON, since raw JSON cannot lie in msgpack
+    info: bytes  # JSON, since msgpack cannot hold raw JSON
     counts: tuple[int, ...]
     times: tuple[datetime, datetime]
     tip: int
@@ -79,35 +79,35 @@ class _Dump(Struct, array_like=True):
 
 
 def _stored(column: array[int]) -> memoryview:
-    """Return a column as a snapshot keeps it: one value where all are the same, as in a session without compactions."""
+    """Return a column as stored in a snapshot: a single value if all are equal, as in a session without compactions."""
     data, first = column.tobytes(), column[:1].tobytes()
     return memoryview(first if data == first * len(column) else data)
 
 
 class LogIndex:
-    """What is known of a log's lines, by their ordinals (from 1).
+    """The index of a log's lines, by seq (from 1).
 
     Attributes:
         header: The log's header.
-        model_changes_win: A change of the model holds although an assistant's message names another.
-        ids: The ids by ordinal, and the ordinals by id.
-        parents: By ordinal, the ordinal of the entry above; `ROOT`, `MISSING` or `CYCLE` where there is none.
-        depths: By ordinal, how many entries are above.
-        kinds: By ordinal, what sort of entry it is; see `Kind`. Numbers from `Kind.FIRST_UNKNOWN` on are in `type_names`.
-        boundaries: By ordinal, the latest entry on its path that a context begins with: a compaction or a reset; 0 for none.
-        models: By ordinal, the latest entry on its path that says who answers; likewise.
-        levels: By ordinal, the latest entry on its path that sets the level of thinking; likewise.
-        edits: By ordinal, the latest entry on its path that edits the context; likewise.
+        model_changes_win: A change of the model stays in force although a later assistant's message names another.
+        ids: The ids by seq, and the seqs by id.
+        parents: By seq, the seq of the parent; `ROOT`, `MISSING` or `CYCLE` if there is none.
+        depths: By seq, the number of ancestors.
+        kinds: By seq, the kind of the entry; see `Kind`. Numbers from `Kind.FIRST_UNKNOWN` on are in `type_names`.
+        boundaries: By seq, the latest entry on its path at which a context begins: a compaction or a reset; 0 for none.
+        models: By seq, the latest entry on its path that names the model; 0 for none.
+        levels: By seq, the latest entry on its path that sets the thinking level; 0 for none.
+        edits: By seq, the latest entry on its path that edits the context; 0 for none.
         type_names: The types of entries that this program does not know, by their numbers among the kinds.
-        message_counts: How many messages there are, by kind, on all branches.
-        damaged: How many lines are damaged.
-        leaf: The ordinal of the entry that the next append becomes a child of; 0 in an empty session.
-        tip: The ordinal of the last entry that was not appended aside: the leaf, unless it was moved since.
+        message_counts: The number of messages on all branches, by kind.
+        damaged: The number of damaged lines.
+        leaf: The seq of the entry below which the next append goes; 0 in an empty session.
+        tip: The seq of the last entry that was not appended aside: the leaf, unless it was moved since.
         labels: The label of each labelled entry, by the entry's id, in the order in which they were first set.
-        info: What session_info entries said, the later over the earlier.
+        info: The merged fields of all session_info entries, the later over the earlier.
         last_time: The latest timestamp so far.
         last_message_time: The latest timestamp of a user's or an assistant's message; the header's time before one.
-        first_user: The ordinal of the first user message, or 0.
+        first_user: The seq of the first user message, or 0.
         first_message: How that message begins; see `preview`.
     """
 
@@ -168,31 +168,31 @@ class LogIndex:
         self._roots: dict[int, int] = {}
         self._type_numbers: dict[str, int] = {}
 
-    # -- what it knows
+    # -- queries
 
     @property
     def head(self) -> int:
-        """The ordinal of the last line that is visible."""
+        """The seq of the last visible line."""
         return len(self.kinds) - 1
 
     @property
     def seen(self) -> int:
-        """The ordinal of the last line that was folded, withheld ones included."""
+        """The seq of the last line that was folded, withheld ones included."""
         return len(self.kinds) - 1 + len(self._pending)
 
     @property
     def withheld(self) -> Sequence[Entry]:
-        """The lines of a batch whose last line is not there yet."""
+        """The lines of a batch whose last line has not been folded yet."""
         return self._pending
 
     @property
     def last_time_seen(self) -> datetime:
-        """The latest timestamp of all lines that were folded, withheld ones included."""
+        """The latest timestamp of all folded lines, withheld ones included."""
         return max(self.last_time, *(each.timestamp for each in self._pending)) if self._pending else self.last_time
 
     @property
     def message_count(self) -> int:
-        """How many messages the log holds, on all branches."""
+        """The number of messages on all branches."""
         return sum(self.message_counts.values())
 
     @property
@@ -203,14 +203,14 @@ class LogIndex:
         return self.ids[self.leaf] if self.leaf else None
 
     def find(self, entry_id: object) -> int:
-        """Return the ordinal of the latest visible entry with this id, or 0, as for anything that is no text."""
+        """Return the seq of the latest visible entry with this id; 0 if there is none, or if the value is not a text."""
         return self.ids.find(entry_id)
 
     def seq_of(self, entry_id: str) -> int:
-        """Return the ordinal of the latest visible entry with this id.
+        """Return the seq of the latest visible entry with this id.
 
         Raises:
-            EntryNotFound: There is none.
+            EntryNotFound: No entry has this id.
         """
         seq = self.ids.find(entry_id)
         if not seq:
@@ -218,10 +218,10 @@ class LogIndex:
         return seq
 
     def path_end(self, entry_id: str | None) -> int:
-        """Return the ordinal of the entry that a path is to end with: the leaf's where no id is given.
+        """Return the seq of the entry at which a path ends: that of the leaf if no id is given.
 
         Raises:
-            EntryNotFound: There is no entry with this id.
+            EntryNotFound: No entry has this id.
         """
         return self.leaf if entry_id is None else self.seq_of(entry_id)
 
@@ -236,22 +236,22 @@ class LogIndex:
         return mark.label if mark else None
 
     def is_entry(self, seq: int) -> bool:
-        """Tell whether the line can be referred to: damaged lines and lines without an id cannot."""
+        """Tell whether other entries can refer to the line; to damaged lines and lines without an id they cannot."""
         return bool(self.ids[seq])
 
     def becomes_leaf(self, entry: Entry) -> bool:
-        """Tell whether a visible entry became the leaf when it was appended: not aside, and not of a torn batch."""
+        """Tell whether a visible entry became the leaf when it was appended: not if aside or of a torn batch."""
         return not entry.aside and self.kinds[entry.seq] != Kind.ABORTED
 
     def is_ancestor(self, ancestor: int, seq: int) -> bool:
-        """Tell whether an entry lies on the path to `seq`, which may be itself."""
+        """Tell whether an entry is on the path to `seq`; `seq` itself is."""
         parents = self.parents
         while seq > ancestor:
             seq = parents[seq]
         return seq == ancestor and ancestor > 0
 
     def upward(self, seq: int) -> Iterator[int]:
-        """Yield the ordinals from an entry up to its root.
+        """Yield the seqs from an entry up to its root.
 
         Raises:
             CorruptTree: The path runs into a cycle.
@@ -267,19 +267,19 @@ class LogIndex:
             seq = parent
 
     def path(self, seq: int) -> list[int]:
-        """Return the ordinals from the root to an entry.
+        """Return the seqs from the root to an entry.
 
         Raises:
             CorruptTree: The path runs into a cycle.
         """
-        found = list(self.upward(seq))
-        found.reverse()
-        return found
+        seqs = list(self.upward(seq))
+        seqs.reverse()
+        return seqs
 
-    # -- how it learns
+    # -- folding
 
     def fold(self, entry: Entry | None) -> None:
-        """Take in the next line: its entry, or None where it is damaged."""
+        """Fold the next line: its entry, or None if it is damaged."""
         batch = entry.batch if entry is not None else None
         if batch is None and not self._pending:
             self._add(entry)
@@ -290,7 +290,7 @@ class LogIndex:
             self._add(entry)
 
     def fold_all(self, entries: Sequence[Entry | None]) -> None:
-        """Take in the next lines: the same as folding each, but messages that follow one another are taken in at once."""
+        """Fold the next lines; equivalent to folding each, but runs of consecutive messages are added in one step."""
         at = 0
         while at < len(entries):
             end = at if self._pending else self._end_of_run(entries, at, marked=False)
@@ -303,7 +303,7 @@ class LogIndex:
                 at = end + 1
 
     def fold_batch(self, entries: Sequence[Entry]) -> None:
-        """Take in lines that were just written together: the same as folding each, for a batch that is whole."""
+        """Fold lines that were just written together; equivalent to folding each line of a complete batch."""
         if self._pending:
             self._abort()
         if len(entries) >= _RUN_MIN and self._end_of_run(entries, 0, marked=True) == len(entries):
@@ -313,12 +313,12 @@ class LogIndex:
             self._add(entry)
 
     def _end_of_run(self, entries: Sequence[Entry | None], at: int, *, marked: bool) -> int:
-        """Return where the messages end that, from `at` on, each follow the line before them and become the leaf.
+        """Return the end of the run of messages from `at` on that each follow the line before and become the leaf.
 
         Args:
-            entries: Lines.
-            at: The first of them to look at.
-            marked: Take messages that are marked as of a batch, too: the batch is known to be whole.
+            entries: The lines.
+            at: The position at which the run begins.
+            marked: Include messages with the mark of a batch, since the batch is known to be complete.
         """
         last = None if self._unresolved or not self._last_id else self._last_id
         for position in range(at, len(entries)):
@@ -336,7 +336,7 @@ class LogIndex:
         return len(entries)
 
     def _add_run(self, run: Sequence[MessageEntry]) -> None:
-        """Take in messages of which each follows the line before it."""
+        """Add messages that each follow the line before."""
         above, count = self.head, len(run)
         first = above + 1
         kinds = kinds_of_roles([entry.message.role for entry in run])
@@ -355,29 +355,29 @@ class LogIndex:
             self.first_message = preview(plain_text(run[place].message.content))
         times = [entry.timestamp for entry in run]
         self.last_time = max(self.last_time, *times)
-        said = [time for time, kind in zip(times, kinds, strict=True) if kind == Kind.USER or kind == Kind.ASSISTANT]
-        self.last_message_time = max(self.last_message_time, *said) if said else self.last_message_time
+        spoken = [time for time, kind in zip(times, kinds, strict=True) if kind == Kind.USER or kind == Kind.ASSISTANT]
+        self.last_message_time = max(self.last_message_time, *spoken) if spoken else self.last_message_time
         self.leaf = self.tip = self.head
         self._last_id = run[-1].id
 
     def _models_of_run(self, run: Sequence[MessageEntry], above: int) -> Iterable[int]:
-        """Return for each message of a run which entry says what the model is there: the latest that names one."""
+        """Return for each message of a run the seq of the latest entry that names the model there."""
         model = self.models[above]
-        if self._outlasts_answers(model):
+        if self._overrides_answers(model):
             return repeat(model, len(run))
-        named = (seq if names_model(entry.message) else model for seq, entry in enumerate(run, above + 1))
-        return accumulate(named, max)
+        naming_seqs = (seq if names_model(entry.message) else model for seq, entry in enumerate(run, above + 1))
+        return accumulate(naming_seqs, max)
 
-    def _outlasts_answers(self, model: int) -> bool:
-        """Tell whether what this entry says of the model holds although an answer names another."""
+    def _overrides_answers(self, model: int) -> bool:
+        """Tell whether the model that this entry sets stays in force although a later answer names another."""
         return self.model_changes_win and self.kinds[model] == Kind.MODEL_CHANGE
 
     def move_leaf(self, seq: int) -> None:
-        """Make another entry the leaf, or none of them (0)."""
+        """Make another entry the leaf, or no entry (0)."""
         self.leaf = seq
 
     def _fold_marked(self, entry: Entry, i: int, n: int) -> None:
-        """Withhold one line of an atomic batch, or show them all when it is the last."""
+        """Withhold one line of an atomic batch; if it is the last, add the whole batch."""
         before = self._pending[-1].batch if self._pending else None
         follows = before is not None and entry.batch is not None and before.id == entry.batch.id and before.i + 1 == i
         if not follows:
@@ -387,12 +387,12 @@ class LogIndex:
                 return
         self._pending.append(entry)
         if i + 1 >= n:
-            whole, self._pending = self._pending, []
-            for each in whole:
+            complete, self._pending = self._pending, []
+            for each in complete:
                 self._add(each)
 
     def _abort(self) -> None:
-        """Turn withheld lines into opaque entries: another line came before their batch was whole."""
+        """Turn withheld lines into opaque entries, since another line came before their batch was complete."""
         torn, self._pending = self._pending, []
         for each in torn:
             self._add(each, aborted=True)
@@ -430,11 +430,11 @@ class LogIndex:
             self.last_time = entry.timestamp
 
     def _mark(self, entry: Entry, kind: int, seq: int, above: int) -> None:
-        """Note that from this entry on the path, something else is the latest of its sort."""
+        """Record that this entry is the latest of its kind from here on the path."""
         if kind == Kind.MODEL_CHANGE:
             self.models[seq] = seq
         elif isinstance(entry, MessageEntry):
-            if names_model(entry.message) and not self._outlasts_answers(self.models[above]):
+            if names_model(entry.message) and not self._overrides_answers(self.models[above]):
                 self.models[seq] = seq
         elif kind == Kind.THINKING_LEVEL:
             self.levels[seq] = seq
@@ -444,7 +444,7 @@ class LogIndex:
             self.boundaries[seq] = seq
 
     def _add_nameless(self, entry: Entry | None) -> None:
-        """Take in a line that nothing can refer to: it keeps its ordinal and is skipped."""
+        """Add a line that nothing can refer to: it keeps its seq and is skipped."""
         self.ids.append("")
         self.parents.append(MISSING)
         for column in (self.depths, self.boundaries, self.models, self.levels, self.edits):
@@ -466,13 +466,13 @@ class LogIndex:
         return MISSING
 
     def _resolve(self, entry_id: str, seq: int) -> None:
-        """Mark as a cycle the entry that waited for a parent which turns out to be its own descendant."""
+        """Mark an entry as a cycle if the parent it waited for turns out to be its own descendant."""
         waiting = self._unresolved.pop(entry_id, None)
         if waiting and (root := self._root_of(seq)) in waiting:
             self.parents[root] = CYCLE
 
     def _root_of(self, seq: int) -> int:
-        """Return where the path to an entry begins, walking no stretch of it twice."""
+        """Return the root of an entry's path; remember it for every entry passed, so that no stretch is walked twice."""
         walked: list[int] = []
         while seq not in self._roots and self.parents[seq] > 0:
             walked.append(seq)
@@ -507,7 +507,7 @@ class LogIndex:
         return kind
 
     def _note(self, entry: Entry, seq: int) -> None:
-        """Keep what the index must know of what an entry says that is no message."""
+        """Record what the index must know from the payload of an entry that is not a message."""
         if isinstance(entry, LabelEntry):
             label = entry.label
             if label.label:
@@ -515,17 +515,17 @@ class LogIndex:
             else:
                 self.labels.pop(label.target_id, None)
         elif isinstance(entry, SessionInfoEntry):
-            given = {
+            changes = {
                 name: value
                 for name in SessionInfo.__struct_fields__
                 if (value := getattr(entry.session_info, name)) is not None
             }
-            self.info = msgspec.structs.replace(self.info, **given)
+            self.info = msgspec.structs.replace(self.info, **changes)
 
     # -- snapshots
 
     def dump(self) -> bytes:
-        """Return the index as bytes, without what is withheld and without a move of the leaf: both come from elsewhere."""
+        """Return the index as bytes, without withheld lines and moves of the leaf, which are restored from elsewhere."""
         return msgspec.msgpack.encode(
             _Dump(
                 version=_SNAPSHOT_VERSION,
@@ -546,15 +546,15 @@ class LogIndex:
 
     @classmethod
     def restore(cls, blob: bytes, header: Header, *, model_changes_win: bool = False) -> LogIndex | None:
-        """Make an index of what `dump` returned, or None where it is of another version or session, or no dump."""
+        """Rebuild an index from what `dump` returned; None if the blob is invalid or of another version or session."""
         try:
             dump = msgspec.msgpack.decode(blob, type=_Dump)
-            return cls._restored(dump, cls(header, model_changes_win=model_changes_win))
+            return cls._restore_into(dump, cls(header, model_changes_win=model_changes_win))
         except (ValueError, IndexError, OverflowError):
             return None
 
     @classmethod
-    def _restored(cls, dump: _Dump, index: LogIndex) -> LogIndex | None:
+    def _restore_into(cls, dump: _Dump, index: LogIndex) -> LogIndex | None:
         if dump.version != _SNAPSHOT_VERSION or dump.session_id != index.header.id:
             return None
         columns = index._columns()
@@ -590,10 +590,10 @@ class LogIndex:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LogIndex):
             return NotImplemented
-        return self._known() == other._known()
+        return self._folded_state() == other._folded_state()
 
-    def _known(self) -> tuple[object, ...]:
-        """Everything that a fold learns; where the leaf was moved to is not of it."""
+    def _folded_state(self) -> tuple[object, ...]:
+        """Return everything that results from folding; a move of the leaf does not."""
         return (
             self.header.id,
             self.seen,

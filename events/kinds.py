@@ -1,6 +1,6 @@
-"""What sort of line stands where, as the small numbers that the index stores.
+"""The kinds of lines, as small numbers that the index stores.
 
-Only what is needed to find, order and count entries without reading them is a kind; what a line says stays on disk.
+Kinds distinguish only what is needed to find, order and count entries without reading them.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from .entries import Entry, Message, MessageEntry, OpaqueEntry
 
 
 class Kind:
-    """The sort of a line.
+    """The kind of a line.
 
-    The numbers stand in snapshots: never give one another meaning; add new ones at the end, below `FIRST_UNKNOWN`,
-    from which on an index numbers the unknown types that it meets.
+    The numbers are stored in snapshots: never change the meaning of one; add new ones at the end, below
+    `FIRST_UNKNOWN`. From there on, an index numbers the unknown types that occur in its log.
     """
 
     DAMAGED: Final = 0
@@ -69,7 +69,7 @@ TYPE_NAMES: Final = {
     **dict.fromkeys(MESSAGE_KINDS, "message"),
     **{kind: name for name, kind in _BY_TYPE.items()},
 }
-"""The name of the type that a kind stands for."""
+"""The name of each kind's entry type."""
 
 
 def kind_of_role(role: str) -> int:
@@ -78,12 +78,12 @@ def kind_of_role(role: str) -> int:
 
 
 def kinds_of_roles(roles: Iterable[str]) -> list[int]:
-    """Return the kind of each message, by their roles."""
+    """Return the kinds of messages of these roles."""
     return [_BY_ROLE.get(role, Kind.OTHER_MESSAGE) for role in roles]
 
 
 def kind_of(entry: Entry) -> int | None:
-    """Return the kind of an entry, or None where its type is unknown."""
+    """Return the kind of an entry, or None if its type is unknown."""
     if isinstance(entry, MessageEntry):
         return kind_of_role(entry.message.role)
     if isinstance(entry, OpaqueEntry):
@@ -92,5 +92,5 @@ def kind_of(entry: Entry) -> int | None:
 
 
 def names_model(message: Message) -> bool:
-    """Tell whether the message says which model answers from here on the path."""
+    """Tell whether the message states which model answers from here on the path."""
     return message.role == "assistant" and message.provider is not None and message.model is not None

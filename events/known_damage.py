@@ -1,15 +1,15 @@
-"""Damage that was seen and is kept: what a repair leaves as it is, so that the doctor need not say it again.
+"""The record of damage that a repair has seen and left in place, so that the doctor does not report it again.
 
 Lines in the middle of a log are never moved or rewritten, however damaged: each keeps its bytes, its place and its
-ordinal, and readers skip it. So a repair writes down that they were seen, in `.treering/known-damage.json`::
+seq, and readers skip it. A repair therefore records such damage in `.treering/known-damage.json`::
 
     {"version":1,"damage":[
     {"file":"work/a.jsonl","code":"not_json","byte":84,"crc":3735928559}
     ]}
 
-A record holds for the files below the folder that has the `.treering`. It names the place and the checksum of what stands
-there, so that other damage in the same place, and the same damage in another place, is said again. Deleting the file
-loses nothing but that: the doctor says everything again.
+A record covers the files below the folder that contains the `.treering`. It names the place and the checksum of what is
+there, so that other damage in the same place, and the same damage in another place, is reported. The file can be
+deleted: the doctor then reports everything again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .stores.files.private_folder import PRIVATE_FOLDER
 from .undecodable import UNDECODABLE
 
 KNOWN = os.path.join(PRIVATE_FOLDER, "known-damage.json")
-"""Where the record lies, below the folder that was examined."""
+"""The path of the record, relative to the examined folder."""
 
 PASSING = frozenset(
     {"unreadable", "locked", "torn_tail", "no_newline", "temporary", "orphan", "known_torn"}
@@ -38,19 +38,19 @@ PASSING = frozenset(
     | {"archive_damaged", "archive_left", "archive_unreadable"}
     | {"journal_waiting", "journal_torn", "journal_unused", "journal_foreign"}
 )
-"""The codes that are never written down: a repair mends them, or they pass, or nobody could look."""
+"""The codes that are never recorded: a repair mends them, or they are temporary, or the file could not be read."""
 
 QUIET = frozenset({"fragment", "backup", "journal_held"})
-"""The codes of what is as it should be, and is said only to who asks for all."""
+"""The codes of things that are in order, and are reported only on request."""
 
 _VERSION = 1
 _EDGE = 64 * 1024
 
 
 class Seen(Struct, frozen=True, omit_defaults=True):
-    """One piece of damage: its file below the folder, its code, its place, and the checksum of what stands there.
+    """One piece of damage: its file relative to the folder, its code, its place, and the checksum of what is there.
 
-    A file's name that is no text is given in its bytes as well.
+    `raw` is the file's name as bytes, where the name is not valid UTF-8.
     """
 
     file: str
@@ -61,7 +61,7 @@ class Seen(Struct, frozen=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """The file's name, as the file system has it."""
+        """The file's name as the file system stores it."""
         return os.fsdecode(self.raw) if self.raw else self.file
 
 
@@ -71,7 +71,7 @@ class _Record(Struct):
 
 
 def read_known(disk: Disk, folder: str) -> frozenset[Seen] | None:
-    """Return what was seen below a folder; None where its record is no record."""
+    """Return the damage recorded for a folder; None if the record itself is damaged or unreadable."""
     try:
         fd = disk.open(os.path.join(folder, KNOWN), os.O_RDONLY)
     except FileNotFoundError:
@@ -88,24 +88,24 @@ def read_known(disk: Disk, folder: str) -> frozenset[Seen] | None:
 
 
 def write_known(disk: Disk, folder: str, seen: Iterable[Seen]) -> None:
-    """Write the record of a folder in place of the one that is there.
+    """Replace the record of a folder.
 
     Raises:
-        OSError: It cannot be written.
+        OSError: The record cannot be written.
     """
-    found = sorted(seen, key=lambda each: (each.file, -1 if each.byte is None else each.byte, each.code))
-    lines = b",\n".join(map(msgspec.json.encode, found))
+    damage = sorted(seen, key=lambda each: (each.file, -1 if each.byte is None else each.byte, each.code))
+    lines = b",\n".join(map(msgspec.json.encode, damage))
     disk.make_directory(os.path.join(folder, PRIVATE_FOLDER))
     text = [b'{"version":%d,"damage":[\n' % _VERSION, lines, b"\n]}\n"]
     write_beside(disk, os.path.join(folder, KNOWN), text, sync=True)
 
 
 def seen_of(disk: Disk, folder: str, finding: Finding) -> Seen | None:
-    """Return how a finding is written down in a folder's record; None where it cannot be."""
+    """Return a finding in the form in which a folder's record keeps it; None if it cannot be recorded."""
     path = disk.real_path(os.path.abspath(finding.path))
     if finding.code in PASSING or finding.code in QUIET or not path.startswith(folder.rstrip("/") + "/"):
         return None
-    # What is packed is never appended to; and where a line of it lies is not where its bytes are.
+    # A packed log never grows, and offsets of its lines are not offsets in the file: its checksum is of the whole file.
     packed = log_path(path) != path
     try:
         crc = _checksum(disk, path, None if packed else finding.byte)
@@ -119,7 +119,7 @@ def seen_of(disk: Disk, folder: str, finding: Finding) -> Seen | None:
 
 
 def _checksum(disk: Disk, path: str, byte: int | None) -> int:
-    """Return a checksum of the line at an offset, or of a whole file: of its beginning, where it is long."""
+    """Return a checksum of the line at an offset, or of a whole file; of a long one, only of its beginning."""
     fd = disk.open(path, os.O_RDONLY)
     try:
         data = disk.pread(fd, _EDGE, byte or 0)
@@ -131,7 +131,7 @@ def _checksum(disk: Disk, path: str, byte: int | None) -> int:
 
 
 class KnownDamage:
-    """What was seen before, as every record above a file has it.
+    """The damage known from the records in all folders above a file.
 
     Args:
         disk: The disk.
@@ -142,7 +142,7 @@ class KnownDamage:
         self._records: dict[str, frozenset[Seen]] = {}
 
     def has(self, finding: Finding) -> bool:
-        """Tell whether a finding was seen and kept, or is no news at all."""
+        """Tell whether a finding is recorded, or is of a kind that is reported only on request."""
         if finding.code in QUIET:
             return True
         if finding.code in PASSING:

@@ -1,7 +1,7 @@
-"""Where blocking work goes, so that the event loop does not wait for it.
+"""Run blocking work outside the event loop.
 
-An offload is given to whoever has such work: the default runs it in a thread, the simulation runs it at once. What must
-not be left half done goes through `carried_out`, which outlasts its caller.
+Components with such work receive an offload: the default runs it in a thread, the simulation runs it inline. Work that
+must not be left half done goes through `carried_out`, which completes even if its caller is cancelled.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 THREADS_MAX = 40
-"""How many threads of its own the default offload uses at most."""
+"""The most threads that the default offload uses."""
 
 _numbers = count(1)
 
 
 class Offload(Protocol):
-    """Runs a blocking function elsewhere and returns what it returns."""
+    """A callable that runs a blocking function outside the event loop and returns its result."""
 
     async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-        """Run `fn(*args)`; its exception becomes the caller's."""
+        """Run `fn(*args)`; an exception of `fn` propagates to the caller."""
         ...
 
 
 class ThreadOffload:
-    """Runs blocking functions in threads, apart from those that the program itself uses.
+    """Runs blocking functions in threads, with a limit separate from the one for the program's own threads.
 
     Args:
-        threads_max: How many of them may run at once; the others wait.
+        threads_max: How many functions may run at once; the others wait.
     """
 
     def __init__(self, threads_max: int = THREADS_MAX) -> None:
         self.threads_max = threads_max
-        # A limiter belongs to an event loop, and one offload may see several of them come and go.
+        # A limiter belongs to one event loop, and an offload may be used by several in turn.
         self._limiter: RunVar[CapacityLimiter] = RunVar(f"treering.offload.{next(_numbers)}")
 
     async def __call__(self, fn: Callable[[*Ts], T], *args: *Ts) -> T:
@@ -54,7 +54,7 @@ class ThreadOffload:
 
 
 class _Once(Generic[T]):
-    """A call that happens once, however often it is asked for; who asks later waits for it."""
+    """A call that runs once, however often it is requested; later requests wait for it to finish."""
 
     __slots__ = ("_call", "_error", "_lock", "_result", "done")
 
@@ -71,7 +71,7 @@ class _Once(Generic[T]):
                 return
             try:
                 self._result.append(self._call())
-            except BaseException as error:  # noqa: BLE001  # it is raised where it was asked for
+            except BaseException as error:  # noqa: BLE001  # `outcome` raises it
                 self._error = error
             self.done = True
 
@@ -82,10 +82,10 @@ class _Once(Generic[T]):
 
 
 async def carried_out(offload: Offload, fn: Callable[[*Ts], T], *args: *Ts) -> T:
-    """Run `fn(*args)` elsewhere, to its end, whatever becomes of the caller.
+    """Run `fn(*args)` to completion through an offload, even if the caller is cancelled.
 
-    A cancellation is held back until the function has returned. That goes for a bare `asyncio.Task.cancel`, too, which
-    no shield stops: it is raised afterwards, and the result is then lost, so `fn` had better keep it.
+    A cancellation is delayed until the function has returned. This also holds for a bare `asyncio.Task.cancel`, which
+    no shield stops: it is raised afterwards, and the result is then lost, so `fn` should store a result that matters.
     """
     once = _Once(partial(fn, *args))
     interruption: BaseException | None = None

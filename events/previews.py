@@ -1,21 +1,21 @@
-"""How a text begins, on one line: what lists show of a message, and what a title is made of."""
+"""The beginning of a text on one line, for listings and for titles made from the first message."""
 
 from __future__ import annotations
 
 import unicodedata
 
 PREVIEW_CHARS_MAX = 200
-"""How long a preview of the first message is."""
+"""The greatest length of a preview of the first message."""
 
 TITLE_CHARS_MAX = 80
-"""How long a title is that is made of the first message."""
+"""The greatest length of a title made from the first message."""
 
 _JOINER = "\u200d"
 
 
 def preview(text: str, chars_max: int = PREVIEW_CHARS_MAX) -> str:
-    """Return how a text begins, on one line; a cut is marked by an ellipsis and does not tear a character apart."""
-    # Long pastes are common: only as much is looked at as a preview can hold.
+    """Return the beginning of a text on one line; a cut is marked by an ellipsis and never splits a grapheme."""
+    # Long pastes are common, so only a small multiple of the preview's length is processed.
     line = " ".join(text[: 8 * chars_max].split())
     if len(line) <= chars_max:
         return line if len(text) <= 8 * chars_max else f"{line}…"
@@ -26,5 +26,5 @@ def preview(text: str, chars_max: int = PREVIEW_CHARS_MAX) -> str:
 
 
 def _continues(char: str) -> bool:
-    """Tell whether a character is drawn as a part of the one before it."""
+    """Tell whether a character is displayed as part of the one before it."""
     return char == _JOINER or unicodedata.category(char).startswith("M") or "\U0001f3fb" <= char <= "\U0001f3ff"

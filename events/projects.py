@@ -1,10 +1,10 @@
-"""What a project is called: a hash that stands for its folder, and a name for people.
+"""The identity of a project: a hash of its folder, and a name for people.
 
-A project is the folder in which an agent works. The same folder has the same hash in every run, however its path was
-written: through a symbolic link, with a trailing slash, in other letter case where the file system does not tell them
-apart. A folder that is not there has a hash too, that of the path it would have.
+A project is the folder in which an agent works. The same folder has the same hash in every run, however its path is
+written: through a symbolic link, with a trailing slash, or in other letter case on a case-insensitive file system. A
+folder that does not exist has a hash too, that of the path it would have.
 
-These functions look at the file system and may wait for it; nothing here writes.
+These functions read the file system and may block; nothing here writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 HASH_DIGITS = 16
-"""How many hex digits a project's hash has: 64 bits, as many as tell any person's projects apart."""
+"""The number of hex digits in a project's hash: 64 bits, enough to distinguish any person's projects."""
 
 
 class _Package(Struct):
@@ -26,10 +26,10 @@ class _Package(Struct):
 
 
 def project_hash(path: str | os.PathLike[str]) -> str:
-    """Return the hash that stands for a project's folder.
+    """Return the hash of a project's folder.
 
     Args:
-        path: The folder; a relative one is taken from the current directory.
+        path: The folder; a relative path starts at the current directory.
 
     Returns:
         The first `HASH_DIGITS` hex digits of the SHA-256 of the folder's real path.
@@ -38,9 +38,9 @@ def project_hash(path: str | os.PathLike[str]) -> str:
 
 
 def real_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as the file system itself writes it: absolute, without links, in the letter case that is stored.
+    """Return a path as the file system stores it: absolute, with links resolved, in the stored letter case.
 
-    What cannot be a path, since it holds a NUL or half of a surrogate pair, is returned as it is.
+    A value that cannot be a path, since it holds a NUL or half of a surrogate pair, is returned unchanged.
     """
     try:
         resolved = os.path.realpath(path)
@@ -53,22 +53,22 @@ def real_path(path: str | os.PathLike[str]) -> str:
 
 
 def project_name(path: str | os.PathLike[str]) -> str:
-    """Return what people call a project: the name in its package.json or pyproject.toml, or that of its folder.
+    """Return a project's name for people: that in its package.json or pyproject.toml, otherwise that of its folder.
 
-    A manifest that is missing, damaged or without a name says nothing.
+    A manifest that is missing, damaged or without a name is ignored.
     """
     folder = Path(real_path(path))
     return _name_in_package(folder / "package.json") or _name_in_pyproject(folder / "pyproject.toml") or _base(folder)
 
 
 def _stored_name(parent: str, name: str) -> str:
-    """Return the name under which a folder lists one of its entries, which may differ from `name` in letter case."""
+    """Return the stored name of a file in a folder, which may differ from `name` in letter case."""
     path = os.path.join(parent, name)
     try:
         if name.swapcase() == name or not os.path.samefile(path, os.path.join(parent, name.swapcase())):
             return name
         names = os.listdir(parent)
-    except OSError:  # not there, or not to be listed: the name that was given is all that is known
+    except OSError:  # missing, or the folder cannot be listed: the given name is all that is known
         return name
     if name in names:
         return name

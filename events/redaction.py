@@ -1,12 +1,12 @@
-"""Taking secrets out of what a session says, before somebody else is to read it.
+"""Remove secrets from the content of a session before others read it.
 
-A `Redaction` goes through every string of an entry or a header: what was said, the arguments and results of tools, free
-JSON with its keys, ids. What has the form of a secret becomes `[redacted:<kind>]`; the data of images is left alone.
-It finds what has a form (see `secret_forms`) or was named to it, and counts what it took out. It is a help and no
-proof: whoever publishes a session reads it first.
+A `Redaction` processes every string of an entry or a header: messages, the arguments and results of tools, free-form
+JSON with its keys, ids. Text in the form of a secret becomes `[redacted:<kind>]`; the data of images is left alone. A
+redaction finds secrets with a known form (see `secret_forms`) and those in its arguments, and counts them. It is an
+aid and not a guarantee: read a session before you publish it.
 
-Redaction never changes a log. It goes with an export, whose product says that it was redacted and is never taken in
-again as a session: with holes in it, a conversation cannot go on.
+Redaction never changes a log. It is part of an export, which states that it was redacted and is never imported again as
+a session: a conversation with gaps cannot be resumed.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ S = TypeVar("S", bound=Struct)
 
 
 class Redaction:
-    """Finds secrets and puts `[redacted:<kind>]` in their place.
+    """Finds secrets and replaces them by `[redacted:<kind>]`.
 
-    It may be used for many exports, from several threads at once; `counts` then speaks of all of them.
+    It may be used for many exports, from several threads at once; `counts` then covers all of them.
 
     Args:
-        patterns: What else is to be taken out: regular expressions by kind, whose group `secret`, or else whole match,
-            goes. A kind is a word in lower case.
-        secrets: Texts that are to be taken out wherever they stand, such as the program's own keys.
+        patterns: Additional regular expressions by kind; the group `secret`, or else the whole match, is removed. A kind
+            is a word in lower case.
+        secrets: Texts to remove wherever they occur, such as the program's own keys.
 
     Raises:
-        InvalidInput: A kind is no such word; a pattern is no regular expression, or matches the empty text; a secret is
-            shorter than four characters.
+        InvalidInput: A kind is not such a word; a pattern is not a regular expression, or matches the empty text; a
+            secret is shorter than four characters.
     """
 
     def __init__(
         self, *, patterns: Mapping[str, str | re.Pattern[str]] | None = None, secrets: Sequence[str] = ()
     ) -> None:
-        own = [_own_form(kind, pattern) for kind, pattern in (patterns or {}).items()]
-        self._forms = (*_given_forms(secrets), *own, *secret_forms())
+        custom_forms = [_custom_form(kind, pattern) for kind, pattern in (patterns or {}).items()]
+        self._forms = (*_literal_forms(secrets), *custom_forms, *secret_forms())
         self._password_key = re.compile(rf"(?s).*{PASSWORD_NAME}")
         self._secret_key = re.compile(rf"(?s).*{SECRET_NAME}")
         self._secret_value = re.compile(SECRET_VALUE)
@@ -66,27 +66,27 @@ class Redaction:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many secrets of each kind were taken out so far, by kind in alphabetical order."""
+        """The number of secrets removed so far, by kind in alphabetical order."""
         with self._lock:
             return dict(sorted(self._counts.items()))
 
     def text(self, text: str) -> str:
-        """Return a text without its secrets; the same object where there are none."""
+        """Return a text without its secrets; the same object if there are none."""
         lowered = text.lower()
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for form in self._forms:
             if not form.marks or any(mark in lowered for mark in form.marks):
-                text = _without(form, text, found)
-        if found:
+                text = _without(form, text, counts)
+        if counts:
             with self._lock:
-                self._counts.update(found)
+                self._counts.update(counts)
         return text
 
     def value(self, value: JSON) -> JSON:
         """Return a JSON value without the secrets in its strings and keys; base64 data of images stays.
 
-        What stands under the name of a secret, such as `password`, is taken out for its name. A number that is beyond
-        every float becomes null, as it does for most readers of JSON.
+        A value under a key that names a secret, such as `password`, is removed because of its key. A number too large
+        for a float becomes null, as it does for most readers of JSON.
         """
         return self._value(value, 0)
 
@@ -95,20 +95,20 @@ class Redaction:
         return self._struct(header)
 
     def entry(self, entry: Entry) -> Entry:
-        """Return an entry without its secrets, in the same place of the tree.
+        """Return an entry without its secrets, at the same place in the tree.
 
-        Ids are texts like all others: where one holds a secret, those that refer to it are changed alike.
+        Ids are redacted like all other texts: if one holds a secret, references to it change in the same way.
         """
         return self._struct(entry)
 
     def _struct(self, struct: S) -> S:
-        """Redact the fields of a struct; what its class fixes, such as the name of its type, is no text."""
+        """Redact the fields of a struct, but not what its class fixes, such as the name of its type."""
         changed: dict[str, object] = {}
         for name in struct.__struct_fields__:
             value: object = getattr(struct, name)
-            shown = self._field(value)
-            if shown is not value:
-                changed[name] = shown
+            redacted = self._field(value)
+            if redacted is not value:
+                changed[name] = redacted
         return msgspec.structs.replace(struct, **changed) if changed else struct
 
     def _field(self, value: object) -> object:
@@ -116,8 +116,8 @@ class Redaction:
             return self.text(value)
         if isinstance(value, Raw):
             decoded = json_value(value)
-            shown = self.value(decoded)
-            return value if shown == decoded else raw_json(shown)
+            redacted_json = self.value(decoded)
+            return value if redacted_json == decoded else raw_json(redacted_json)
         if isinstance(value, tuple):
             parts = cast("tuple[object, ...]", value)
             redacted = tuple(self._field(each) for each in parts)
@@ -138,16 +138,16 @@ class Redaction:
         if not isinstance(value, dict):
             return None if isinstance(value, float) and not isfinite(value) else value
         image = _image_data(value)
-        name = value.get("name", value.get("key"))  # as lists of headers and of variables have it
+        name = value.get("name", value.get("key"))  # the form of items in lists of headers and of variables
         redacted: dict[str, JSON] = {}
         for key, each in value.items():
-            shown = _unused(self.text(key), redacted)
+            new_key = _unused(self.text(key), redacted)
             named = name if key == "value" and isinstance(name, str) else key
-            redacted[shown] = each if key == image else self._named(named, each, depth + 1)
+            redacted[new_key] = each if key == image else self._named(named, each, depth + 1)
         return redacted
 
     def _named(self, key: str, value: JSON, depth: int) -> JSON:
-        """Redact what stands under a key: a text, texts in a list, and the digits of a password."""
+        """Redact the value of a key: a text, texts in a list, and a password that consists of digits."""
         if isinstance(value, list) and depth <= _DEPTH_MAX:
             return [self._named(key, each, depth + 1) for each in value]
         if type(value) is int and len(str(abs(value))) >= _SECRET_CHARS_MIN and self._password_key.fullmatch(key):
@@ -159,15 +159,15 @@ class Redaction:
             kind = "password"
         elif kind is None and self._secret_key.fullmatch(key) and self._secret_value.fullmatch(value):
             kind = "secret"
-        shown = self.text(value)
-        if kind is None or shown != value or value.startswith(_MARK):
-            return shown
+        redacted = self.text(value)
+        if kind is None or redacted != value or value.startswith(_MARK):
+            return redacted
         with self._lock:
             self._counts[kind] += 1
         return f"{_MARK}{kind}]"
 
 
-def _without(form: SecretForm, text: str, found: Counter[str]) -> str:
+def _without(form: SecretForm, text: str, counts: Counter[str]) -> str:
     groups = [name for name in form.pattern.groupindex if name.startswith("secret")]
     parts: list[str] = []
     end = 0
@@ -178,24 +178,24 @@ def _without(form: SecretForm, text: str, found: Counter[str]) -> str:
             continue
         parts += [text[end:start], _MARK, form.kind, "]"]
         end = stop
-        found[form.kind] += 1
+        counts[form.kind] += 1
     return "".join([*parts, text[end:]]) if parts else text
 
 
-def _own_form(kind: str, pattern: str | re.Pattern[str]) -> SecretForm:
+def _custom_form(kind: str, pattern: str | re.Pattern[str]) -> SecretForm:
     if not _KIND.fullmatch(kind):
         raise InvalidInput(f"{kind!r} cannot name a kind of secret: give a word in lower case, such as 'ticket'")
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise InvalidInput(f"the pattern of {kind!r} is no regular expression: {error}") from error
+        raise InvalidInput(f"the pattern of {kind!r} is not a valid regular expression: {error}") from error
     if compiled.search(""):
-        raise InvalidInput(f"the pattern of {kind!r} matches the empty text: it would take out nothing, everywhere")
+        raise InvalidInput(f"the pattern of {kind!r} matches the empty text: give one that matches only secrets")
     return SecretForm(kind, compiled)
 
 
-def _given_forms(secrets: Sequence[str]) -> list[SecretForm]:
-    """Make a form of the texts themselves, the longest first, so that no rest of one stays where another begins it."""
+def _literal_forms(secrets: Sequence[str]) -> list[SecretForm]:
+    """Make a form of literal texts, the longest first, so that one that is a prefix of another leaves no remainder."""
     if isinstance(secrets, str) or any(len(each) < _SECRET_CHARS_MIN for each in secrets):
         raise InvalidInput(f"`secrets` takes a sequence of texts of at least {_SECRET_CHARS_MIN} characters")
     ordered = sorted(secrets, key=len, reverse=True)
@@ -203,7 +203,7 @@ def _given_forms(secrets: Sequence[str]) -> list[SecretForm]:
 
 
 def _image_data(value: Mapping[str, JSON]) -> str | None:
-    """Return the key under which an object holds the base64 data of an image, as we or as pi and its like write it."""
+    """Return the key of the base64 data of an image in treering's form or that of pi and its descendants."""
     kind = value.get("media_type", value.get("mimeType"))
     if isinstance(kind, str) and kind.startswith("image/") and value.get("type") in ("base64", "image"):
         return "data"
@@ -211,7 +211,7 @@ def _image_data(value: Mapping[str, JSON]) -> str | None:
 
 
 def _unused(key: str, taken: Mapping[str, JSON]) -> str:
-    """Tell apart keys that are alike without their secrets."""
+    """Return a key that is not taken: keys may become equal when their secrets are removed."""
     if key not in taken:
         return key
     number = 2

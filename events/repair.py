@@ -1,23 +1,24 @@
-"""Repair: what the doctor found is put right, and no whole line of anybody is moved, changed or lost.
+"""Repair what the doctor finds, without moving, changing or losing a complete line.
 
-Only what can be put right without touching a whole line is done to a log, and only under its lock; a session that
-somebody owns is left alone altogether, and said to be.
+A log is repaired only where no complete line is touched, and only under its lock; a session that another process or
+host owns is reported and left alone.
 
 - A torn tail: in native logs the fragment moves to `<name>.torn-<offset>-<crc32>`, and the log is cut back to its last
-  newline; in pi's and oh-my-pi's files, where another program may go on writing, a newline isolates it. A whole last
-  line that only lacks its newline gets one.
-- What is derived and does not fit (snapshots, checkpoints), leaf records that cannot hold, and temporary files of a crash
-  move to `.treering/aside` of the folder that was given, under their own names. A snapshot keeps counting histories, so
-  its old form is copied there, and an empty one takes its place, but beside an archived session. Nothing is deleted.
+  newline; in pi's and oh-my-pi's files, where another program may resume writing, a newline isolates it. A complete
+  last line that only lacks its newline gets one.
+- Derived files that do not match their log (snapshots, checkpoints), invalid leaf records, and temporary files of a
+  crash move to `.treering/aside` of the given folder, under their own names. A snapshot counts histories, so the old one
+  is copied there and an empty one that keeps the count takes its place, except beside an archived session. Nothing is
+  deleted.
 - Journals that no host holds are copied aside and replayed, before any session is touched.
 
-Everything else stays where it is: lines that are no JSON, duplicate ids, missing parents, cycles, second headers, files
-that are no sessions. To mend them would be to move lines, and with them the ordinals by which everything else refers to
-them, or to invent what nobody wrote; readers know what to do with each. They are written down as seen
-(see `known_damage`), and are not said again until they change, or all is asked for.
+Everything else stays as it is: lines that are not JSON, duplicate ids, missing parents, cycles, second headers, files
+that are not sessions. Fixing them would mean moving lines, which changes the seqs by which everything else refers to
+them, or inventing content; readers can handle each of them. They are recorded as seen (see `known_damage`), and are not
+reported again until they change, except on request.
 
-Whatever fails, be it a full disk, leaves what it was about as it was, becomes a `Repair` that says so, and can be
-repeated.
+When a step fails, for example on a full disk, its target stays as it was, the failure becomes a `Repair`, and the step
+can be repeated.
 """
 
 from __future__ import annotations
@@ -50,26 +51,26 @@ from .wording import counted
 Action: TypeAlias = Literal[
     "fragment_moved", "newline_added", "moved_aside", "made_anew", "replayed", "noted", "locked", "waiting", "failed"
 ]
-"""What was done. The last three say that it could not be: somebody owns it, a journal has to wait, the disk refused."""
+"""What was done. The last three mean that nothing was: the file is owned, a journal has to wait, the disk failed."""
 
 _TAIL = ("torn_tail", "no_newline")
-_ANEW = ("index_torn", "index_foreign", "index_stale", "index_wrong")
+_REBUILT = ("index_torn", "index_foreign", "index_stale", "index_wrong")
 _ASIDE = ("view_torn", "view_foreign", "leaf_torn", "leaf_foreign", "leaf_unknown", "orphan", "temporary")
 _OTHER_HISTORY = ("index_foreign", "index_wrong")
-_MENDED = (*_TAIL, *_ANEW, *_ASIDE)
+_MENDED = (*_TAIL, *_REBUILT, *_ASIDE)
 _FOLDER_ASIDE = ("orphan", "temporary", "known_torn", "journal_unused", "journal_foreign")
 
 
 class Repair(Struct, frozen=True):
-    """Something that was put right, or could not be.
+    """One repair, done or not.
 
     Attributes:
         path: The file.
-        action: What was done, in a word that does not change.
-        message: The same in words.
-        target: Where the bytes are now, where they were moved.
-        byte: The offset that it is about; None where it is the whole file.
-        line: The line, counted from 1, that begins there.
+        action: What was done, as a stable word.
+        message: What was done or found, in words.
+        target: The new place of bytes that were moved or copied.
+        byte: The offset concerned; None if the repair concerns the whole file.
+        line: The line, counted from 1, that begins at `byte`.
     """
 
     path: str
@@ -81,7 +82,7 @@ class Repair(Struct, frozen=True):
 
     @property
     def done(self) -> bool:
-        """It was put right."""
+        """Whether the repair was done."""
         return self.action not in ("locked", "waiting", "failed")
 
     @property
@@ -91,24 +92,24 @@ class Repair(Struct, frozen=True):
 
 
 def repair(*paths: str | os.PathLike[str], disk: Disk | None = None) -> list[Repair]:
-    """Put right what `examine` finds, and write down what is kept.
+    """Repair what `examine` finds, and record the damage that stays.
 
     Args:
         *paths: Files of any name, and directories that are searched for `*.jsonl` at any depth.
-        disk: The disk that they are on.
+        disk: The disk that holds them.
 
     Raises:
-        OSError: A path is not there.
+        OSError: A path does not exist.
     """
     disk = disk or OsDisk()
     patients = list(subjects(*paths, disk=disk))
     surgeon = Surgeon(disk)
-    done = [each for subject in surgeon.in_order(patients) for each in surgeon.mend(subject)]
-    return done + surgeon.note()
+    repairs = [each for subject in surgeon.in_order(patients) for each in surgeon.mend(subject)]
+    return repairs + surgeon.note()
 
 
 class Surgeon:
-    """Repairs one subject after the other, folders first, and writes down in the end what is kept.
+    """Repairs one subject after the other, folders first, and finally records the damage that stays.
 
     Args:
         disk: The disk.
@@ -118,43 +119,43 @@ class Surgeon:
         self._disk = disk
         self._known = KnownDamage(disk)
         self._locks: dict[str, Locks] = {}
-        self._kept: dict[str, list[Finding]] = {}
+        self._remaining: dict[str, list[Finding]] = {}
 
     def in_order(self, patients: Sequence[Subject]) -> list[Subject]:
-        """Return the subjects in the order in which they have to be mended: journals before sessions."""
+        """Return the subjects in the order in which they must be repaired: journals before sessions."""
         return sorted(patients, key=lambda subject: subject.kind != "folder")
 
     def mend(self, subject: Subject) -> list[Repair]:
-        """Put one subject right."""
-        found = examine_subject(subject, self._disk, self._known)
+        """Repair one subject."""
+        findings = examine_subject(subject, self._disk, self._known)
         try:
             if subject.kind == "folder":
-                return self._mend_folder(subject, found)
-            return self._mend_session(subject, found)
+                return self._mend_folder(subject, findings)
+            return self._mend_session(subject, findings)
         except (OSError, TreeringError) as error:
-            return [_failed(subject.path, error)]
+            return [_failure(subject.path, error)]
 
     def note(self) -> list[Repair]:
-        """Write down what was seen and is kept, by folder."""
-        done: list[Repair] = []
-        for folder, findings in self._kept.items():
+        """Record the damage that was seen and stays, by folder, and release the locks."""
+        repairs: list[Repair] = []
+        for folder, findings in self._remaining.items():
             try:
-                done += self._note(folder, findings)
+                repairs += self._note_remaining(folder, findings)
             except (OSError, TreeringError) as error:
-                done.append(_failed(os.path.join(folder, KNOWN), error))
-        self._kept.clear()
+                repairs.append(_failure(os.path.join(folder, KNOWN), error))
+        self._remaining.clear()
         for locks in self._locks.values():
             locks.close()
         self._locks.clear()
-        return done
+        return repairs
 
     # -- sessions
 
-    def _mend_session(self, subject: Subject, found: list[Finding]) -> list[Repair]:
-        if not found:
+    def _mend_session(self, subject: Subject, findings: list[Finding]) -> list[Repair]:
+        if not findings:
             return []
-        if not any(finding.code in _MENDED for finding in found):
-            self._keep(subject, found)
+        if not any(finding.code in _MENDED for finding in findings):
+            self._keep(subject, findings)
             return []
         real = self._disk.real_path(os.path.abspath(log_path(subject.path)))  # a packed log is owned by the log's name
         self._journals(subject.root).before(real)
@@ -162,20 +163,20 @@ class Surgeon:
         if isinstance(held, SessionLocked):
             return [Repair(subject.path, "locked", held.message)]
         try:
-            done: list[Repair] = []
+            repairs: list[Repair] = []
             if subject.kind == "session":
-                tail = next((finding.line for finding in found if finding.code in _TAIL), None)
-                done += self._mend_tail(subject, real, tail)
-            left = examine_subject(subject, self._disk, self._known)
-            left = [finding for finding in left if finding.code != "locked"]  # by us
-            for finding in left:
-                if finding.code in _ANEW and subject.kind == "session":
-                    done.append(self._make_anew(subject, finding, real))
-                elif finding.code in _ASIDE or (finding.code in _ANEW and subject.kind == "archive"):
-                    # Whoever packs a log takes its snapshot away, so nothing counts on by this one.
-                    done.append(self._move_aside(subject.root, finding))
-            self._keep(subject, left)
-            return done
+                tail = next((finding.line for finding in findings if finding.code in _TAIL), None)
+                repairs += self._mend_tail(subject, real, tail)
+            remaining = examine_subject(subject, self._disk, self._known)
+            remaining = [finding for finding in remaining if finding.code != "locked"]  # the lock is ours
+            for finding in remaining:
+                if finding.code in _REBUILT and subject.kind == "session":
+                    repairs.append(self._rebuild_snapshot(subject, finding, real))
+                elif finding.code in _ASIDE or (finding.code in _REBUILT and subject.kind == "archive"):
+                    # Archiving a log removes its snapshot, so the count in this one is of no use.
+                    repairs.append(self._move_aside(subject.root, finding))
+            self._keep(subject, remaining)
+            return repairs
         finally:
             self._locks_of(subject.root).give_back(held)
 
@@ -184,7 +185,7 @@ class Surgeon:
         try:
             log.examine()
         except LogError:
-            return []  # it is no session, or a newer program's: not one byte of it is touched
+            return []  # not a session, or a newer program's: no byte of it is touched
         if log.header is None:
             return []
         with log.opened(os.O_RDWR | os.O_APPEND) as fd:
@@ -192,12 +193,12 @@ class Surgeon:
             if before <= start:
                 return []
             shared = log.dialect is not None and log.dialect.shared
-            whole = log.table.open_end or start == 0 or not shared
+            was_complete = log.table.open_end or start == 0 or not shared
             log.settle(fd)
             self._disk.datasync(fd)
             after = self._disk.fstat(fd).size
         if after >= before:
-            what = "the last line got its newline" if whole else "the unfinished line was isolated by a newline"
+            what = "the last line got its newline" if was_complete else "the unfinished line was isolated by a newline"
             return [Repair(subject.path, "newline_added", what, byte=start, line=line)]
         target = next(
             (
@@ -210,13 +211,13 @@ class Surgeon:
         what = f"an unfinished line of {counted(before - after, 'byte')} was moved to a file of its own"
         return [Repair(subject.path, "fragment_moved", what, target, start, line)]
 
-    def _make_anew(self, subject: Subject, finding: Finding, real: str) -> Repair:
-        """Put an empty snapshot in the place of one that does not fit: it goes on counting histories."""
-        kept = read_snapshot(self._disk, real)
+    def _rebuild_snapshot(self, subject: Subject, finding: Finding, real: str) -> Repair:
+        """Replace a snapshot that does not match its log by an empty one that keeps the count of histories."""
+        snapshot = read_snapshot(self._disk, real)
         moved = self._move_aside(subject.root, finding)
         try:
             log = Log(self._disk, os.path.basename(real), real)
-            log.counter = 0 if kept is None else kept.counter + (finding.code in _OTHER_HISTORY)
+            log.counter = 0 if snapshot is None else snapshot.counter + (finding.code in _OTHER_HISTORY)
             log.examine()
             if log.header is not None:
                 log.save_snapshot(log.table.count, None)
@@ -229,19 +230,19 @@ class Surgeon:
 
     # -- `.treering`
 
-    def _mend_folder(self, subject: Subject, found: list[Finding]) -> list[Repair]:
-        done = [
+    def _mend_folder(self, subject: Subject, findings: list[Finding]) -> list[Repair]:
+        repairs = [
             self._set_aside(subject, finding)
-            for finding in found
+            for finding in findings
             if finding.code in _FOLDER_ASIDE and not (finding.code == "temporary" and finding.severity == "note")
         ]
-        if waiting := [finding for finding in found if finding.code == "journal_waiting"]:
-            done += self._replay_all(subject.root, waiting)
-        self._keep(subject, found)
-        return done
+        if waiting := [finding for finding in findings if finding.code == "journal_waiting"]:
+            repairs += self._replay_all(subject.root, waiting)
+        self._keep(subject, findings)
+        return repairs
 
     def _set_aside(self, subject: Subject, finding: Finding) -> Repair:
-        """Move aside what may turn out to be somebody's."""
+        """Move a file aside, unless another process or host owns it."""
         path = self._disk.real_path(os.path.abspath(finding.path))
         held = self._take(subject.root, path)
         if isinstance(held, SessionLocked):
@@ -249,7 +250,7 @@ class Surgeon:
         try:
             return self._move_aside(subject.root, finding)
         except FileNotFoundError as error:
-            return _failed(finding.path, error)
+            return _failure(finding.path, error)
         finally:
             self._locks_of(subject.root).give_back(held)
 
@@ -262,7 +263,7 @@ class Surgeon:
                 self._copy_aside(root, void_of(path))
         self._journals(root).under(root)
         left = {os.path.basename(each) for each in journals_in(self._disk, os.path.join(root, JOURNALS))}
-        what = "some of it has to wait: its sessions are owned, or cannot be written"
+        what = "some appends have to wait: their sessions are owned, or cannot be written"
         return [
             Repair(finding.path, "waiting", what, target)
             if os.path.basename(finding.path) in left
@@ -271,7 +272,7 @@ class Surgeon:
         ]
 
     def _journals(self, root: str) -> JournalReplay:
-        """Return what has journals say what they have of sessions, as whoever opens those does."""
+        """Return the same replay of journals that runs when a session is opened."""
         return JournalReplay(self._disk, self._locks_of(root), ())
 
     # -- moving aside
@@ -279,11 +280,11 @@ class Surgeon:
     def _move_aside(self, root: str, finding: Finding) -> Repair:
         folder, name = os.path.split(finding.path)
         folder = self._disk.real_path(os.path.abspath(folder))
-        path = os.path.join(folder, name)  # a link itself, not what it leads to
+        path = os.path.join(folder, name)  # a link itself, not its target
         if self._disk.stat(path).is_directory:
             target = self._free_aside(root, path)
             self._disk.rename(path, target)
-        else:  # a rename from folder to folder may come to nothing in both when the power goes
+        else:  # after a power cut, a rename between folders may be in neither of them
             target = self._copy_aside(root, path)
             self._disk.unlink(path)
         self._disk.sync_directory(folder)
@@ -302,7 +303,7 @@ class Surgeon:
         return target
 
     def _free_aside(self, root: str, path: str) -> str:
-        """Return a name that is not taken, below the folder for such things; the folders are made."""
+        """Return an unused path below the folder for files moved aside, and make its parents."""
         under = root.rstrip("/") + "/"
         name = path[len(under) :] if path.startswith(under) else os.path.basename(path)
         target = os.path.join(root, ASIDE, name)
@@ -315,13 +316,13 @@ class Surgeon:
             target = os.path.join(root, ASIDE, f"{name}-{number}")
         raise AssertionError("unreachable")
 
-    # -- writing down, and owning
+    # -- recording, and locks
 
-    def _keep(self, subject: Subject, found: list[Finding]) -> None:
-        if not any(finding.code == "locked" for finding in found):
-            self._kept.setdefault(subject.root, []).extend(found)
+    def _keep(self, subject: Subject, findings: list[Finding]) -> None:
+        if not any(finding.code == "locked" for finding in findings):
+            self._remaining.setdefault(subject.root, []).extend(findings)
 
-    def _note(self, folder: str, findings: list[Finding]) -> list[Repair]:
+    def _note_remaining(self, folder: str, findings: list[Finding]) -> list[Repair]:
         pairs = [(finding, seen_of(self._disk, folder, finding)) for finding in findings]
         new = [(finding, seen) for finding, seen in pairs if seen is not None]
         if not new:
@@ -330,8 +331,8 @@ class Surgeon:
         if isinstance(held, SessionLocked):
             return [Repair(os.path.join(folder, KNOWN), "locked", held.message)]
         try:
-            kept = {each for each in read_known(self._disk, folder) or () if self._is_there(folder, each)}
-            write_known(self._disk, folder, kept | {seen for _, seen in new})
+            still_valid = {each for each in read_known(self._disk, folder) or () if self._still_exists(folder, each)}
+            write_known(self._disk, folder, still_valid | {seen for _, seen in new})
         finally:
             self._locks_of(folder).give_back(held)
         return [
@@ -339,7 +340,7 @@ class Surgeon:
             for finding, _ in new
         ]
 
-    def _is_there(self, folder: str, seen: Seen) -> bool:
+    def _still_exists(self, folder: str, seen: Seen) -> bool:
         with suppress(OSError):
             self._disk.stat(os.path.join(folder, seen.name))
             return True
@@ -355,6 +356,6 @@ class Surgeon:
         return locks
 
 
-def _failed(path: str, error: OSError | TreeringError) -> Repair:
+def _failure(path: str, error: OSError | TreeringError) -> Repair:
     what = error.message if isinstance(error, TreeringError) else error.strerror or str(error)
-    return Repair(path, "failed", f"it was left as it is: {what}")
+    return Repair(path, "failed", f"left as it is: {what}")

@@ -1,14 +1,14 @@
-r"""The forms by which secrets are known: what a key of this or that service looks like in a text.
+r"""The forms of known secrets: what the keys of various services look like in a text.
 
-One `SecretForm` a kind. A form is looked for only in texts that hold one of its marks, since looking for a few letters is
-many times faster than matching, and most texts hold none. What is taken out is the group `secret` (or `secret_2`, where
-a pattern has two ways to say it), or the whole match where there is none::
+A form is matched only against texts that contain one of its marks, since searching for a few letters is many times
+faster than matching, and most texts contain none. The group `secret` (or `secret_2`, if a pattern has two alternatives)
+is removed, or the whole match if there is no such group::
 
     password=correct-horse-1      becomes   password=[redacted:password]
     postgres://ann:s3cret@db/x    becomes   postgres://ann:[redacted:url_password]@db/x
 
-Forms are narrow on purpose: a text that is read for its words must come through as it is, and so must hashes, ids and
-base64. What has no form (a name, an address, a sentence that is confidential) is not found here.
+Forms are narrow on purpose: prose must come through unchanged, and so must hashes, ids and base64. Secrets without a
+form (a name, an address, a confidential sentence) are not found here.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from msgspec import Struct
 
 
 class SecretForm(Struct, frozen=True):
-    """What secrets of one kind look like.
+    """The form of secrets of one kind.
 
     Attributes:
-        kind: What stands in their place: `[redacted:<kind>]`.
-        pattern: What they look like.
-        marks: In lower case; a text without any of them holds no such secret. Empty where every text is to be searched.
+        kind: The kind, shown in their place as `[redacted:<kind>]`.
+        pattern: The pattern that matches them.
+        marks: Substrings in lower case, one of which every text with such a secret contains; empty to match all texts.
     """
 
     kind: str
@@ -38,10 +38,10 @@ def _row(kind: str, pattern: str, *marks: str) -> tuple[str, str, tuple[str, ...
 
 
 def _begin(start: str) -> str:
-    r"""Match how a key begins, where a key can begin.
+    r"""Return a pattern for the first letters of a key, at a place where a key can begin.
 
-    That is at no place inside a word, but also after an escape in JSON (`\n`), in a URL (`%3D`) or of a terminal's colour.
-    The look back comes after the letters, so that they are searched for first, which is fast.
+    That is nowhere inside a word, except after an escape in JSON (`\n`), in a URL (`%3D`) or of a terminal's colour. The
+    lookbehind follows the letters, so that the letters are searched for first, which is fast.
     """
     before = [r"(?<![A-Za-z0-9_-]%s)", r"(?<=\\[nrt]%s)", r"(?<=%%[0-9A-Fa-f]{2}%s)", r"(?<=[0-9;\[]m%s)"]
     literal = re.escape(start)
@@ -52,20 +52,20 @@ _NO_WORD = r"(?!(?i:none|null|true|false|undefined|string|str|required|optional|
 _BARE = r"[^\s\"'`\\,;&<>|(){}\[\]]"
 _QUOTED = r"[^\s\"'`\\]"
 _PLACEHOLDER = r"(?![$<%{*\[=])"
-_OPTION = r"(?<!-)--[a-z-]{0,40}"  # at most so long, or a line of dashes would be searched again from each of them
+_OPTION = r"(?<!-)--[a-z-]{0,40}"  # bounded, or a line of dashes would be searched again from each of them
 _SEPARATOR = r"\\*[\"']?(?:\s*(?:=>|:=|[:=])\s*"
 
 _AUTHORIZATION = r"(?i:authorization)\\*[\"']?\s*[:=]\s*\\*[\"']?"
 _PARAMETER = r"[A-Za-z][A-Za-z0-9_-]{0,40}\s?=\s?(?:\\*\"[^\"\\\r\n]{0,2000}\\*\"|[^\s,\"'\\]+)"
 
 PASSWORD_NAME = r"(?i:passw(?:or)?d|passphrase|db[_-]?pass|(?<=;)pwd)"
-"""How what holds a password is called; it may stand at the end of a longer name."""
+"""The names of fields that hold a password; such a name may be the end of a longer one."""
 
 SECRET_NAME = (
     r"(?i:api[_-]?key|(?:secret|access|private|signing|encryption|master|auth|account)[_-]?key|access[_-]?key[_-]?id"
     r"|token|secret)"
 )
-"""How what holds another secret is called; it may stand at the end of a longer name."""
+"""The names of fields that hold another secret; such a name may be the end of a longer one."""
 
 _ENV_NAME = (
     r"(?:API_?KEY|(?:SECRET|ACCESS|PRIVATE|SIGNING|ENCRYPTION|MASTER|AUTH|ACCOUNT)_?KEY|KEY_ID|TOKEN|SECRET"
@@ -77,7 +77,7 @@ _NAME_MARKS = ("token", "secret", "authkey", "masterkey", "accountkey", *_KEY_MA
 _PASSWORD_MARKS = ("passw", "passphrase", "db_pass", "db-pass", "dbpass", ";pwd")
 
 SECRET_VALUE = _PLACEHOLDER + _NO_WORD + _IS_RANDOM
-"""What a value looks like that is a secret if it stands under the name of one."""
+"""The form of a value that counts as a secret if its key names one."""
 
 
 _ROWS = (
@@ -103,7 +103,7 @@ _ROWS = (
     _row("slack_webhook", r"hooks\.slack\.com/services/(?P<secret>[A-Za-z0-9/]{20,})", "hooks.slack.com"),
     _row("aws_access_key", _begin("AKIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "akia"),
     _row("aws_access_key", _begin("ASIA") + r"[A-Z0-9]{16}(?![A-Za-z0-9])", "asia"),
-    # As its own tools write and ask for it: with spaces around the sign, which in other places is how code looks.
+    # As AWS's own tools write and prompt for it, with spaces around the sign; elsewhere, such spaces suggest code.
     _row(
         "aws_secret_key",
         r"(?i:(?:secret[ _-]?access[ _-]?key|session[ _-]?token)(?: \[[^\]\n]{0,40}\])?\\*[\"']?\s*(?:=>|:=|[:=])\s*\\*[\"']?"
@@ -152,7 +152,7 @@ _ROWS = (
         r"://[^\s/:@\"'<>]*:(?!\[redacted)(?P<secret>[^\s/@\"'<>]+(?:@[^\s/@\"'<>\\]+)*)@",
         "://",
     ),
-    # One with a slash in it looks like a port and a path; a web address never has one.
+    # A password with a slash looks like a port and a path, and does not occur in web addresses.
     _row(
         "url_password",
         r"(?<!http)(?<!https)(?<!ws)(?<!wss)(?<!ssh)(?<!file)://[^\s/:@\"'<>.]*:(?!\[redacted|[0-9]{1,5}[,/])"
@@ -165,7 +165,7 @@ _ROWS = (
         r"(?i:curl)\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<secret>[^\s\"'\[]+)",
         "curl",
     ),
-    # As in an environment: the name says that it is a secret, whatever the value looks like.
+    # As in an environment: the name marks it as a secret, whatever the value looks like.
     _row(
         "assignment",
         rf"{_ENV_NAME}=(?:{_PLACEHOLDER}{_NO_WORD}(?P<secret>{_QUOTED}{{4,}})|(?P<q>\\*[\"'])(?!\[redacted)"
@@ -200,10 +200,10 @@ _ROWS = (
         "--",
     ),
 )
-"""The kinds, patterns and marks of all forms, those of a service before those that go by the name beside the secret."""
+"""The kinds, patterns and marks of all forms; those of particular services precede those that rely on a field's name."""
 
 
 @cache
 def secret_forms() -> tuple[SecretForm, ...]:
-    """Return all forms; they are compiled when they are first asked for, which takes a while."""
+    """Return all forms; the first call compiles them, which takes a while."""
     return tuple(SecretForm(kind, re.compile(pattern), marks) for kind, pattern, marks in _ROWS)

@@ -1,4 +1,4 @@
-"""How values that hold raw JSON show themselves to whoever debugs or prints them."""
+"""The repr of structs that hold raw JSON."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from msgspec import Raw, Struct
 
 
 def shown(self: Struct) -> str:
-    """Return a struct's repr, its raw JSON as JSON under the name that programs read it by: `__repr__ = shown`.
+    """Return a struct's repr that shows raw JSON as text, under its public name: `__repr__ = shown`.
 
-    Defaults are left out where the struct says `repr_omit_defaults`.
+    Defaults are left out if the struct has `repr_omit_defaults`.
     """
-    told = ", ".join(_field(*each) for each in self.__rich_repr__())
-    return f"{type(self).__name__}({told})"
+    fields = ", ".join(_field(*each) for each in self.__rich_repr__())
+    return f"{type(self).__name__}({fields})"
 
 
 def _field(name: str, value: object) -> str:

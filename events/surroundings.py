@@ -1,7 +1,7 @@
-"""What stands beside a log and in `.treering`: verified, and never written to.
+"""The doctor's examination of the files beside a log and in `.treering`; it writes nothing.
 
-A snapshot is compared with the log line by line; a leaf record and the checkpoints of projections are looked up in it;
-left-over temporary files, fragments and backups are named. In `.treering` it is the journals, and what a crash left.
+A snapshot is compared with the log line by line; a leaf record and the checkpoints of projections are checked against
+it; leftover temporary files, fragments and backups are listed. In `.treering`, journals and leftovers of crashes are.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ _TEMPORARY = re.compile(r".*\.tmp-(\d+)-\d+")
 
 
 class _Leaf(Struct):
-    """What a leaf record says."""
+    """The payload of a leaf record."""
 
     leaf: str | None
 
 
 def log_of(name: str) -> str | None:
-    """Return the name of the log that a file stands beside; None where it stands beside none."""
-    found = _STRAY.fullmatch(name)
-    return found["log"] if found is not None and found["rest"] else None
+    """Return the name of the log to which a file beside it belongs; None if the file belongs to no log."""
+    match = _STRAY.fullmatch(name)
+    return match["log"] if match is not None and match["rest"] else None
 
 
 def is_beside(name: str, log: str) -> bool:
-    """Tell whether a file stands beside the log of this name, which may be any."""
+    """Tell whether a file belongs beside the log of this name, whatever suffix the log has."""
     return name != log and name.startswith(log) and beside.BESIDE.fullmatch(name, len(log)) is not None
 
 
 class Surroundings:
-    """What stands beside one log.
+    """The files beside one log.
 
     Args:
         disk: The disk.
         path: The log.
         names: The names of the files beside it.
-        index: The index, folded from the log's lines; None where it is no log.
+        index: The index folded from the log's lines; None if the file is not a log.
     """
 
     def __init__(self, disk: Disk, path: str, names: Sequence[str], index: LogIndex | None) -> None:
@@ -68,7 +68,7 @@ class Surroundings:
         self._found: list[Finding] = []
 
     def findings(self) -> list[Finding]:
-        """Return what there is to say, in the order of the names.
+        """Return all findings, in the order of the names.
 
         Raises:
             OSError: The log cannot be read.
@@ -76,7 +76,7 @@ class Surroundings:
         disk, path = self._disk, self._path
         holder = holder_of(disk, disk.real_path(os.path.abspath(path)))
         if holder is not None:
-            self._add(path, "locked", "note", f"the session is owned by {holder}: it may be being written just now")
+            self._add(path, "locked", "note", f"the session is owned by {holder}, which may be writing to it")
         if not self._names:
             return self._found
         try:
@@ -89,34 +89,34 @@ class Surroundings:
             try:
                 log = _Lines(disk, fd, path, size) if size else None
             except LogError:
-                self._name_keepsakes(live=holder is not None)  # the rest may be of use when the header is put right
+                self._report_leftovers(live=holder is not None)  # the rest may be of use once the header is repaired
             else:
                 self._judge(log, live=holder is not None)
         finally:
             disk.close(fd)
         return self._found
 
-    def _name_keepsakes(self, *, live: bool) -> list[tuple[str, str]]:
-        """Name temporary files, fragments and backups; return the others, with their kinds."""
+    def _report_leftovers(self, *, live: bool) -> list[tuple[str, str]]:
+        """Report temporary files, fragments and backups; return the other files, with their kinds."""
         others: list[tuple[str, str]] = []
         name = os.path.basename(self._path)
         for each in self._names:
-            found = beside.BESIDE.fullmatch(each, len(name))
+            match = beside.BESIDE.fullmatch(each, len(name))
             path = os.path.join(os.path.dirname(self._path), each)
-            if found is None:
+            if match is None:
                 continue
-            if found["temporary"]:
-                what = "a temporary file, written just now" if live else "a temporary file that a crash left"
+            if match["temporary"]:
+                what = "a temporary file that is being written" if live else "a temporary file left by a crash"
                 self._add(path, "temporary", "note" if live else "warning", what)
-            elif found["offset"]:
-                self._name_fragment(path, int(found["offset"]), int(found["crc"], 16))
-            elif found["kind"].startswith(".bak"):
+            elif match["offset"]:
+                self._report_fragment(path, int(match["offset"]), int(match["crc"], 16))
+            elif match["kind"].startswith(".bak"):
                 self._add(path, "backup", "note", "the session as it was before a migration, or before it was replaced")
             else:
-                others.append((path, found["kind"]))
+                others.append((path, match["kind"]))
         return others
 
-    def _name_fragment(self, path: str, offset: int, crc: int) -> None:
+    def _report_fragment(self, path: str, offset: int, crc: int) -> None:
         try:
             fd = self._disk.open(path, os.O_RDONLY)
             try:
@@ -128,19 +128,19 @@ class Surroundings:
             self._add(path, "unreadable", "error", f"the file cannot be read ({error.strerror or error})")
             return
         if same:
-            what = f"a fragment of {counted(size, 'byte')} that a crash left at byte {offset} of the session"
+            what = f"a fragment of {counted(size, 'byte')}, left by a crash at byte {offset} of the session"
             self._add(path, "fragment", "note", what)
         else:
-            what = f"a fragment from byte {offset} of the session, which was changed since: its checksum is another"
+            what = f"a fragment from byte {offset} of the session that was changed since: its checksum differs"
             self._add(path, "fragment_changed", "warning", what)
 
     def _judge(self, log: _Lines | None, *, live: bool) -> None:
         counter = 0
-        others = self._name_keepsakes(live=live)
+        others = self._report_leftovers(live=live)
         if log is None:
             for path, kind in others:
                 self._add(
-                    path, "orphan", "warning", f"a file of the kind {kind[1:]!r} beside a session that is not there"
+                    path, "orphan", "warning", f"a file of the kind {kind[1:]!r} beside a session that does not exist"
                 )
             return
         others = [(path, kind) for path, kind in others if self._can_be_read(path)]
@@ -155,7 +155,7 @@ class Surroundings:
                 self._judge_view(path, kind, log, generation)
 
     def _can_be_read(self, path: str) -> bool:
-        """Tell a file that is damaged from one that the disk or its rights keep from us: that one is left alone."""
+        """Tell whether the file can be read; one that the disk or its permissions withhold is reported and left alone."""
         try:
             fd = self._disk.open(path, os.O_RDONLY)
             try:
@@ -170,63 +170,67 @@ class Surroundings:
         return True
 
     def _judge_snapshot(self, path: str, log: _Lines) -> int:
-        """Say what is wrong with the snapshot; return the counter of histories that holds beside it."""
+        """Report what is wrong with the snapshot; return the counter of histories that applies to the log."""
         snapshot = beside.read_snapshot(self._disk, self._path)
         ends = None if snapshot is None else beside.read_table(self._disk, self._path, snapshot)
         data = None if snapshot is None else beside.read_index(self._disk, self._path, snapshot)
         if snapshot is None or ends is None or data is None:
-            self._add(path, "index_torn", "warning", "the snapshot is damaged; it is derived, and made anew")
+            self._add(path, "index_torn", "warning", "the snapshot is damaged; it is derived, and will be rebuilt")
             return 0 if snapshot is None else snapshot.counter
-        found = self._disk.fstat(log.fd)
-        if not snapshot.speaks_of(self._disk, log.fd, found, log.crc, log.table.ends[0]):
-            what = "the snapshot is of another file, or of this one before it was replaced; it is made anew"
+        status = self._disk.fstat(log.fd)
+        if not snapshot.speaks_of(self._disk, log.fd, status, log.crc, log.table.ends[0]):
+            what = "the snapshot is of another file, or of this one before it was replaced; it will be rebuilt"
             self._add(path, "index_foreign", "warning", what)
             return snapshot.counter + 1
         if ends != log.table.ends[: len(ends)]:
-            self._add(path, "index_wrong", "error", "the snapshot has lines where the session has none; made anew")
+            what = "the snapshot's lines end where those of the session do not; it will be rebuilt"
+            self._add(path, "index_wrong", "error", what)
             return snapshot.counter + 1
-        if snapshot.has_index and not snapshot.is_current(found):
-            self._add(path, "index_stale", "note", "the session was touched after its snapshot, which is made anew")
-        elif snapshot.has_index and not self._is_index(data, log):
-            self._add(path, "index_wrong", "error", "the snapshot's index is not that of the session; it is made anew")
+        if snapshot.has_index and not snapshot.is_current(status):
+            what = "the session was changed after its snapshot, which will be rebuilt"
+            self._add(path, "index_stale", "note", what)
+        elif snapshot.has_index and not self._index_matches(data, log):
+            what = "the snapshot's index is not that of the session; it will be rebuilt"
+            self._add(path, "index_wrong", "error", what)
             return snapshot.counter + 1
         return snapshot.counter
 
-    def _is_index(self, data: bytes, log: _Lines) -> bool:
-        """Tell whether the index that was kept says of each line what the lines say."""
+    def _index_matches(self, data: bytes, log: _Lines) -> bool:
+        """Tell whether the index in the snapshot agrees with the lines of the log."""
         dialect = log.detected.dialect
-        kept = LogIndex.restore(data, log.detected.header, model_changes_win=dialect.model_changes_win)
-        if kept is None or self._index is None:
-            return kept is not None
-        stop = kept.head + 1
-        return kept.head <= self._index.head and all(
+        stored = LogIndex.restore(data, log.detected.header, model_changes_win=dialect.model_changes_win)
+        if stored is None or self._index is None:
+            return stored is not None
+        stop = stored.head + 1
+        return stored.head <= self._index.head and all(
             list(one[:stop]) == list(other[:stop])
-            for one, other in ((kept.parents, self._index.parents), (kept.kinds, self._index.kinds))
+            for one, other in ((stored.parents, self._index.parents), (stored.kinds, self._index.kinds))
         )
 
     def _judge_leaf(self, path: str, log: _Lines) -> None:
-        kept = beside.read_record(self._disk, self._path, beside.LEAF_SUFFIX)
+        record = beside.read_record(self._disk, self._path, beside.LEAF_SUFFIX)
         leaf: _Leaf | None = None
-        if kept is not None:
+        if record is not None:
             try:
-                leaf = msgspec.json.decode(kept[1], type=_Leaf)
+                leaf = msgspec.json.decode(record[1], type=_Leaf)
             except UNDECODABLE:
                 leaf = None
-        if kept is None or leaf is None:
-            what = "the leaf record is damaged: the leaf is the last entry, wherever it was moved to"
+        if record is None or leaf is None:
+            what = "the leaf record is damaged: a move of the leaf is lost, and the leaf is the last entry"
             self._add(path, "leaf_torn", "error", what)
-        elif not log.has(kept[0]):
-            self._add(path, "leaf_foreign", "warning", "the leaf record is of other lines than these; it does not hold")
+        elif not log.has(record[0]):
+            self._add(path, "leaf_foreign", "warning", "the leaf record is of other lines than these, and is ignored")
         elif leaf.leaf is not None and self._index is not None and not self._index.find(leaf.leaf):
-            what = f"the leaf record names {leaf.leaf!r}, which is no entry of the session; it does not hold"
+            what = f"the leaf record names {leaf.leaf!r}, which is not an entry of the session, and is ignored"
             self._add(path, "leaf_unknown", "warning", what)
 
     def _judge_view(self, path: str, kind: str, log: _Lines, generation: str) -> None:
-        kept = beside.read_record(self._disk, self._path, kind)
-        if kept is None:
-            self._add(path, "view_torn", "warning", "the checkpoint of a view is damaged; it is derived, and made anew")
-        elif kept[0].generation != generation or not log.has(kept[0]):
-            what = "the checkpoint of a view is of other lines than these; it is derived, and made anew"
+        record = beside.read_record(self._disk, self._path, kind)
+        if record is None:
+            what = "the checkpoint of a view is damaged; it is derived, and will be rebuilt"
+            self._add(path, "view_torn", "warning", what)
+        elif record[0].generation != generation or not log.has(record[0]):
+            what = "the checkpoint of a view is of other lines than these; it is derived, and will be rebuilt"
             self._add(path, "view_foreign", "warning", what)
 
     def _add(self, path: str, code: str, severity: Severity, message: str) -> None:
@@ -234,7 +238,7 @@ class Surroundings:
 
 
 class _Lines:
-    """A log as the files beside it have to know it."""
+    """The parts of a log against which the files beside it are checked."""
 
     def __init__(self, disk: Disk, fd: int, path: str, size: int) -> None:
         self._disk = disk
@@ -247,28 +251,28 @@ class _Lines:
             self.table.grow(disk, fd, size)
 
     def generation(self, counter: int) -> str:
-        """Return the history's name, given how many there were before it."""
+        """Return the generation, given the number of histories before it."""
         ends = self.table.ends
         first = (ends[0], ends[1]) if self.table.count else None
         return generation_of(self._disk, self.fd, self._disk.fstat(self.fd).inode, self.crc, counter, first)
 
     def has(self, record: beside.RecordLine) -> bool:
-        """Tell whether a record speaks of a line of this log."""
+        """Tell whether a record refers to a line of this log."""
         ends = self.table.ends
         if not 0 <= record.seq < len(ends):
             return False
         return beside.holds(record, beside.extent_of(self._disk, self.fd, ends[0], ends[record.seq], self.crc))
 
 
-# -- what lies in `.treering`
+# -- the content of `.treering`
 
 
 def examine_folder(disk: Disk, folder: str) -> list[Finding]:
-    """Examine what lies in the `.treering` of a folder, but for what a repair moved aside."""
-    found: list[Finding] = []
+    """Examine the `.treering` of a folder, except for what a repair moved aside."""
+    findings: list[Finding] = []
     if read_known(disk, folder) is None:
         path = os.path.join(folder, KNOWN)
-        found.append(Finding(path, None, None, "known_torn", "warning", "the record of known damage is damaged"))
+        findings.append(Finding(path, None, None, "known_torn", "warning", "the record of known damage is damaged"))
     for inner in (PRIVATE_FOLDER, JOURNALS):
         try:
             names = disk.list_directory(os.path.join(folder, inner))
@@ -277,13 +281,13 @@ def examine_folder(disk: Disk, folder: str) -> list[Finding]:
         for name in names:
             path = os.path.join(folder, inner, name)
             if (temporary := _TEMPORARY.fullmatch(name)) is not None:
-                found.append(_temporary(path, int(temporary[1])))
+                findings.append(_temporary(path, int(temporary[1])))
             elif inner == JOURNALS and name.endswith(SUFFIX):
-                found += examine_journal(disk, path)
+                findings += examine_journal(disk, path)
             elif _is_orphan(inner, name, names):
-                what = "it speaks of a journal that is not there"
-                found.append(Finding(path, None, None, "orphan", "warning", what))
-    return found
+                what = "it belongs to a journal that does not exist"
+                findings.append(Finding(path, None, None, "orphan", "warning", what))
+    return findings
 
 
 def _is_orphan(folder: str, name: str, names: Sequence[str]) -> bool:
@@ -295,14 +299,14 @@ def _temporary(path: str, pid: int) -> Finding:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return Finding(path, None, None, "temporary", "warning", "a temporary file that a crash left")
+        return Finding(path, None, None, "temporary", "warning", "a temporary file left by a crash")
     except OSError:
         pass
-    return Finding(path, None, None, "temporary", "note", f"a temporary file of process {pid}, which lives")
+    return Finding(path, None, None, "temporary", "note", f"a temporary file of process {pid}, which is running")
 
 
 def examine_journal(disk: Disk, path: str) -> list[Finding]:
-    """Examine one journal: who holds it, what waits in it, and where it is torn."""
+    """Examine one journal: its holder, the appends that wait in it, and where it is torn."""
     try:
         fd = disk.open(path, os.O_RDONLY)
     except OSError as error:
@@ -311,17 +315,17 @@ def examine_journal(disk: Disk, path: str) -> list[Finding]:
     try:
         holder = holder_of(disk, disk.real_path(os.path.abspath(path)))
         if holder is not None:
-            what = f"the journal of a host that lives: {holder}"
+            what = f"the journal of a running host: {holder}"
             return [Finding(path, None, None, "journal_held", "note", what)]
         header, line = read_header(disk, fd)
         if not line:
             return [Finding(path, None, None, "journal_unused", "note", "a journal that was never used")]
         if header is None and b'"treering-journal"' in line:
-            what = "a newer program wrote this journal, and has to replay it"
+            what = "a newer version of treering wrote this journal: open the sessions with that version to replay it"
             return [Finding(path, 1, 0, "journal_newer", "error", what)]
         if header is None:
-            return [Finding(path, 1, 0, "journal_foreign", "error", "it does not begin as a journal does")]
-        return _look_into(disk, fd, path, line)
+            return [Finding(path, 1, 0, "journal_foreign", "error", "the file does not begin like a journal")]
+        return _examine_records(disk, fd, path, line)
     except OSError as error:
         what = f"the file cannot be read ({error.strerror or error})"
         return [Finding(path, None, None, "unreadable", "error", what)]
@@ -329,7 +333,7 @@ def examine_journal(disk: Disk, path: str) -> list[Finding]:
         disk.close(fd)
 
 
-def _look_into(disk: Disk, fd: int, path: str, header: bytes) -> list[Finding]:
+def _examine_records(disk: Disk, fd: int, path: str, header: bytes) -> list[Finding]:
     void = read_voids(disk, path, header)
     end, names, appends = len(header), set[str](), 0
     for entry in read_entries(disk, fd, header):
@@ -338,16 +342,16 @@ def _look_into(disk: Disk, fd: int, path: str, header: bytes) -> list[Finding]:
             appends += 1
             names.add(entry.name)
     what = (
-        f"{counted(appends, 'append')} to {counted(len(names), 'session')} that a host left when it ended: "
-        "whoever opens a session here next makes sure that they are there"
+        f"{counted(appends, 'append')} to {counted(len(names), 'session')}, left by a host that ended: "
+        "they are replayed when a session of this folder is next opened for writing"
     )
-    found = [Finding(path, None, None, "journal_waiting", "warning" if appends else "note", what)]
+    findings = [Finding(path, None, None, "journal_waiting", "warning" if appends else "note", what)]
     size = disk.fstat(fd).size
     if size > end:
         number = _newlines(disk, fd, end) + 1
-        what = f"{counted(size - end, 'byte')} of an unfinished record, which nobody was told of"
-        found.append(Finding(path, number, end, "journal_torn", "note", what))
-    return found
+        what = f"{counted(size - end, 'byte')} of an unfinished record that was never acknowledged"
+        findings.append(Finding(path, number, end, "journal_torn", "note", what))
+    return findings
 
 
 def _newlines(disk: Disk, fd: int, stop: int) -> int:

@@ -1,13 +1,13 @@
-"""Structured logs: to structlog where the program has configured it, else to the standard library's logging.
+"""Structured logs: to structlog if the program has configured it, otherwise to the standard library's logging.
 
-A library writes nothing to stdout, which is the program's. So an event goes to the standard logger "treering" as long as
-nobody configured structlog: to the handlers that the program set up, and where it set up none, warnings and errors go
-to stderr, as the standard library has it. The record's message is the event and its fields, and the fields stand in
-`record.treering` too. docs/logging.md lists the events.
+A library must not write to stdout, which belongs to the program. Unless structlog is configured, an event therefore goes
+to the standard logger "treering": to the handlers that the program set up or, if it set up none, warnings and errors go
+to stderr, which is the standard library's default. The record's message is the event and its fields; the fields are also
+in `record.treering`. docs/logging.md lists the events.
 
-Events are named by what happened, with the session's id bound; message content is never among their fields. So an
-error is logged by its type and by where it was raised: what it says, and what the frames of its traceback hold, may be
-anything that a user said.
+Events are named by what happened, with the session's id bound; message content is never among their fields. An error is
+therefore logged by its type and by where it was raised: its message, and the frames of its traceback, may contain
+anything that a user wrote.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from typing import Protocol
 
 
 class Logger(Protocol):
-    """What logs events; a part of what structlog's loggers can do."""
+    """The interface for logging events, a subset of that of structlog's loggers."""
 
     def debug(self, event: str, /, **fields: object) -> object:
-        """Log what only somebody who looks for an error wants to know."""
+        """Log details that matter only when looking for an error."""
         ...
 
     def info(self, event: str, /, **fields: object) -> object:
-        """Log what went as it should."""
+        """Log normal operation."""
         ...
 
     def warning(self, event: str, /, **fields: object) -> object:
-        """Log what somebody should look at."""
+        """Log something that deserves attention."""
         ...
 
     def error(self, event: str, /, **fields: object) -> object:
-        """Log what went wrong."""
+        """Log a failure."""
         ...
 
 
 class _StandardLogger:
-    """Logs events by the standard library."""
+    """Logs events through the standard library."""
 
     def debug(self, event: str, /, **fields: object) -> None:
         _log(logging.DEBUG, event, fields)
@@ -54,14 +54,14 @@ class _StandardLogger:
 
 
 _CALLER = 3
-"""How many calls lie between the standard logger and whoever logs, so that a record names that one."""
+"""The number of stack frames between the standard logger and the caller that logs, so that a record names the caller."""
 
 _standard = _StandardLogger()
 
 
 def logger() -> Logger:
-    """Return treering's logger: structlog's where the program has configured structlog, else the standard library's."""
-    if "structlog" in sys.modules:  # a program that configured it has imported it; nobody else need wait for it
+    """Return treering's logger: structlog's if the program has configured structlog, else the standard library's."""
+    if "structlog" in sys.modules:  # a program that configured it has imported it; others are spared the import
         import structlog
 
         if structlog.is_configured():
@@ -73,12 +73,12 @@ def logger() -> Logger:
 def _log(level: int, event: str, fields: dict[str, object]) -> None:
     standard = logging.getLogger("treering")
     if standard.isEnabledFor(level):
-        said = " ".join([event, *(f"{name}={value!r}" for name, value in fields.items())])
-        standard.log(level, said, extra={"treering": fields}, stacklevel=_CALLER)
+        message = " ".join([event, *(f"{name}={value!r}" for name, value in fields.items())])
+        standard.log(level, message, extra={"treering": fields}, stacklevel=_CALLER)
 
 
 def failure_of(error: BaseException) -> dict[str, object]:
-    """Return the fields that say which error it was and where it was raised, the innermost call last."""
+    """Return log fields for an error: its type, and the calls that led to it, the innermost last."""
     calls: list[str] = []
     trace = error.__traceback__
     while trace is not None:

@@ -1,8 +1,8 @@
-"""What a JSON decoder raises when bytes are not what was wanted: three kinds of errors that have nothing in common."""
+"""The errors that a JSON decoder raises for bad input: three types without a common base."""
 
 from __future__ import annotations
 
 from msgspec import MsgspecError
 
 UNDECODABLE = (MsgspecError, UnicodeDecodeError, RecursionError)
-"""No JSON, or of another shape; a key or a string that is no UTF-8; nested too deeply."""
+"""Not JSON, or of another shape; a key or a string that is not UTF-8; nested too deeply."""

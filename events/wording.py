@@ -1,13 +1,13 @@
-"""How many there are of something, in words: what messages for people say in one way everywhere."""
+"""Counts in words, so that all messages for people write them alike."""
 
 from __future__ import annotations
 
 
 def counted(count: int, noun: str) -> str:
-    """Say how many there are of something."""
+    """Return a count with its noun, in the plural unless the count is 1."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def entries_counted(count: int) -> str:
-    """Say how many entries there are."""
+    """Return a count of entries in words."""
     return "1 entry" if count == 1 else f"{count:,} entries"

@@ -1,7 +1,7 @@
-"""What every dialect can do: turn a header and an entry into a line and back.
+"""The interface of a dialect: it encodes headers and entries as lines, and decodes them.
 
-A dialect object serves one log: what it learned from the header (the session's id, the version) it may keep. Nothing
-here opens files; lines come in and go out as bytes, without and with their newline respectively.
+A dialect object serves one log, so it may keep what it learned from the header (the session's id, the version). It
+opens no files; the lines it decodes come without their newline, and those it encodes include it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ class Dialect(Protocol):
     Attributes:
         name: "native", "pi" or "omp".
         version: The version that this dialect writes in its headers.
-        shared: Other programs append to such files without asking anyone, so a fragment at the tail may be the
-            beginning of their line: it is isolated by a newline and never cut.
-        can_append_aside: A line can say that its entry does not become the leaf.
-        model_changes_win: A change of the model holds although a later assistant's message names another.
-        old: The file was written in an older version, which is read as it is and migrated before it is written.
+        shared: Other programs append to such files without a lock, so a fragment at the tail may be the beginning of
+            their line: it is isolated by a newline and never cut off.
+        can_append_aside: Whether a line can state that its entry does not become the leaf.
+        model_changes_win: A change of the model stays in force although a later assistant's message names another.
+        old: The file has an older version, which is read as it is and migrated before anything is written.
     """
 
     @property
@@ -47,23 +47,23 @@ class Dialect(Protocol):
 
         Raises:
             InvalidEntry: A field is missing or of the wrong type; the message names it.
-            DialectCannot: The dialect has no way to say it.
+            DialectCannot: The dialect cannot represent the entry.
         """
         ...
 
     def write(self, entry: KnownEntry) -> tuple[bytes, Entry]:
-        """Return the entry's line, and the entry as it will be read back; it raises what `encode` raises."""
+        """Return the entry's line, and the entry as it will be read back; raise what `encode` raises."""
         ...
 
     def decode(self, line: bytes, seq: int) -> Entry | None:
-        """Return the entry of a line, an `OpaqueEntry` where its type or shape is unknown, None where it is damaged.
+        """Return the entry of a line: an `OpaqueEntry` if its type or shape is unknown, None if it is damaged.
 
-        Never raises for what the line holds. `seq` is the line's ordinal and becomes the entry's, whatever it stores.
+        Never raises, whatever the line holds. The entry gets the given `seq`, whatever seq the line states.
         """
         ...
 
     def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
-        """Return the entries of consecutive lines, `first` being the ordinal of the first: the same as decoding each."""
+        """Return the entries of consecutive lines, the first of which has the seq `first`; equivalent to decoding each."""
         ...
 
     def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
@@ -71,9 +71,9 @@ class Dialect(Protocol):
         ...
 
     def migrated(self, line: bytes, seq: int) -> bytes:
-        """Return a line as the current version writes it, newline included; a damaged one, or one of no `old` log, as it is."""
+        """Return a line in the current version, newline included; unchanged if it is damaged or the log is not `old`."""
         ...
 
     def migrated_header(self, block: bytes) -> bytes:
-        """Return the header block as the current version writes it, newline included; that of no `old` log as it is."""
+        """Return the header block in the current version, newline included; unchanged if the log is not `old`."""
         ...

@@ -1,4 +1,4 @@
-"""What pi's dialect and its descendants share: flat camelCase lines, 8-hex ids, times in milliseconds.
+"""The base of pi's dialect and its descendants: flat camelCase lines, 8-hex ids, times in milliseconds.
 
 A file of three entries::
 
@@ -7,8 +7,8 @@ A file of three entries::
     {"type":"model_change","id":"07444024","parentId":"9e9abd18","timestamp":"2026-01-01T10:00:02.000Z","provider":"anthropic","modelId":"claude-x"}
     {"type":"custom","customType":"ext","data":{"n":1},"id":"39ea2594","parentId":"07444024","timestamp":"2026-01-01T10:00:03.000Z"}
 
-What an entry says beyond the words of such a line stands under one key `treering` at its end (see `camel_values.Mark`),
-so that an entry reads back as it was, and the other program still opens the file. `seq` is not written.
+Fields of an entry that such a line cannot represent go under the key `treering` at its end (see `camel_values.Mark`), so
+that the entry reads back unchanged, and the other program can still open the file. `seq` is not written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .camel_values import (
     milliseconds,
     moment,
     object_of,
-    unsaid,
+    unrepresented,
     well_formed,
 )
 from .camel_writers import Writer
@@ -53,7 +53,7 @@ _native = NativeDialect()
 
 
 class HeaderMark(Struct, frozen=True, omit_defaults=True):
-    """What treering adds to a header, under the key `treering`."""
+    """The fields that treering adds to a header, under the key `treering`."""
 
     parent_entry: str | None = None
     key: str | None = None
@@ -64,23 +64,23 @@ _as_header_mark: Callable[[bytes | Raw], HeaderMark] = Decoder(HeaderMark).decod
 
 
 def line_decoder(lines: tuple[type[Line], ...]) -> Callable[[bytes | Raw], Line]:
-    """Make the function that decodes any of a dialect's lines."""
-    return Decoder(Union[lines]).decode  # noqa: UP007 - a union of classes that are only known when it runs
+    """Return a function that decodes any line of a dialect."""
+    return Decoder(Union[lines]).decode  # noqa: UP007 - the classes are known only at run time
 
 
 def read_header(line: bytes, where: Where) -> Header:
-    """Decode a header line of any version up to 3; one that names no version has 1.
+    """Decode a header line of any version up to 3; a header without a version has version 1.
 
     Raises:
-        NotASession: The line is no header.
+        NotASession: The line is not a header.
         UnsupportedVersion: A newer program wrote it.
     """
     fields = object_of(well_formed(line)) or {}
     session_id = attempt(as_string, fields.get("id"))
-    named = fields.get("version", Raw(b"1"))
-    version = 1 if bytes(named) == b"null" else attempt(as_int, named)
+    raw_version = fields.get("version", Raw(b"1"))
+    version = 1 if bytes(raw_version) == b"null" else attempt(as_int, raw_version)
     if attempt(as_string, fields.get("type")) != "session" or session_id is None or version is None:
-        raise NotASession("this is no session header; the file was left as it is", where=where)
+        raise NotASession("this is not a session header; the file was left as it is", where=where)
     if version > VERSION:
         raise UnsupportedVersion(
             f"the session has version {version}, this program reads up to {VERSION}: upgrade treering to open it",
@@ -100,7 +100,7 @@ def read_header(line: bytes, where: Where) -> Header:
 
 
 class CamelDialect:
-    """Reads and writes what pi and its descendants have in common; a descendant names its lines and its writers."""
+    """Reads and writes the common format of pi and its descendants; a subclass sets its lines and its writers."""
 
     name: str
     version = VERSION
@@ -145,7 +145,7 @@ class CamelDialect:
         line = self.encode(entry)
         read = self.decode(line[:-1], entry.seq)
         if read is None or isinstance(read, OpaqueEntry):
-            raise InvalidEntry(f"a {self.name} file has no way to hold this {entry.type} entry: use a native session")
+            raise InvalidEntry(f"a {self.name} file cannot hold this {entry.type} entry: use a native session")
         return line, read
 
     def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
@@ -162,7 +162,7 @@ class CamelDialect:
             return self._decode_slowly(line, seq)
 
     def _decode_slowly(self, line: bytes, seq: int) -> Entry | None:
-        """Decode a line that is not as it should be: see how much of it makes sense."""
+        """Decode an irregular line, keeping as much of it as makes sense."""
         fields = object_of(line)
         if fields is None:
             return None
@@ -171,7 +171,7 @@ class CamelDialect:
         parent_id = attempt(as_string, fields.get("parentId"))
         time = moment(fields.get("timestamp"))
         mark = attempt(as_mark, fields.get("treering"))
-        straight: dict[str, object] = {**fields, "parentId": parent_id, "timestamp": iso(time), "treering": mark}
+        normalized: dict[str, object] = {**fields, "parentId": parent_id, "timestamp": iso(time), "treering": mark}
         try:
             if name == "session":
                 entry_id = None
@@ -183,15 +183,15 @@ class CamelDialect:
             if name == "message":
                 message = read_message(fields.get("message", ABSENT), milliseconds(time))
                 return entry_of(message, seq, entry_id, parent_id, time, mark)
-            return self._read(encode_json(straight)).entry(seq)
+            return self._read(encode_json(normalized)).entry(seq)
         except READ_ERRORS as error:
-            kept = opaque(
+            entry = opaque(
                 {"type": name or "unknown", "id": entry_id, "parent_id": parent_id, "timestamp": iso(time)},
                 encode_json(fields),
                 seq,
                 str(error),
             )
-            return kept if mark is None else _with_mark(kept, mark)
+            return entry if mark is None else _with_mark(entry, mark)
 
     # -- writing
 
@@ -199,15 +199,15 @@ class CamelDialect:
         """Return the entry's line, newline included; see `Dialect.encode`."""
         if entry.aside:
             raise DialectCannot(
-                f"{self.name} cannot say that an entry does not become the leaf: move the leaf to its parent, append "
-                "it there and move the leaf back, or use a native session"
+                f"a {self.name} file cannot state that an entry does not become the leaf: move the leaf to its parent, "
+                "append it there and move the leaf back, or use a native session"
             )
-        _native.encode(entry)  # refuses what has the wrong type, with the field's path
+        _native.encode(entry)  # refuses fields of the wrong type, with their paths
         name, keys, exact = self.writers[entry.type](entry)
         mark = Mark(entry.command_id, entry.batch)
         line = self._line(entry, name, keys, mark)
         if not exact:
-            missing = self._unsaid(entry, line)
+            missing = self._unrepresented(entry, line)
             if missing:
                 mark = Mark(entry.command_id, entry.batch, Raw(encode_json(missing)))
                 line = self._line(entry, name, keys, mark)
@@ -220,43 +220,43 @@ class CamelDialect:
             line = encode_json({"type": name, **keys, **envelope, **own})
         else:
             line = encode_json({"type": name, **envelope, **keys, **own})
-        # free JSON is written as it was given, which may be over several lines
+        # free-form JSON is written verbatim and may contain line breaks
         return msgspec.json.format(line, indent=-1) if b"\n" in line or b"\r" in line else line
 
-    def _unsaid(self, entry: KnownEntry, line: bytes) -> dict[str, object]:
-        """Return the fields of the entry's payload that the line does not say, or says otherwise.
+    def _unrepresented(self, entry: KnownEntry, line: bytes) -> dict[str, object]:
+        """Return the fields of the entry's payload that the line lacks or represents differently.
 
         Raises:
-            DialectCannot: The line would be read as something else.
+            DialectCannot: The line would be read as an entry of another type.
         """
         back = self.decode(line, entry.seq)
         if back is None or isinstance(back, OpaqueEntry) or type(back) is not type(entry):
             raise DialectCannot(
-                f"{self.name} would read this {entry.type} entry as another: use a native session for it"
+                f"a {self.name} file would read this {entry.type} entry back as another type: use a native session"
             )
         payload = payload_of(entry)
-        missing = unsaid(payload, payload_of(back))
+        missing = unrepresented(payload, payload_of(back))
         if isinstance(payload, SessionInfo) and payload.name is not None:
-            missing.pop("name", None)  # pi's own form of the name is what is meant
+            missing.pop("name", None)  # the name is deliberately written in pi's own form
         return missing
 
     def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
-        """Return the first 8 hex digits of the uuid, others of it where they are taken; see `Dialect.new_id`."""
+        """Return the first 8 hex digits of the uuid, or a later group if they are taken; see `Dialect.new_id`."""
         digits = uuid.replace("-", "")
         for start in range(0, len(digits), _ID_LENGTH):
             short = digits[start : start + _ID_LENGTH]
             if len(short) == _ID_LENGTH and not taken(short):
                 return short
         if taken(uuid):
-            raise InvalidEntry(f"the id source gave {uuid!r} twice: it must give a fresh id each time")
+            raise InvalidEntry(f"the id source returned {uuid!r} twice: it must return a fresh id each time")
         return uuid
 
     def migrated(self, line: bytes, seq: int) -> bytes:
-        """Return the line as it is: it has the version that is written."""
+        """Return the line unchanged: it has the current version."""
         return line + b"\n"
 
     def migrated_header(self, block: bytes) -> bytes:
-        """Return the block as it is: it has the version that is written."""
+        """Return the block unchanged: it has the current version."""
         return block
 
 
@@ -268,5 +268,5 @@ def _with_mark(entry: OpaqueEntry, mark: Mark) -> OpaqueEntry:
 
 
 def types_of(lines: tuple[type[Line], ...]) -> frozenset[str]:
-    """Return the names of the types that lines have."""
+    """Return the type names of line structs."""
     return frozenset(str(line.__struct_config__.tag) for line in lines)

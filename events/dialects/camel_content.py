@@ -1,11 +1,12 @@
-"""pi's content blocks and treering's content parts, each as the other.
+"""Conversion between pi's content blocks and treering's content parts.
 
 A block carries its payload beside its type::
 
     {"type":"text","text":"Hello"}
     {"type":"toolCall","id":"call_1","name":"read","arguments":{"path":"main.go"}}
 
-Content may also be one string, or null. A tool's answer is no block in pi but a message of its own, see the messages.
+Content may also be one string, or null. In pi, a tool's result is not a block but a message of its own, see
+`camel_messages`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from .camel_values import as_list, as_object, as_string, attempt, encode_json, i
 
 
 class _Block(Struct, tag_field="type", forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
-    """What the blocks have in common: a key that is not known here sends the reader the patient way."""
+    """The base of the blocks: an unknown key makes decoding fail, and the lenient reader takes over."""
 
 
 class TextBlock(_Block, tag="text"):
@@ -47,7 +48,7 @@ class TextBlock(_Block, tag="text"):
 
 
 class ThinkingBlock(_Block, tag="thinking"):
-    """What the model thought."""
+    """The model's reasoning."""
 
     thinking: str
     thinking_signature: str | None = None
@@ -82,10 +83,10 @@ _KEYS = {
 
 
 def parts_of(blocks: str | Sequence[Block]) -> tuple[Content, ...]:
-    """Make parts of decoded content.
+    """Convert decoded content to parts.
 
     Raises:
-        ValueError: A tool call's arguments are no object.
+        ValueError: A tool call's arguments are not an object.
     """
     if isinstance(blocks, str):
         return (TextPart(Text(blocks)),)
@@ -103,7 +104,7 @@ def _part_of(block: Block) -> Content:
 
 
 def read_content(raw: Raw) -> tuple[tuple[Content, ...], bool]:
-    """Read content of any shape; the second value tells whether the parts say all that it says."""
+    """Read content of any shape; the second value tells whether the parts represent all of it."""
     try:
         return parts_of(_as_blocks(raw)), True
     except (msgspec.MsgspecError, ValueError):
@@ -114,14 +115,14 @@ def read_content(raw: Raw) -> tuple[tuple[Content, ...], bool]:
 
 
 def _read_odd_block(raw: Raw) -> Content | None:
-    """Read what is known of a block, or return None where it is of no known type."""
+    """Read the known fields of a block, or return None if its type is unknown."""
     fields = attempt(as_object, raw)
     if fields is None:
         return None
     kind = attempt(as_string, fields.get("type"))
     known = {key: value for key, value in fields.items() if key in _KEYS.get(kind or "", ())}
     if kind == "toolCall" and attempt(as_object, fields.get("arguments")) is None:
-        known["arguments"] = Raw(b"{}")  # the call is kept: its result stands elsewhere and refers to it
+        known["arguments"] = Raw(b"{}")  # the call is kept, since its result elsewhere refers to it
     try:
         return _part_of(_as_block(encode_json(known)))
     except (msgspec.MsgspecError, ValueError):
@@ -129,7 +130,7 @@ def _read_odd_block(raw: Raw) -> Content | None:
 
 
 def answer_of(call_id: str, parts: Sequence[Content], is_error: bool) -> ToolResultPart:
-    """Make a tool's answer of the content of pi's message; a single plain text is a string there."""
+    """Make a tool result from the content of pi's message; a single text without a signature becomes a string."""
     content = tuple([part for part in parts if isinstance(part, TextPart | ImagePart)])
     if len(content) == 1 and isinstance(only := content[0], TextPart) and only.text.signature is None:
         return ToolResultPart(ToolResult(call_id, only.text.content, is_error))
@@ -137,10 +138,10 @@ def answer_of(call_id: str, parts: Sequence[Content], is_error: bool) -> ToolRes
 
 
 def write_content(parts: Sequence[Content], *, as_text: bool) -> Blocks:
-    """Write parts as blocks, or, where that is asked for and enough, as one string.
+    """Convert parts to blocks; with `as_text`, a single text without a signature becomes a string.
 
     Raises:
-        DialectCannot: There is no block for a part.
+        DialectCannot: A part has no equivalent block.
     """
     if as_text and len(parts) == 1 and isinstance(only := parts[0], TextPart) and only.text.signature is None:
         return only.text.content
@@ -158,7 +159,7 @@ def _block_of(part: Content) -> Block:
     if isinstance(part, ToolResultPart):
         raise DialectCannot(
             "this file's dialect keeps a tool's result as a message of its own: append one message per result, "
-            "with nothing beside it"
+            "with no other parts"
         )
     source = part.image.source
     if source.type == "url":

@@ -1,7 +1,6 @@
-"""The lines of pi, one struct per type, and the entries that they are read as.
+"""The lines of pi, one struct per type, and the entries that they decode to.
 
-Which types there are, a dialect says by choosing from these structs. How entries are written stands in
-`camel_writers`.
+A dialect selects its types from these structs. `camel_writers` encodes entries.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ from .camel_values import (
     as_number,
     as_string,
     attempt,
-    given,
     milliseconds,
+    none_if_absent,
     read_usage,
     with_fields,
 )
 from .native import in_utc
 
 OWN_TOOL_EXECUTION = "treering.tool_execution"
-"""The custom type under which stands the record of a tool's run, which pi has no type for."""
+"""The custom type of a `ToolExecution`, for which pi has no type."""
 
 OWN_SESSION_INFO = "treering.session_info"
-"""The custom type under which stands what is said of a session without naming it, which pi cannot."""
+"""The custom type of a `SessionInfo` without a name, which pi cannot represent."""
 
 _OWN: Mapping[str, type[ToolExecution | SessionInfo]] = {
     OWN_TOOL_EXECUTION: ToolExecution,
@@ -65,7 +64,7 @@ _OWN: Mapping[str, type[ToolExecution | SessionInfo]] = {
 def entry_of(
     payload: Payload, seq: int, entry_id: str, parent_id: str | None, time: datetime, mark: Mark | None
 ) -> KnownEntry:
-    """Make an entry of what a line says, with what its mark adds."""
+    """Make an entry from a line's payload and the fields that its mark adds."""
     if mark is not None and mark.fields is not None:
         payload = with_fields(payload, mark.fields)
     kind = entry_class(payload)
@@ -85,7 +84,7 @@ def entry_of(
 
 
 class Line(Struct, tag_field="type", rename="camel", kw_only=True):
-    """What every line has. Keys that are not known here are left alone."""
+    """The keys that all lines have. Unknown keys are ignored."""
 
     id: NonEmpty
     parent_id: str | None = None
@@ -93,10 +92,10 @@ class Line(Struct, tag_field="type", rename="camel", kw_only=True):
     treering: Mark | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says.
+        """Return the line's payload.
 
         Raises:
-            ValueError: It does not make sense.
+            ValueError: The line does not make sense.
         """
         raise NotImplementedError
 
@@ -111,7 +110,7 @@ class MessageLine(Line, tag="message", kw_only=True):
     message: Body
 
     def entry(self, seq: int) -> KnownEntry:
-        """Return the line's entry: this one is kept quick, since most lines are messages."""
+        """Return the line's entry; a fast path, since most lines are messages."""
         time = self.timestamp if self.timestamp.tzinfo is UTC else in_utc(self.timestamp)
         message = self.message.message(milliseconds(time))
         if self.treering is not None:
@@ -120,7 +119,7 @@ class MessageLine(Line, tag="message", kw_only=True):
 
 
 class ModelChangeLine(Line, tag="model_change", kw_only=True):
-    """Another model, in pi's words or in oh-my-pi's, whose older files cannot be told from pi's."""
+    """A change of the model, in pi's form or in oh-my-pi's, whose older files look like pi's."""
 
     provider: str | None = None
     model_id: str | None = None
@@ -128,10 +127,10 @@ class ModelChangeLine(Line, tag="model_change", kw_only=True):
     role: str | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says.
+        """Return the line's payload.
 
         Raises:
-            ValueError: It is the model of another role than the one that answers, or names none.
+            ValueError: The model is for another role than the one that answers, or the line names no model.
         """
         provider, model_id = self.provider, self.model_id
         if self.model is not None and not (provider and model_id):
@@ -144,38 +143,38 @@ class ModelChangeLine(Line, tag="model_change", kw_only=True):
 
 
 class ThinkingLevelLine(Line, tag="thinking_level_change", kw_only=True):
-    """Another thinking level; null turns it off."""
+    """A change of the thinking level; null turns thinking off."""
 
     thinking_level: str | None
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return ThinkingLevel("off" if self.thinking_level is None else self.thinking_level)
 
 
 class LabelLine(Line, tag="label", kw_only=True):
-    """A bookmark; without a label it is taken away."""
+    """A bookmark; without a label it is removed."""
 
     target_id: NonEmpty
     label: str | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return Label(self.target_id, self.label)
 
 
 class SessionInfoLine(Line, tag="session_info", kw_only=True):
-    """The session's name; an empty one, or none, takes it away."""
+    """The session's name; an empty or absent one removes it."""
 
     name: str | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return SessionInfo((self.name or "").strip())
 
 
 class CompactionLine(Line, tag="compaction", kw_only=True):
-    """A compaction. One that names itself as the first kept entry keeps none."""
+    """A compaction. One that names itself as the first kept entry keeps no earlier entry."""
 
     summary: str | None = None
     first_kept_entry_id: Raw = ABSENT
@@ -187,15 +186,15 @@ class CompactionLine(Line, tag="compaction", kw_only=True):
     system_message: Raw = ABSENT
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return Compaction(
             self.summary or "",
             attempt(as_string, self.first_kept_entry_id),
             max(0, int(attempt(as_number, self.tokens_before) or 0)),
-            given(self.details),
+            none_if_absent(self.details),
             read_usage(self.usage)[0],
             bool(attempt(as_flag, self.from_hook) or attempt(as_flag, self.from_extension)),
-            given(self.system_message),
+            none_if_absent(self.system_message),
         )
 
 
@@ -210,32 +209,32 @@ class BranchSummaryLine(Line, tag="branch_summary", kw_only=True):
     from_extension: Raw = ABSENT
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         from_id = attempt(as_string, self.from_id)
         return BranchSummary(
             self.summary or "",
             "root" if from_id is None else from_id,
-            given(self.details),
+            none_if_absent(self.details),
             read_usage(self.usage)[0],
             bool(attempt(as_flag, self.from_hook) or attempt(as_flag, self.from_extension)),
         )
 
 
 class CustomLine(Line, tag="custom", kw_only=True):
-    """An extension's data, or what treering keeps under a name of its own."""
+    """An extension's data, or an entry that treering stores under a custom type of its own."""
 
     custom_type: NonEmpty
     data: Raw = ABSENT
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         own = _OWN.get(self.custom_type)
         if own is not None:
             try:
                 return msgspec.json.decode(self.data, type=own)
             except READ_ERRORS:
-                pass  # another program's data under this name: kept as what it is
-        return Custom(self.custom_type, given(self.data))
+                pass  # another program's data under this name: read as custom data
+        return Custom(self.custom_type, none_if_absent(self.data))
 
 
 class CustomMessageLine(Line, tag="custom_message", kw_only=True):
@@ -247,28 +246,28 @@ class CustomMessageLine(Line, tag="custom_message", kw_only=True):
     details: Raw = ABSENT
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         content, _ = read_content(self.content)
         return CustomMessage(
-            self.custom_type or UNKNOWN, content, attempt(as_flag, self.display) is True, given(self.details)
+            self.custom_type or UNKNOWN, content, attempt(as_flag, self.display) is True, none_if_absent(self.details)
         )
 
 
 class ContextEditLine(Line, tag="context_edit", kw_only=True):
-    """Another content for an earlier entry, or none."""
+    """Other content for an earlier entry, or its removal from contexts."""
 
     target_id: NonEmpty
     replacement: dict[str, Raw] | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         if self.replacement is None:
             return ContextEdit(self.target_id)
         return ContextEdit(self.target_id, read_content(self.replacement.get("content", ABSENT))[0])
 
 
 class UsageLine(Line, tag="usage", kw_only=True):
-    """Usage that no message carries."""
+    """Usage that belongs to no message."""
 
     kind: NonEmpty
     provider: str | None = None
@@ -277,7 +276,7 @@ class UsageLine(Line, tag="usage", kw_only=True):
     note: str | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return UsageRecord(self.kind, read_usage(self.usage)[0] or Usage(), self.provider, self.model, self.note)
 
 
@@ -294,4 +293,4 @@ PI_LINES: tuple[type[Line], ...] = (
     ContextEditLine,
     UsageLine,
 )
-"""The lines that pi 1.5.2 knows."""
+"""The line types of pi 1.5.2."""

@@ -1,13 +1,13 @@
-"""Messages as pi writes them, and back.
+"""Reading and writing of pi's messages.
 
 A message is one flat object; which keys it has depends on its role::
 
     {"role":"user","content":"Hello","timestamp":1700000000000}
     {"role":"toolResult","toolCallId":"call_1","toolName":"read","content":[...],"isError":false,"timestamp":1700000000000}
 
-The three roles of nearly every line are decoded in one step; the others, and messages with keys that are not known here,
-take the patient way. Either way, what has no field of its own goes into the message's metadata, and a key whose value
-the fields cannot give back stands there as it was written. Only the time is left out where it is the entry's own.
+The three roles of nearly all lines are decoded in one step; other roles, and messages with unknown keys, go through a
+lenient reader. Either way, keys without a field of their own go into the message's metadata, and so, verbatim, does any
+key whose value the fields cannot reproduce. Only a time that equals the entry's own is left out.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from .camel_values import (
 )
 
 UNKNOWN = "unknown"
-"""What is written where pi insists on a name that the entry does not say."""
+"""The placeholder for a name that pi requires and the entry does not have."""
 
 _SUMMARIES = ("branchSummary", "compactionSummary")
 
-_CALLING = "tool_use"  # why an answer ended that calls tools; pi has its own word, and takes any other for a failure
+_CALLING = "tool_use"  # the stop reason of an answer that calls tools; pi takes any word but its own for a failure
 _PI_CALLING = "toolUse"
 
 
@@ -53,7 +53,7 @@ def _as_stop_reason(raw: bytes | Raw) -> str | None:
     return _stop_reason(as_string(raw))
 
 
-# the keys that have a field in `Message`: its name there, and how the value is read
+# keys with a field in `Message`: the field's name, and the decoder of the value
 _FIELDS: dict[str, tuple[str, Callable[[bytes | Raw], object]]] = {
     "toolName": ("tool_name", as_string),
     "customType": ("custom_type", as_string),
@@ -73,7 +73,7 @@ _BASH_FIELDS: dict[str, tuple[str, Callable[[bytes | Raw], object]]] = {
     "excludeFromContext": ("exclude_from_context", as_flag),
 }
 
-# one order serves the keys of every role; keys that are not in it come after the others
+# one order serves the keys of all roles; other keys come last
 _ORDER = (
     *("role", "toolCallId", "toolName", "customType"),
     *_BASH_FIELDS,
@@ -88,7 +88,7 @@ _RANKS = {key: rank for rank, key in enumerate(_ORDER)}
 
 
 class _Extras(Struct, omit_defaults=True, rename="camel"):
-    """The usual keys without a field, as they go into the metadata."""
+    """The usual keys that have no field in `Message`, in the form in which the metadata holds them."""
 
     api: Raw = ABSENT
     response_model: Raw = ABSENT
@@ -104,11 +104,11 @@ class _Extras(Struct, omit_defaults=True, rename="camel"):
 
 
 class _Body(Struct, tag_field="role", forbid_unknown_fields=True, rename="camel"):
-    """What the three roles have in common."""
+    """The base of the three roles."""
 
 
 class UserBody(_Body, tag="user"):
-    """What a person said."""
+    """A user's message."""
 
     content: Blocks
     timestamp: int | None = None
@@ -121,7 +121,7 @@ class UserBody(_Body, tag="user"):
 
 
 class AssistantBody(_Body, tag="assistant"):
-    """What the model answered."""
+    """An assistant's message."""
 
     content: Blocks
     api: Raw = ABSENT
@@ -137,13 +137,13 @@ class AssistantBody(_Body, tag="assistant"):
 
     def message(self, at: int) -> Message:
         """Make the message of an entry that was appended at `at` milliseconds."""
-        usage, whole = (None, True) if self.usage is ABSENT else read_usage(self.usage)
+        usage, is_complete = (None, True) if self.usage is ABSENT else read_usage(self.usage)
         extras = _Extras(
             self.api,
             self.response_model,
             self.response_id,
             self.diagnostics,
-            ABSENT if whole else self.usage,
+            ABSENT if is_complete else self.usage,
             ABSENT,
             None if self.timestamp == at else self.timestamp,
         )
@@ -160,7 +160,7 @@ class AssistantBody(_Body, tag="assistant"):
 
 
 class ToolResultBody(_Body, tag="toolResult"):
-    """What a tool answered."""
+    """A tool's result."""
 
     tool_call_id: str
     content: str | list[TextBlock | ImageBlock]
@@ -179,22 +179,22 @@ class ToolResultBody(_Body, tag="toolResult"):
 Body: TypeAlias = UserBody | AssistantBody | ToolResultBody
 
 
-# -- reading with patience
+# -- lenient reading
 
 
 def read_message(raw: Raw, at: int) -> Message:
     """Read a message of any role and shape, of an entry that was appended at `at` milliseconds.
 
     Raises:
-        ValueError: It is no object, or names no role.
+        ValueError: The message is not an object, or has no role.
     """
     rest = as_object(raw)
     role = attempt(as_string, rest.pop("role", None))
     if not role:
         raise ValueError("a message must name its role")
     fields = _take(rest, _FIELDS)
-    usage, whole = read_usage(rest.get("usage", ABSENT))
-    if whole:
+    usage, is_complete = read_usage(rest.get("usage", ABSENT))
+    if is_complete:
         rest.pop("usage", None)
     if attempt(as_number, rest.get("timestamp")) == at:
         del rest["timestamp"]
@@ -204,14 +204,14 @@ def read_message(raw: Raw, at: int) -> Message:
         content = (_take_answer(rest, content),)
     bash = None
     if role == "bashExecution":
-        ran = _take(rest, _BASH_FIELDS)
-        bash = BashExecution(ran.pop("command", ""), **ran)
+        bash_fields = _take(rest, _BASH_FIELDS)
+        bash = BashExecution(bash_fields.pop("command", ""), **bash_fields)
     metadata = Raw(encode_json(rest)) if rest else None
     return Message(role, content, usage=usage, bash=bash, raw_metadata=metadata, **fields)
 
 
 def _take(rest: RawFields, names: dict[str, tuple[str, Callable[[bytes | Raw], object]]]) -> dict[str, Any]:
-    """Take out the keys that have a field; a value of the wrong type stays where it is."""
+    """Remove the keys that have a field and return their values by field; a value of the wrong type stays in `rest`."""
     taken: dict[str, Any] = {}
     for key, (name, decode) in names.items():
         if key in rest:
@@ -225,10 +225,10 @@ def _take(rest: RawFields, names: dict[str, tuple[str, Callable[[bytes | Raw], o
 
 def _take_content(rest: RawFields, role: str) -> tuple[Content, ...]:
     key = "summary" if role in _SUMMARIES and "content" not in rest else "content"
-    content, whole = read_content(rest.get(key, ABSENT))
-    if role in ("toolResult", "tool"):  # an answer holds nothing but text and images
-        whole = whole and all(isinstance(part, TextPart | ImagePart) for part in content)
-    if whole:
+    content, is_complete = read_content(rest.get(key, ABSENT))
+    if role in ("toolResult", "tool"):  # a result holds only text and images
+        is_complete = is_complete and all(isinstance(part, TextPart | ImagePart) for part in content)
+    if is_complete:
         rest.pop(key, None)
     return content
 
@@ -244,20 +244,20 @@ def _take_answer(rest: RawFields, content: tuple[Content, ...]) -> ToolResultPar
 def write_message(message: Message, at: int) -> tuple[dict[str, object], bool]:
     """Write a message of an entry that is appended at `at` milliseconds.
 
-    The second value is True where it is known without looking that reading gives the same message again.
+    The second value is True if it is certain, without reading it back, that the line gives the same message.
 
     Raises:
-        DialectCannot: pi has no such message.
-        InvalidEntry: The metadata is no object.
+        DialectCannot: pi cannot represent the message.
+        InvalidEntry: The metadata is not an object.
     """
-    body = _written_fields(message)
+    body = _write_fields(message)
     metadata = _metadata(message)
     for key, raw in metadata.items():
-        if _says_no_other(key, raw, message):
+        if _can_stand_in_message(key, raw, message):
             body[key] = raw
-    insisted = _insisted(message)
-    assumed = insisted.keys() - body.keys()
-    body = {**insisted, **body}
+    required = _required_keys(message)
+    assumed = required.keys() - body.keys()
+    body = {**required, **body}
     body.setdefault("timestamp", at)
     exact = not metadata and not assumed and message.duration_ms is None and _is_plain(message)
     return dict(sorted(body.items(), key=_rank)), exact
@@ -267,8 +267,8 @@ def _rank(item: tuple[str, object]) -> int:
     return _RANKS.get(item[0], len(_RANKS))
 
 
-def _written_fields(message: Message) -> dict[str, object]:
-    """Write what stands in fields."""
+def _write_fields(message: Message) -> dict[str, object]:
+    """Write the fields of a message, without its metadata."""
     role, content = message.role, message.content
     body: dict[str, object] = {"role": role}
     for key, (name, _) in _FIELDS.items():
@@ -280,7 +280,7 @@ def _written_fields(message: Message) -> dict[str, object]:
     if message.usage is not None:
         body["usage"] = write_usage(message.usage)
     if role == "bashExecution":
-        body.update(_written_bash(message.bash))
+        body.update(_write_bash(message.bash))
         if content:
             body["content"] = write_content(content, as_text=True)
     elif len(content) == 1 and isinstance(only := content[0], ToolResultPart):
@@ -289,7 +289,9 @@ def _written_fields(message: Message) -> dict[str, object]:
         body |= {"role": "toolResult", "toolCallId": result.tool_use_id, "isError": result.is_error}
         body["content"] = write_content(parts, as_text=False)
     elif role == "tool":
-        raise DialectCannot("a tool's message must be one tool_result part in this file's dialect: append one for each")
+        raise DialectCannot(
+            "a tool's message must be one tool_result part in this file's dialect: append one message per result"
+        )
     elif role in _SUMMARIES:
         body["summary"] = plain_text(content)
         if not isinstance(write_content(content, as_text=True), str):
@@ -299,9 +301,11 @@ def _written_fields(message: Message) -> dict[str, object]:
     return body
 
 
-def _written_bash(bash: BashExecution | None) -> dict[str, object]:
+def _write_bash(bash: BashExecution | None) -> dict[str, object]:
     if bash is None:
-        raise DialectCannot("a bashExecution message must say its command and output in `bash` in this file's dialect")
+        raise DialectCannot(
+            "a bashExecution message needs `bash` with its command and output in this file's dialect: set `bash`"
+        )
     body: dict[str, object] = {
         "command": bash.command,
         "output": bash.output,
@@ -326,8 +330,8 @@ def _metadata(message: Message) -> RawFields:
     return metadata
 
 
-def _says_no_other(key: str, raw: Raw, message: Message) -> bool:
-    """Tell whether a key of the metadata can stand in the message without being read as another field's value."""
+def _can_stand_in_message(key: str, raw: Raw, message: Message) -> bool:
+    """Tell whether a metadata key can be written into the message without changing how its fields are read."""
     if key == "usage":
         return read_usage(raw)[0] == message.usage
     if key == "content":
@@ -345,8 +349,8 @@ def _says_no_other(key: str, raw: Raw, message: Message) -> bool:
     return holder is None or (attempt(decode, raw) is None and getattr(holder, name) is None)
 
 
-def _insisted(message: Message) -> dict[str, object]:
-    """Return the keys without which pi fails or misreads the message, as they are written where nothing is known."""
+def _required_keys(message: Message) -> dict[str, object]:
+    """Return the keys without which pi fails or misreads the message, with placeholder values."""
     if message.role == "assistant":
         reason = _PI_CALLING if message.has_calls else "stop"
         return {"provider": UNKNOWN, "model": UNKNOWN, "usage": write_usage(Usage()), "stopReason": reason}

@@ -1,7 +1,7 @@
-"""The small values of pi's and omp's lines: times, usage, raw JSON read with patience, and the mark `treering`.
+"""The small values of pi's and omp's lines: times, usage, leniently read raw JSON, and the mark `treering`.
 
-pi checks nothing that it loads, so a reader that wants to see what pi shows takes every value as far as it makes sense.
-What did not make sense stays in the line; nothing here decides what an entry is.
+pi validates nothing that it loads, so a reader that is to show what pi shows must use every value as far as it makes
+sense. Values that do not make sense remain only in the line; nothing here decides what an entry is.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ T = TypeVar("T")
 RawFields: TypeAlias = dict[str, Raw]
 
 ABSENT = Raw(b"")
-"""Stands for a key that the line does not have; compare by identity."""
+"""The value of a key that the line does not have; compare by identity."""
 
 READ_ERRORS = (msgspec.MsgspecError, ValueError, TypeError, OverflowError, RecursionError)
-"""What reading a line of any content can raise."""
+"""The errors that reading a line of arbitrary content can raise."""
 
 as_string: Callable[[bytes | Raw], str] = Decoder(str).decode
 as_flag: Callable[[bytes | Raw], bool] = Decoder(bool).decode
@@ -44,7 +44,7 @@ _ESCAPE = re.compile(r"\\(?:(u[dD][89abAB]..\\u[dD][c-fC-F]..)|(u[dD][89a-fA-F].
 
 
 def attempt(decode: Callable[[bytes | Raw], T], raw: bytes | Raw | None) -> T | None:
-    """Decode a value, or return None where it is absent or of another type."""
+    """Decode a value, or return None if it is absent or of another type."""
     if raw is None or raw is ABSENT:
         return None
     try:
@@ -58,8 +58,8 @@ def is_null(raw: Raw) -> bool:
     return raw is ABSENT or bytes(raw) == b"null"
 
 
-def given(raw: Raw) -> Raw | None:
-    """Return a value as entries keep it: None where the line does not have the key."""
+def none_if_absent(raw: Raw) -> Raw | None:
+    """Return a value as entries hold it: None if the line does not have the key."""
     return None if raw is ABSENT else raw
 
 
@@ -67,7 +67,7 @@ def given(raw: Raw) -> Raw | None:
 
 
 def well_formed(line: bytes) -> bytes:
-    """Return the line with every byte that is no UTF-8 replaced, as pi sees it."""
+    """Return the line with invalid UTF-8 replaced, as pi sees it."""
     try:
         line.decode()
     except UnicodeDecodeError:
@@ -76,9 +76,9 @@ def well_formed(line: bytes) -> bytes:
 
 
 def object_of(line: bytes) -> RawFields | None:
-    """Read the keys of a line, or return None where it is no JSON object.
+    """Return the keys of a line with their raw values, or None if it is not a JSON object.
 
-    JavaScript writes the halves of a broken surrogate pair as escapes; a half is read as U+FFFD.
+    JavaScript writes an unpaired half of a surrogate pair as an escape, which is read as U+FFFD.
     """
     fields = attempt(as_object, line)
     if fields is None and b"\\u" in line:
@@ -94,7 +94,7 @@ def _whole_escape(match: re.Match[str]) -> str:
 
 
 def moment(raw: Raw | None) -> datetime:
-    """Read a time, ISO text or milliseconds, as UTC; the epoch where it is neither."""
+    """Read a time, ISO text or milliseconds, as UTC; anything else is the epoch."""
     time = attempt(_as_datetime, raw)
     if time is not None:
         return in_utc(time)
@@ -105,12 +105,12 @@ def moment(raw: Raw | None) -> datetime:
 
 
 def iso(time: datetime) -> str:
-    """Write a time as JavaScript does: milliseconds and a Z."""
+    """Format a time as JavaScript does: with milliseconds and a Z."""
     return in_utc(time).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def milliseconds(time: datetime) -> int:
-    """Count the milliseconds from the epoch to a time."""
+    """Return the milliseconds from the epoch to a time."""
     return (time - EPOCH) // _MILLISECOND
 
 
@@ -138,16 +138,16 @@ _as_usage = Decoder(_Usage).decode
 
 
 def read_usage(raw: Raw) -> tuple[Usage | None, bool]:
-    """Read pi's usage; the second value tells whether `write_usage` would say the same again.
+    """Read pi's usage; the second value tells whether `write_usage` would reproduce it.
 
-    What one sum of the costs cannot give back is how they come about.
+    The total cost does not suffice to reproduce its breakdown.
     """
     try:
-        found = _as_usage(raw)
+        read = _as_usage(raw)
     except msgspec.MsgspecError:
         return _read_odd_usage(raw)
-    cost = found.cost
-    usage = Usage(found.input, found.output, found.cache_read, found.cache_write, found.total_tokens, cost.total)
+    cost = read.cost
+    usage = Usage(read.input, read.output, read.cache_read, read.cache_write, read.total_tokens, cost.total)
     return usage, not (cost.input or cost.output or cost.cache_read or cost.cache_write)
 
 
@@ -160,13 +160,13 @@ def _read_odd_usage(raw: Raw) -> tuple[Usage | None, bool]:
     )
     total = attempt(as_number, fields.get("totalTokens"))
     cost = attempt(as_object, fields.get("cost"))
-    sums = attempt(as_number, cost.get("total") if cost else fields.get("cost"))
+    total_cost = attempt(as_number, cost.get("total") if cost else fields.get("cost"))
     tokens = sent + received + read + written if total is None else int(total)
-    return Usage(sent, received, read, written, tokens, sums or 0.0), False
+    return Usage(sent, received, read, written, tokens, total_cost or 0.0), False
 
 
 def write_usage(usage: Usage) -> dict[str, object]:
-    """Write usage as pi does; how the cost came about is not known here."""
+    """Return usage in pi's form; the breakdown of the cost is unknown and left at 0."""
     cost = int(usage.cost) if usage.cost.is_integer() else usage.cost
     return {
         "input": usage.input_tokens,
@@ -178,14 +178,14 @@ def write_usage(usage: Usage) -> dict[str, object]:
     }
 
 
-# -- what stands under "treering"
+# -- the value of the key "treering"
 
 
 class Mark(Struct, frozen=True, omit_defaults=True):
-    """What treering adds to a line of another program, under the one key `treering`.
+    """The fields that treering adds to a line in another program's format, under the one key `treering`.
 
-    `fields` holds fields of the entry's payload, in native form, for which the line has no words of its own or other
-    ones than the entry's: they replace what the line says. null stands for a field that is not set.
+    `fields` holds fields of the entry's payload, in native form, that the line cannot represent or represents
+    differently: they override the line's own. null stands for a field that is not set.
     """
 
     command_id: str | None = None
@@ -197,22 +197,22 @@ as_mark: Callable[[bytes | Raw], Mark] = Decoder(Mark).decode
 
 
 def with_fields(payload: Payload, raw: Raw) -> Payload:
-    """Put the fields of a mark in place of what the line said; fields that do not fit are left out."""
+    """Override the fields of a payload by those of a mark; if the result is invalid, return the payload unchanged."""
     kind = type(payload)
     try:
         fields = as_object(raw)
-        said = {**as_object(encode_json(payload)), **fields}
+        merged = {**as_object(encode_json(payload)), **fields}
         for _, key, optional in _fields(kind):
             if optional and key in fields and is_null(fields[key]):
-                del said[key]
-        changed: Payload = msgspec.json.decode(encode_json(said), type=kind)
+                del merged[key]
+        changed: Payload = msgspec.json.decode(encode_json(merged), type=kind)
     except READ_ERRORS:
         return payload
     return changed
 
 
-def unsaid(payload: Payload, read_back: Payload) -> dict[str, object]:
-    """Return the fields of a payload, in native form, that differ in what was read back."""
+def unrepresented(payload: Payload, read_back: Payload) -> dict[str, object]:
+    """Return the fields of a payload, in native form, that differ in the payload that was read back."""
     return {
         key: mine
         for name, key, _ in _fields(type(payload))
@@ -223,11 +223,11 @@ def unsaid(payload: Payload, read_back: Payload) -> dict[str, object]:
 
 @cache
 def _fields(kind: type[Payload]) -> list[tuple[str, str, bool]]:
-    """Return the name of each field, its key, and whether it may be left out, which is what null says then."""
+    """Return the name of each field, its key, and whether it is optional, so that null means it is not set."""
     return [(field.name, field.encode_name, field.default is None) for field in msgspec.structs.fields(kind)]
 
 
 def _same_json(mine: Raw | None, theirs: Raw | None) -> bool:
-    """Compare free JSON by value; metadata without keys is none."""
+    """Tell whether free-form JSON is equal by value; an empty object equals an absent one."""
     values = [{} if raw is None else json_value(raw) for raw in (mine, theirs)]
     return values[0] == values[1]

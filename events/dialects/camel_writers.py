@@ -1,7 +1,7 @@
-"""How pi writes entries: for each type the name and the keys of its line, in pi's own order.
+"""Writers for pi's lines: for each entry type the name and the keys of its line, in pi's own order.
 
-A dialect chooses from these writers and adds its own. They need not say everything: what is missing when the line is
-read back, the dialect adds.
+A dialect selects from these writers and adds its own. They need not represent every field: the dialect adds those that
+are missing when the line is read back.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .camel_messages import UNKNOWN, write_message
 from .camel_values import milliseconds, write_usage
 
 Written: TypeAlias = tuple[str, dict[str, object], bool]
-"""The type of a line, its own keys in order, and whether it is sure that reading gives the same payload again."""
+"""The type of a line, its own keys in order, and whether reading it is certain to give the same payload."""
 
 Writer: TypeAlias = Callable[[Any], Written]
 
@@ -62,13 +62,13 @@ def _write_label(entry: LabelEntry) -> Written:
 
 
 def _write_session_info(entry: SessionInfoEntry) -> Written:
-    if entry.session_info.name is None:  # a line without a name would take the session's name away
+    if entry.session_info.name is None:  # a session_info line without a name would remove the session's name
         return write_own(OWN_SESSION_INFO, entry)
     return "session_info", {"name": name_on_one_line(entry.session_info.name)}, False
 
 
 def write_compaction(entry: CompactionEntry, *, hook_key: str = "fromHook") -> Written:
-    """Write a compaction; one that keeps none names itself."""
+    """Write a compaction; one that keeps no earlier entry names itself as the first kept entry."""
     payload = entry.compaction
     first_kept = payload.first_kept_entry_id
     keys = {
@@ -129,7 +129,7 @@ def _write_tool_execution(entry: ToolExecutionEntry) -> Written:
 
 
 def write_own(custom_type: str, entry: KnownEntry) -> Written:
-    """Write an entry that pi has no type for as a custom one, which pi keeps and shows to nobody."""
+    """Write an entry for which pi has no type as a custom one, which pi keeps but does not show."""
     return "custom", {"customType": custom_type, "data": payload_of(entry)}, False
 
 
@@ -138,7 +138,7 @@ def _usage_or_none(usage: Usage | None) -> dict[str, object] | None:
 
 
 def name_on_one_line(name: str) -> str:
-    """Bring a session's name into pi's form: line breaks become a space, the ends are trimmed."""
+    """Return a session's name in pi's form: line breaks become a space, the ends are trimmed."""
     return re.sub(r"[\r\n]+", " ", name).strip()
 
 
@@ -156,4 +156,4 @@ PI_WRITERS: Mapping[str, Writer] = {
     "usage": _write_usage,
     "tool_execution": _write_tool_execution,
 }
-"""How pi 1.5.2 writes an entry, by the entry's type."""
+"""The writers of pi 1.5.2, by entry type."""

@@ -1,14 +1,14 @@
-"""Which dialect a file is in, told from its first bytes.
+"""Detect a file's dialect from its first bytes.
 
-Every dialect begins with a header line, oh-my-pi with a slot for the title before it. A store reads some bytes, asks
-`header_size` whether they are enough, and hands the block to `detect`::
+Every dialect begins with a header line; oh-my-pi has a slot for the title before it. A store reads some bytes, checks
+with `header_size` whether they suffice, and passes the block to `detect`::
 
     while (size := header_size(data, at_end=at_end)) is None:
         data += more()
-    found = detect(data[:size], path)
+    detected = detect(data[:size], path)
 
-A byte order mark, CRLF and blank lines before the header are read. A file that begins with anything else is no session,
-and nothing here would change it.
+A byte order mark, CRLF and blank lines before the header are accepted. A file that begins with anything else is not a
+session; nothing here changes files.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from .native import NativeDialect
 from .title_slot import TitleSlot, read_slot
 
 HEADER_MAX = 16 * 1024 * 1024
-"""How many bytes may stand before the end of the header line; a file with more of them is no session."""
+"""The most bytes up to the end of the header line; a file whose header does not end by then is not a session."""
 
 _BOM = b"\xef\xbb\xbf"
-_NATIVE_VERSION = 1  # pi wrote no version while it was at its first
+_NATIVE_VERSION = 1  # pi's own version 1 has no version key
 _OMP_KEYS = frozenset({"titleSource", "additionalDirectories", "previousSessionFiles", "providerPromptCacheKey"})
 
 
 class Detected(Struct, frozen=True):
-    """What a file's first bytes say.
+    """The result of reading a file's first bytes.
 
     Attributes:
         header: The session's header.
         dialect: The dialect, an object for this one log.
-        size: How many bytes the header block takes, with all that stands before it and its newline, if it has one.
+        size: The size of the header block in bytes, with everything before it and its newline, if it has one.
     """
 
     header: Header
@@ -44,8 +44,8 @@ class Detected(Struct, frozen=True):
     size: int
 
 
-class _Found(Struct):
-    """The first lines that are not blank: the slot, and what has to be the header."""
+class _Head(Struct):
+    """The first lines that are not blank: the title slot, if there is one, and the line that should be the header."""
 
     line: bytes
     number: int
@@ -55,20 +55,20 @@ class _Found(Struct):
 
 
 def header_size(data: bytes, *, at_end: bool = False) -> int | None:
-    """Return how many bytes the header block takes, or None where more bytes are needed to know.
+    """Return the size of the header block in bytes, or None if more bytes are needed to tell.
 
-    Where the bytes clearly begin no session, what there is of them is enough: `detect` then says what is wrong.
+    If the bytes clearly do not begin a session, no more are needed: `detect` then raises with the reason.
 
     Args:
         data: The first bytes of a file.
-        at_end: They are the whole file.
+        at_end: Whether `data` is the whole file.
     """
-    found = _scan(data, at_end=at_end)
-    return None if found is None else found.size
+    head = _scan(data, at_end=at_end)
+    return None if head is None else head.size
 
 
 def detect(block: bytes, path: str) -> Detected:
-    """Tell a file's dialect and read its header.
+    """Detect a file's dialect and read its header.
 
     Args:
         block: The first bytes of the file: its header block, as `header_size` measured it, or more.
@@ -78,20 +78,20 @@ def detect(block: bytes, path: str) -> Detected:
         NotASession: The file does not begin with a header.
         UnsupportedVersion: A newer program wrote it.
     """
-    found = _scan(block, at_end=True)
-    if found is None or not found.line:
-        raise NotASession("there is no session header; the file was left as it is", where=Where(path))
-    where = Where(path, found.number, found.byte)
-    line = well_formed(found.line)
+    head = _scan(block, at_end=True)
+    if head is None or not head.line:
+        raise NotASession("the file has no session header; it was left as it is", where=Where(path))
+    where = Where(path, head.number, head.byte)
+    line = well_formed(head.line)
     fields = object_of(line)
     if fields is None or attempt(as_string, fields.get("type")) != "session":
-        raise NotASession("this is no session header; the file was left as it is", where=where)
-    header, dialect = _choose(line, fields, found.slot, where)
-    return Detected(header, dialect, found.size)
+        raise NotASession("this is not a session header; the file was left as it is", where=where)
+    header, dialect = _choose(line, fields, head.slot, where)
+    return Detected(header, dialect, head.size)
 
 
 def _choose(line: bytes, fields: RawFields, slot: TitleSlot | None, where: Where) -> tuple[Header, Dialect]:
-    """Choose the dialect; those of other programs are loaded with their first file."""
+    """Choose the dialect; the modules of other programs' dialects are imported on first use."""
     by_omp = slot is not None or not _OMP_KEYS.isdisjoint(fields)
     if not by_omp and attempt(as_int, fields.get("version")) == _NATIVE_VERSION:
         return NativeDialect.decode_header(line, where), NativeDialect()
@@ -106,8 +106,8 @@ def _choose(line: bytes, fields: RawFields, slot: TitleSlot | None, where: Where
     return header, PiDialect() if header.version == PiDialect.version else PiOldDialect(header)
 
 
-def _scan(data: bytes, *, at_end: bool) -> _Found | None:
-    """Find the first line that is neither blank nor a title's slot; None where it does not end in `data`."""
+def _scan(data: bytes, *, at_end: bool) -> _Head | None:
+    """Find the first line that is neither blank nor a title slot; None if it does not end within `data`."""
     if not at_end and len(data) < len(_BOM):
         return None
     start = len(_BOM) if data.startswith(_BOM) else 0
@@ -116,14 +116,15 @@ def _scan(data: bytes, *, at_end: bool) -> _Found | None:
         newline = data.find(b"\n", start)
         end = len(data) if newline < 0 else newline + 1
         line = data[start:end].strip()
-        if newline < 0 and not at_end and _may_go_on(line, len(data)):
+        if newline < 0 and not at_end and _may_be_header(line, len(data)):
             return None
         if line and slot is None and (slot := read_slot(line)) is not None:
             line = b""
         if line or newline < 0:
-            return _Found(line, number, start, end, slot)
+            return _Head(line, number, start, end, slot)
         start, number = end, number + 1
 
 
-def _may_go_on(line: bytes, seen: int) -> bool:
-    return seen < HEADER_MAX and (not line or line.startswith(b"{"))
+def _may_be_header(line: bytes, size: int) -> bool:
+    """Tell whether an unfinished line may still become a header as more bytes arrive."""
+    return size < HEADER_MAX and (not line or line.startswith(b"{"))

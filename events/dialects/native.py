@@ -7,9 +7,9 @@ A file of three entries::
     {"type":"message","id":"c1d9...","parent_id":"5f0c...","timestamp":"2026-01-01T10:00:02Z","seq":2,"message":{"role":"assistant","content":[{"type":"text","text":{"content":"Hi!"}}]}}
     {"type":"label","id":"77aa...","parent_id":"c1d9...","timestamp":"2026-01-01T10:00:03Z","seq":3,"label":{"target_id":"5f0c...","label":"greeting"}}
 
-Lines that this dialect wrote decode in one step. Whatever differs (a payload flattened into the entry, content given as
-a string, `{"type":"text","text":"..."}`, unknown keys, a time without a zone) takes a second, slower way that straightens
-it first; what cannot be straightened becomes an opaque entry.
+Lines that this dialect wrote decode in one step. Lines in another shape (a payload flattened into the entry, content
+as a string, `{"type":"text","text":"..."}`, unknown keys, a time without a zone) take a second, slower path that
+normalizes them first; a line that cannot be normalized becomes an opaque entry.
 """
 
 from __future__ import annotations
@@ -47,7 +47,9 @@ _ENVELOPE = frozenset({"type", "id", "parent_id", "timestamp", "seq", "aside", "
 _ALIASES = {"thinking_level_change": "thinking_level"}
 _PAYLOADS = {name: get_type_hints(entry)[name] for name, entry in ENTRY_TYPES.items()}
 _BATCH_TYPES = (str, str, int, int)
-_NOTHING_MORE = (None,) * (len(Message.__struct_fields__) - 2)  # of a message that has a role and content
+_ALL_UNSET = (None,) * (
+    len(Message.__struct_fields__) - 2
+)  # the other fields of a message with a role and content only
 _CONTENT = frozenset({"content", "replacement"})
 _PARTS = ("text", "image", "tool_use", "tool_result", "thinking")
 
@@ -59,7 +61,7 @@ _decode_shallow = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 class _HeaderLine(Header, frozen=True, omit_defaults=True, kw_only=True, tag="session"):
-    """A header with its tag, as the line has it."""
+    """A header with its tag, in the shape of its line."""
 
     timestamp: datetime
 
@@ -82,14 +84,14 @@ class NativeDialect:
         """Decode a header line.
 
         Raises:
-            NotASession: The line is no native header.
+            NotASession: The line is not a native header.
             UnsupportedVersion: A newer program wrote it.
         """
         try:
             header = _decode_header(line)
         except UNDECODABLE as error:
             raise NotASession(
-                f"this is no session header ({error}); the file was left as it is", where=where
+                f"this is not a session header ({error}); the file was left as it is", where=where
             ) from error
         if header.version > NATIVE_VERSION:
             raise UnsupportedVersion(
@@ -121,7 +123,7 @@ class NativeDialect:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
-        if b"\n" in line:  # raw JSON that came with line breaks
+        if b"\n" in line:  # from raw JSON with line breaks
             line = msgspec.json.format(line, indent=-1)
         return line + b"\n", read
 
@@ -134,12 +136,12 @@ class NativeDialect:
         return entry if entry.seq == seq else msgspec.structs.replace(entry, seq=seq)
 
     def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
-        """Return the entries of lines, in one go where all of them are as this dialect writes them."""
+        """Return the entries of lines, decoded in one go if this dialect could have written all of them."""
         if isinstance(lines, Block):
             try:
                 entries = _decode_lines(lines.data)
             except UNDECODABLE:
-                pass  # some line is not: each is looked at by itself
+                pass  # at least one line differs: decode each by itself
             else:
                 if [entry.seq for entry in entries] == list(range(first, first + len(lines))):
                     return [*entries]
@@ -148,30 +150,34 @@ class NativeDialect:
     def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
         """Return the uuid itself; see `Dialect.new_id`."""
         if taken(uuid):
-            raise InvalidEntry(f"the id source gave {uuid!r} twice: it must give a fresh id each time")
+            raise InvalidEntry(f"the id source returned {uuid!r} twice: it must return a fresh id each time")
         return uuid
 
     def migrated(self, line: bytes, seq: int) -> bytes:
-        """Return the line as it is: there is no older native version."""
+        """Return the line unchanged: there is no older native version."""
         return line + b"\n"
 
     def migrated_header(self, block: bytes) -> bytes:
-        """Return the block as it is: there is no older native version."""
+        """Return the block unchanged: there is no older native version."""
         return block
 
 
 def _checked(entry: KnownEntry) -> KnownEntry:
-    """Return the entry with its time in UTC, when its time and its payload are what they must be.
+    """Return the entry with its time in UTC, after checking the types of its time and its payload.
 
-    A decoder cannot tell: another payload, a dictionary, or a string for a time would look alike in the line.
+    Decoding the line would not reveal a wrong type: another payload, a dictionary, or a string as the time could
+    encode to the same line.
+
+    Raises:
+        InvalidEntry: The entry is opaque, or its payload or its time has the wrong type.
     """
     name = entry.type
-    as_declared = type(getattr(entry, name, None)) is _PAYLOADS.get(name) and type(entry.timestamp) is datetime
-    if as_declared and entry.timestamp.tzinfo is UTC:
+    has_declared_types = type(getattr(entry, name, None)) is _PAYLOADS.get(name) and type(entry.timestamp) is datetime
+    if has_declared_types and entry.timestamp.tzinfo is UTC:
         return entry
-    timestamp = cast(object, entry.timestamp)  # whatever it is declared to be
+    timestamp = cast(object, entry.timestamp)  # callers without a type checker pass anything
     if ENTRY_TYPES.get(name) is not type(entry):
-        raise InvalidEntry(f"{type(entry).__name__} is not written anew: copy the line that it was read from")
+        raise InvalidEntry(f"{type(entry).__name__} cannot be encoded: copy the line that it was read from")
     payload = getattr(entry, name)
     if type(payload) is not _PAYLOADS[name]:
         raise InvalidEntry(
@@ -187,10 +193,10 @@ def _checked(entry: KnownEntry) -> KnownEntry:
 
 
 def _reads_as_it_is(entry: KnownEntry) -> bool:
-    """Tell whether an entry is a message of plain text, all of it of the very types that decoding gives: most messages are.
+    """Tell whether an entry is a message of plain text with exactly the types that decoding gives, as most messages are.
 
-    Its line need not be decoded then. Text beyond ASCII is, since encoding leaves a second copy in the caller's string,
-    which would be kept with it.
+    The line of such an entry need not be decoded. A line with text beyond ASCII is decoded anyway, since encoding caches
+    a UTF-8 copy inside the caller's string, which would be kept in memory with the entry.
     """
     if type(entry) is not MessageEntry or entry.aside is not False or entry.command_id is not None:
         return False
@@ -203,7 +209,7 @@ def _reads_as_it_is(entry: KnownEntry) -> bool:
         return False
     if batch is not None and (type(batch) is not Batch or tuple(map(type, astuple(batch))) != _BATCH_TYPES):
         return False
-    if type(message.content) is not tuple or astuple(message)[2:] != _NOTHING_MORE:
+    if type(message.content) is not tuple or astuple(message)[2:] != _ALL_UNSET:
         return False
     for part in message.content:
         if type(part) is not TextPart or type(text := part.text) is not Text:
@@ -214,24 +220,24 @@ def _reads_as_it_is(entry: KnownEntry) -> bool:
 
 
 def _decode_slowly(line: bytes, seq: int) -> Entry | None:
-    """Decode a line that this dialect did not write itself."""
+    """Decode a line that this dialect did not write."""
     fields = read_object(line)
     if fields is None:
         return None
     try:
-        # Through bytes once more, since msgspec does not convert a decoded value into a raw one.
-        entry = _decode_known(_encoder.encode(_straightened(fields)))
+        # Encoded and decoded again, since msgspec cannot convert a decoded value to `Raw`.
+        entry = _decode_known(_encoder.encode(_normalized(fields)))
     except (ValueError, TypeError, RecursionError) as error:
-        # whoever decodes what is kept could not read half of a character either
+        # later readers of the raw line could not decode half of a character either
         return opaque(fields, bytes(whole(Raw(line))), seq, str(error))
     return msgspec.structs.replace(entry, seq=seq)
 
 
 def read_object(line: bytes) -> Fields | None:
-    """Read a line that must be a JSON object, or return None where it is damaged.
+    """Read a line that must be a JSON object, or return None if it is damaged.
 
-    JavaScript writes half of a surrogate pair, as left by cutting a string, as an escape that is JSON but no Unicode:
-    it becomes U+FFFD.
+    JavaScript writes half of a surrogate pair, which remains when a string is cut, as an escape that is valid JSON but
+    not valid Unicode: it becomes U+FFFD.
     """
     try:
         return _decode_object(line)
@@ -246,7 +252,7 @@ def read_object(line: bytes) -> Fields | None:
 
 
 def is_object(line: bytes) -> bool:
-    """Tell whether a line is a JSON object that `read_object` reads, without reading what is in it where that can be."""
+    """Tell whether a line is a JSON object that `read_object` can read, without decoding its values if possible."""
     try:
         _decode_shallow(line)
     except UNDECODABLE:
@@ -255,13 +261,13 @@ def is_object(line: bytes) -> bool:
 
 
 def opaque(fields: Mapping[str, JSON], line: bytes, seq: int, reason: str) -> OpaqueEntry:
-    """Keep a line whose type or shape is unknown as a valid parent that contributes nothing."""
+    """Return a line of unknown type or shape as an entry that is a valid parent and contributes nothing."""
     entry_id, parent_id = fields.get("id"), fields.get("parent_id", fields.get("parentId"))
-    named, command_id = str(fields.get("type", "unknown")), fields.get("command_id")
+    name, command_id = str(fields.get("type", "unknown")), fields.get("command_id")
     return OpaqueEntry(
-        type=named,
-        # A second header has the session's id, which names no entry.
-        id=entry_id if isinstance(entry_id, str) and entry_id and named != "session" else None,
+        type=name,
+        # A second header has the session's id, which does not identify an entry.
+        id=entry_id if isinstance(entry_id, str) and entry_id and name != "session" else None,
         parent_id=parent_id if isinstance(parent_id, str) else None,
         timestamp=time_of(fields.get("timestamp")),
         raw=Raw(line),
@@ -274,7 +280,7 @@ def opaque(fields: Mapping[str, JSON], line: bytes, seq: int, reason: str) -> Op
 
 
 def _batch_of(value: JSON) -> Batch | None:
-    """Read a batch mark: the other lines of its batch count on it, whatever else is wrong with this one."""
+    """Read a batch mark: the other lines of the batch depend on it, whatever else is wrong with this line."""
     try:
         return msgspec.convert(value, Batch)
     except msgspec.ValidationError:
@@ -282,7 +288,7 @@ def _batch_of(value: JSON) -> Batch | None:
 
 
 def time_of(value: JSON) -> datetime:
-    """Read a timestamp as it stands in a line, or the epoch where it is none; without a zone it is taken for UTC."""
+    """Return the timestamp of a line, taken as UTC if it has no zone; anything else is the epoch."""
     try:
         return in_utc(msgspec.convert(value, datetime))
     except msgspec.ValidationError:
@@ -290,21 +296,21 @@ def time_of(value: JSON) -> datetime:
 
 
 def in_utc(time: datetime) -> datetime:
-    """Return the time in UTC, the epoch where UTC has no such year; without a zone it is taken for UTC."""
+    """Return a time in UTC, taken as UTC if it has no zone; the epoch if its year is out of range in UTC."""
     try:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except OverflowError:
         return EPOCH
 
 
-def _straightened(fields: Fields) -> Mapping[str, object]:
-    """Bring an entry into the nested shape, without the keys that the format does not know.
+def _normalized(fields: Fields) -> Mapping[str, object]:
+    """Return an entry in the nested shape, without unknown keys.
 
     Raises:
-        ValueError: The type is unknown, or the line has two payloads, or none.
+        ValueError: The type is unknown, or the line has several payloads or none.
     """
-    named = fields.get("type")
-    name = _ALIASES.get(named, named) if isinstance(named, str) else ""
+    line_type = fields.get("type")
+    name = _ALIASES.get(line_type, line_type) if isinstance(line_type, str) else ""
     if name not in ENTRY_TYPES:
         raise ValueError("unknown type")
     timestamp = fields.get("timestamp")
@@ -314,17 +320,21 @@ def _straightened(fields: Fields) -> Mapping[str, object]:
         "type": name,
         "parent_id": fields.get("parent_id"),
         "timestamp": timestamp if time == EPOCH else time,
-        name: _straight_payload(_payload(fields, name)),
+        name: _normalized_payload(_payload(fields, name)),
     }
 
 
 def _payload(fields: Fields, name: str) -> Fields:
-    """Take the one payload out of an entry, be it nested or laid flat between the other keys."""
+    """Return the payload of an entry, nested under its type or flattened among the other keys.
+
+    Raises:
+        ValueError: The line has several payloads or none.
+    """
     known = _PAYLOADS[name].__struct_encode_fields__
     nested = {_ALIASES.get(key, key): key for key, value in fields.items() if isinstance(value, dict)}
     payloads = [key for key in nested if key in ENTRY_TYPES]
     flat = {key: value for key, value in fields.items() if key not in _ENVELOPE}
-    # A flat compaction may have a `usage` of its own, and so may a flat usage entry, which has a `kind` beside it.
+    # A flat compaction may have a `usage` field of its own, and so may a flat usage entry, next to its `kind`.
     if name not in payloads or (name in known and not flat.keys().isdisjoint({*known} - {name})):
         payloads = [key for key in payloads if key not in known]
         if not payloads and not flat.keys().isdisjoint(known):
@@ -335,25 +345,25 @@ def _payload(fields: Fields, name: str) -> Fields:
     return payload if isinstance(payload, dict) else {}
 
 
-def _straight_payload(payload: Fields) -> Fields:
-    return {key: _straight_content(value) if key in _CONTENT else value for key, value in payload.items()}
+def _normalized_payload(payload: Fields) -> Fields:
+    return {key: _normalized_content(value) if key in _CONTENT else value for key, value in payload.items()}
 
 
-def _straight_content(content: JSON) -> JSON:
+def _normalized_content(content: JSON) -> JSON:
     if isinstance(content, str):
         return [_text_part(content)]
-    return [_straight_part(part) for part in content] if isinstance(content, list) else content
+    return [_normalized_part(part) for part in content] if isinstance(content, list) else content
 
 
 def _text_part(content: str) -> Fields:
     return {"type": "text", "text": {"content": content}}
 
 
-def _straight_part(part: JSON) -> JSON:
-    """Bring one content part into the nested shape.
+def _normalized_part(part: JSON) -> JSON:
+    """Return one content part in the nested shape.
 
     Raises:
-        ValueError: It has two members set.
+        ValueError: The part has several members set.
     """
     if isinstance(part, str):
         return _text_part(part)
@@ -371,5 +381,5 @@ def _straight_part(part: JSON) -> JSON:
         if members:
             member["content"] = part[kind]
     if kind == "tool_result" and isinstance(member, dict) and isinstance(member.get("content"), list):
-        member = {**member, "content": _straight_content(member["content"])}
+        member = {**member, "content": _normalized_content(member["content"])}
     return {"type": kind, kind: member}

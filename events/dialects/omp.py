@@ -1,14 +1,14 @@
-"""oh-my-pi's dialect: pi's version 3 with other words for some things, and a slot for the title in front.
+"""oh-my-pi's dialect: pi's version 3 with some lines of its own, and a slot for the title in front.
 
-The slot is the first line of the file and always takes 256 bytes, so that a title can be written over another::
+The slot is the first line of the file and always takes 256 bytes, so that the title can be overwritten in place::
 
     {"type":"title","v":1,"title":"Fix the parser","source":"user","updatedAt":"2026-01-01T10:00:00.000Z","pad":"      "}
     {"type":"session","version":3,"id":"01a1ffee-...","timestamp":"2026-01-01T10:00:00.000Z","cwd":"/work/project"}
     {"type":"model_change","id":"137fc4a5","parentId":null,"timestamp":"2026-01-01T10:00:01.000Z","model":"anthropic/claude-x","resolvedModelIsFallback":false}
     {"type":"title_change","id":"bfefcd9b","parentId":"137fc4a5","timestamp":"2026-01-01T10:00:02.000Z","title":"Fix the parser","source":"user"}
 
-Files without the slot are read as well. pi's forms of the same lines are read, as oh-my-pi leaves them in the file;
-what treering has no type for stays an opaque entry of its own type.
+Files without the slot are read as well. So are pi's forms of the same lines, which oh-my-pi leaves in its files. A line
+for which treering has no type stays an opaque entry of its own type.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ from .title_slot import TitleSlot, read_slot, write_slot
 
 
 class OmpThinkingLevelLine(ThinkingLevelLine, tag="thinking_level_change", kw_only=True):
-    """Another thinking level; null turns it off, and so does a line without one."""
+    """A change of the thinking level; null turns thinking off, and so does a line without a level."""
 
     thinking_level: str | None = None
 
 
 class TitleChangeLine(Line, tag="title_change", kw_only=True):
-    """Another title."""
+    """A change of the title."""
 
     title: str | None = None
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return SessionInfo((self.title or "").strip())
 
 
 class ModelUsageLine(Line, tag="model_usage", kw_only=True):
-    """Usage that no message carries."""
+    """Usage that belongs to no message."""
 
     purpose: NonEmpty
     provider: str | None = None
@@ -75,7 +75,7 @@ class ModelUsageLine(Line, tag="model_usage", kw_only=True):
     usage: Raw = ABSENT
 
     def payload(self) -> Payload:
-        """Return what the line says."""
+        """Return the line's payload."""
         return UsageRecord(self.purpose, read_usage(self.usage)[0] or Usage(), self.provider, self.model)
 
 
@@ -85,13 +85,15 @@ OMP_LINES: tuple[type[Line], ...] = (
     TitleChangeLine,
     ModelUsageLine,
 )
-"""The lines of oh-my-pi that treering has a type for, and pi's."""
+"""The lines of oh-my-pi for which treering has a type, and those of pi."""
 
 
 def _write_model_change(entry: ModelChangeEntry) -> Written:
     change = entry.model_change
     if "/" in change.provider:
-        raise DialectCannot(f"oh-my-pi writes provider/model: the provider {change.provider!r} must not hold a slash")
+        raise DialectCannot(
+            f"oh-my-pi writes provider/model: the provider {change.provider!r} must not contain a slash"
+        )
     return "model_change", {"model": f"{change.provider}/{change.model_id}", "resolvedModelIsFallback": False}, True
 
 
@@ -132,7 +134,7 @@ class OmpDialect(CamelDialect):
 
     @staticmethod
     def decode_header(line: bytes, where: Where, slot: TitleSlot | None = None) -> Header:
-        """Decode a header line; the title in the slot before it, where there is one, goes before its own."""
+        """Decode a header line; the title in a slot before it, if there is one, takes precedence over its own."""
         header = read_header(line, where)
         own = attempt(as_string, (object_of(well_formed(line)) or {}).get("title"))
         title = own or header.title
@@ -141,9 +143,9 @@ class OmpDialect(CamelDialect):
         return replace(header, title=title)
 
     def encode_header(self, header: Header) -> bytes:
-        """Return the title's slot and the header line, newlines included; a title too long for the slot is in both."""
+        """Return the title slot and the header line, newlines included; a title too long for the slot is in both."""
         slot = write_slot(header.title or "", iso(header.timestamp))
-        shown = read_slot(slot)
-        cut = shown is not None and (shown.title or None) != header.title
-        mark = HeaderMark(header.parent_entry, header.key, header.title if cut else None)
+        read_back = read_slot(slot)
+        is_cut = read_back is not None and (read_back.title or None) != header.title
+        mark = HeaderMark(header.parent_entry, header.key, header.title if is_cut else None)
         return slot + self._header_line(header, mark)

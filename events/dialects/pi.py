@@ -1,14 +1,14 @@
 """pi's own dialect, version 3, and its versions 1 and 2 for reading.
 
-Version 3 is what `camel` shows. Version 2 differs in one name: the role "hookMessage" is "custom" since. Version 1 has
-no tree, its lines have neither ids nor parents::
+`camel` shows version 3. Version 2 differs in one name: its role "hookMessage" was renamed to "custom". Version 1 has no
+tree, and its lines have neither ids nor parents::
 
     {"type":"session","id":"d703a1a9-...","timestamp":"2025-11-20T23:33:50.805Z","cwd":"/work/project"}
     {"type":"message","timestamp":"2025-11-20T23:33:51.550Z","message":{"role":"user","content":"Hello"}}
     {"type":"compaction","timestamp":"2025-11-20T23:34:50.804Z","summary":"...","firstKeptEntryIndex":1,"tokensBefore":10}
 
-Its entries get ids that follow from the session's id and the line's ordinal, so that everyone who reads the file finds
-the same ids in it, and its migration has them too.
+The ids of its entries are derived from the session's id and the line's seq, so that all readers of the file, and its
+migration, arrive at the same ids.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .camel_writers import PI_WRITERS
 
 _BOM = b"\xef\xbb\xbf"
 
-# any odd number spreads the ordinals over all ids without two of them meeting; this one is 2**32 over the golden ratio
+# any odd number spreads the seqs over all ids without collisions; this one is 2**32 divided by the golden ratio
 _SPREAD = 0x9E3779B1
 
 
@@ -41,7 +41,7 @@ def pi_file_name(header: Header) -> str:
 
 
 class PiDialect(CamelDialect):
-    """Reads and writes pi's version 3, as pi 0.73 to 1.5.2 do; where they differ, 1.5.2 is followed."""
+    """Reads and writes pi's version 3 like pi 0.73 to 1.5.2; where they differ, like 1.5.2."""
 
     name = "pi"
     types = types_of(PI_LINES)
@@ -50,10 +50,10 @@ class PiDialect(CamelDialect):
 
 
 class PiOldDialect(PiDialect):
-    """Reads pi's versions 1 and 2 as version 3, without changing them, and says how they are migrated.
+    """Reads pi's versions 1 and 2 as version 3 without changing the file, and migrates their lines.
 
-    It remembers which lines are not part of the chain of version 1. It learns of them as it is asked for lines in
-    order; after that, lines can be asked for in any order.
+    It records which lines are not part of the chain of version 1. For that, lines must first be read in order;
+    afterwards they can be read in any order.
     """
 
     old = True
@@ -65,7 +65,7 @@ class PiOldDialect(PiDialect):
         self._headers: set[int] = set()
 
     def decode(self, line: bytes, seq: int) -> Entry | None:
-        """Return the entry of a line as it is after the migration; see `Dialect.decode`."""
+        """Return the entry of a line as the migration would leave it; see `Dialect.decode`."""
         return super().decode(self.migrated(line, seq)[:-1], seq)
 
     def migrated(self, line: bytes, seq: int) -> bytes:
@@ -78,20 +78,20 @@ class PiOldDialect(PiDialect):
         if name == "session":
             self._headers.add(seq)
             return line + b"\n"
-        changed = name == "message" and _renamed(fields)
+        changed = name == "message" and _rename_role(fields)
         if self._linear:
             self._chain(fields, name, seq)
             changed = True
         return (encode_json(fields) if changed else line) + b"\n"
 
     def migrated_header(self, block: bytes) -> bytes:
-        """Return the header in version 3, what else it says kept; see `Dialect.migrated_header`."""
+        """Return the header in version 3, with its other fields unchanged; see `Dialect.migrated_header`."""
         fields = object_of(well_formed(block.removeprefix(_BOM).strip())) or {}
         fields["version"] = Raw(b"%d" % VERSION)
         return encode_json(fields) + b"\n"
 
     def _chain(self, fields: RawFields, name: str | None, seq: int) -> None:
-        """Give a line of version 1 its id and its parent, and its compaction the id of the first kept entry."""
+        """Add the id and the parent to a line of version 1, and to a compaction the id of the first kept entry."""
         parent = seq - 1
         while parent in self._damaged or parent in self._headers:
             parent -= 1
@@ -104,7 +104,7 @@ class PiOldDialect(PiDialect):
                 fields["firstKeptEntryId"] = self._id(first_kept)
 
     def _seq_at(self, index: int) -> int:
-        """Return the ordinal of the record at an index, which counts the lines that are JSON, the header as 0."""
+        """Return the seq of the record at an index; the index counts only lines that are JSON, the header as 0."""
         seq = index
         for damaged in sorted(self._damaged):
             if damaged > seq:
@@ -116,8 +116,8 @@ class PiOldDialect(PiDialect):
         return Raw(b'"%08x"' % ((seq * _SPREAD + self._offset) % 2**32))
 
 
-def _renamed(fields: RawFields) -> bool:
-    """Call a message's role by its name of version 3; tell whether it had another."""
+def _rename_role(fields: RawFields) -> bool:
+    """Rename a message's role to its name in version 3; return whether it had another name."""
     message = attempt(as_object, fields.get("message"))
     if message is None or attempt(as_string, message.get("role")) != "hookMessage":
         return False

@@ -11,15 +11,15 @@ from msgspec.json import Decoder
 from .camel_values import attempt, encode_json, well_formed
 
 SLOT_SIZE = 256
-"""How many bytes the title's slot takes, its newline included."""
+"""The size of the title slot in bytes, its newline included."""
 
-_LONGEST_ESCAPE = 6  # a slot that has fewer bytes to spare may be one whose title was cut
+_LONGEST_ESCAPE = 6  # in a slot with less padding than this, the title may have been cut
 
 
 class TitleSlot(Struct, kw_only=True, rename="camel"):
     """The line in front of the header."""
 
-    type: Literal["title"]  # a field and no tag, since a tag may be absent
+    type: Literal["title"]  # a field, not a tag, since msgspec permits a tag to be absent
     v: int = 1
     title: str | None = None
     source: str | None = None
@@ -27,7 +27,7 @@ class TitleSlot(Struct, kw_only=True, rename="camel"):
     pad: str | None = None
 
     def is_cut_of(self, title: str | None) -> bool:
-        """Tell whether the slot shows the beginning of this title, for want of room."""
+        """Tell whether the slot holds only the beginning of this title for lack of room."""
         return len(self.pad or "") < _LONGEST_ESCAPE and (title or "").startswith(self.title or "")
 
 
@@ -35,15 +35,15 @@ _as_slot: Callable[[bytes | Raw], TitleSlot] = Decoder(TitleSlot).decode
 
 
 def read_slot(line: bytes) -> TitleSlot | None:
-    """Decode a title slot of any size, or return None where the line is none."""
+    """Decode a title slot of any size, or return None if the line is not one."""
     return attempt(_as_slot, well_formed(line))
 
 
 def write_slot(title: str, updated_at: str) -> bytes:
     """Write a slot of exactly 256 bytes; a title that does not fit is cut between two characters."""
 
-    def slot(shown: str, pad: str) -> bytes:
-        fields = {"type": "title", "v": 1, "title": shown, "source": "user", "updatedAt": updated_at, "pad": pad}
+    def slot(text: str, pad: str) -> bytes:
+        fields = {"type": "title", "v": 1, "title": text, "source": "user", "updatedAt": updated_at, "pad": pad}
         return encode_json(fields) + b"\n"
 
     title = title[:SLOT_SIZE]

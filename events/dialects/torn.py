@@ -1,7 +1,7 @@
-"""Lines of batches that were never completed, on their way into another session.
+"""Copying the lines of batches that were never completed into another session.
 
-What makes such a line opaque is the mark of its batch, which counts only in the session that it names. Copied as it is,
-the line would come alive in a copy with another id, where its mark means nothing.
+Such a line is opaque because of its batch mark, which counts only in the session that it names. Copied unchanged into a
+session with another id, the line would be read as a valid entry, since its mark means nothing there.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from .camel_values import encode_json, object_of, well_formed
 
 
 def still_torn(dialect: Dialect, line: bytes, session_id: str) -> bytes:
-    """Return a line of a torn batch so that it is one of a torn batch in another session too.
+    """Return a line of a torn batch, changed so that it belongs to a torn batch in another session too.
 
-    Its mark names that session, and no beginning of a batch: without one, no batch is ever whole, whatever lines follow
-    in the copy. All else in the line stays.
+    Its mark then names that session, and is never that of a batch's first line: without one, no batch becomes complete,
+    whatever lines follow in the copy. The rest of the line is unchanged.
 
     Args:
-        dialect: What the line is written in.
-        line: The line, without its newline; it has a mark.
-        session_id: The session that it comes into.
+        dialect: The dialect of the line.
+        line: The line, without its newline; it has a batch mark.
+        session_id: The id of the session into which the line is copied.
     """
     entry = dialect.decode(line, 0)
     fields = object_of(line if line.isascii() else well_formed(line))

@@ -1,5 +1,6 @@
-"""Providers' own messages: plain dictionaries, as their HTTP interfaces take and give them, to and from `Message`.
+"""Conversion between `Message` and providers' own messages: plain dictionaries, as their HTTP interfaces use them.
 
-Nothing here speaks to a provider or imports its library. Reading never drops a block in silence: what a message cannot
-hold is refused with its place. Writing leaves out only what the provider has no place for, and says what that is.
+Nothing here contacts a provider or imports its library. Reading never drops a block silently: a block that a `Message`
+cannot hold is refused, and the error names its place. Writing leaves out only what the provider's format has no place
+for; each module's docstring lists that.
 """

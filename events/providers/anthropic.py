@@ -1,13 +1,13 @@
-"""Messages of Anthropic's interface.
+"""Reading and writing of messages in the form of Anthropic's interface.
 
     {"role": "assistant", "content": [
         {"type": "thinking", "thinking": "The file first.", "signature": "EqQB..."},
         {"type": "tool_use", "id": "toolu_1", "name": "read_file", "input": {"path": "main.go"}}]}
     {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "package main..."}]}
 
-A user's message that holds tool results alone is read as one of role tool. What is left out: read, hints such as
-`cache_control` and citations; written, empty text and thinking without a signature, both of which the interface refuses,
-and the signatures of text and calls. An assistant's image goes into the user's message after it.
+A user's message that holds only tool results is read as one of role tool. Reading leaves out hints such as
+`cache_control`, and citations. Writing leaves out empty text and thinking without a signature, both of which the
+interface refuses, and the signatures of text and calls. An assistant's image goes into the user's message after it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .rendering import in_turns
 
 
 class AnthropicPrompt(NamedTuple):
-    """What a request takes: the system's text blocks apart, and messages of user and assistant in turn."""
+    """The parameters of a request: the system's text blocks, and alternating messages of user and assistant."""
 
     system: list[Block]
     messages: list[Block]
@@ -102,35 +102,37 @@ class _Message(Struct):
 
 
 def from_anthropic(message: Mapping[str, object]) -> Message:
-    """Read a message, or a whole answer with its model, stop reason and usage.
+    """Read a message, or a complete answer with its model, stop reason and usage.
 
     A message of role system, with the content of a request's `system`, is read too.
 
     Raises:
-        InvalidEntry: It holds what a message cannot hold, such as a document; the error names the place as a JSON path.
+        InvalidEntry: A block has no equivalent, such as a document; the error names its place as a JSON path.
     """
-    given = read(message, _Message, "Anthropic")
-    if given.role not in {"user", "assistant", "system"}:
-        raise InvalidEntry(f"Invalid value {given.role!r} - at `$.role` of a message of Anthropic")
-    parts = (text(given.content),) if isinstance(given.content, str) else tuple(map(_from_part, given.content))
+    decoded = read(message, _Message, "Anthropic")
+    if decoded.role not in {"user", "assistant", "system"}:
+        raise InvalidEntry(f"Invalid value {decoded.role!r} - at `$.role` of a message of Anthropic")
+    parts = (text(decoded.content),) if isinstance(decoded.content, str) else tuple(map(_from_part, decoded.content))
     only_results = bool(parts) and all(isinstance(part, ToolResultPart) for part in parts)
     return Message(
-        "tool" if given.role == "user" and only_results else given.role,
+        "tool" if decoded.role == "user" and only_results else decoded.role,
         parts,
-        model=given.model,
-        stop_reason=given.stop_reason,
-        usage=None if given.usage is None else _from_usage(given.usage),
+        model=decoded.model,
+        stop_reason=decoded.stop_reason,
+        usage=None if decoded.usage is None else _from_usage(decoded.usage),
     )
 
 
 def _from_part(part: _Part) -> Content:
     match part:
         case _Text() | _Image():
-            return _from_shown(part)
+            return _from_text_or_image(part)
         case _ToolUse():
             return tool_use(part.id, part.name, part.input)
         case _ToolResult():
-            body = part.content if isinstance(part.content, str) else [*map(_from_shown, part.content or ())] or ""
+            body = (
+                part.content if isinstance(part.content, str) else [*map(_from_text_or_image, part.content or ())] or ""
+            )
             return tool_result(part.tool_use_id, body, is_error=bool(part.is_error))
         case _Thinking():
             return ThinkingPart(Thinking(part.thinking, part.signature or None))
@@ -138,7 +140,7 @@ def _from_part(part: _Part) -> Content:
             return ThinkingPart(Thinking("", part.data, redacted=True))
 
 
-def _from_shown(part: _Text | _Image) -> TextPart | ImagePart:
+def _from_text_or_image(part: _Text | _Image) -> TextPart | ImagePart:
     if isinstance(part, _Text):
         return text(part.text)
     source = part.source
@@ -157,10 +159,10 @@ def _from_usage(usage: _Usage) -> Usage:
 
 
 def to_anthropic(messages: Sequence[Message]) -> AnthropicPrompt:
-    """Write messages; roles that no provider knows are rendered as a user's text.
+    """Write messages; roles that no provider has are rendered as a user's text.
 
-    System messages are gathered wherever they stand. Neighbours of one role become one message, since the interface
-    wants the roles in turn; in a user's message the tool results come first, since it wants them right after the calls.
+    System messages are collected from all places. Adjacent messages of one role are merged, since the interface wants
+    the roles to alternate; in a user's message the tool results come first, since it wants them right after the calls.
     """
     system, turns = in_turns(messages)
     return AnthropicPrompt([_to_text(part) for part in system], [_to_turn(role, content) for role, content in turns])
@@ -174,7 +176,7 @@ def _to_turn(role: str, content: Sequence[Content]) -> Block:
 def _to_part(part: Content) -> Block:
     match part:
         case TextPart() | ImagePart():
-            return _to_shown(part)
+            return _to_text_or_image(part)
         case ToolUsePart():
             call = part.tool_use
             return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
@@ -187,7 +189,7 @@ def _to_part(part: Content) -> Block:
             return {"type": "thinking", "thinking": thought.content, "signature": thought.signature}
 
 
-def _to_shown(part: TextPart | ImagePart) -> Block:
+def _to_text_or_image(part: TextPart | ImagePart) -> Block:
     return _to_text(part) if isinstance(part, TextPart) else _to_image(part)
 
 
@@ -205,8 +207,10 @@ def _to_image(part: ImagePart) -> Block:
 def _to_result(result: ToolResult) -> Block:
     content: JSON = result.text
     if not isinstance(result.content, str):
-        content = [_to_shown(part) for part in result.content if not isinstance(part, TextPart) or part.text.content]
-    written: Block = {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content}
+        content = [
+            _to_text_or_image(part) for part in result.content if not isinstance(part, TextPart) or part.text.content
+        ]
+    block: Block = {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content}
     if result.is_error:
-        written["is_error"] = True
-    return written
+        block["is_error"] = True
+    return block

@@ -1,12 +1,12 @@
-"""Messages of Google's Gemini interface: contents that are made of parts.
+"""Reading and writing of messages in the form of Google's Gemini interface: contents made of parts.
 
     {"role": "model", "parts": [{"function_call": {"id": "call_1", "name": "read_file", "args": {"path": "main.go"}}}]}
     {"role": "user", "parts": [{"function_response": {"id": "call_1", "name": "read_file", "response": {"output": "..."}}}]}
 
 Keys are read in both spellings (`inline_data`, `inlineData`) and written in the first. A user's message that holds
-function responses alone is read as one of role tool. What is left out: read, hints on how finely to look at a video or
-an image, and an image's signature; written, empty text and thinking that have no signature. A tool's image goes beside
-its answer.
+only function responses is read as one of role tool. Reading leaves out hints on the resolution of a video or an image,
+and an image's signature. Writing leaves out empty text and thinking that have no signature. A tool's image goes beside
+its result.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ROLES = {"user": "user", "model": "assistant", "function": "user", "system": "s
 
 
 class GooglePrompt(NamedTuple):
-    """What a request takes: the system's instruction apart, if there is one, and contents of user and model in turn."""
+    """The parameters of a request: the system instruction, if there is one, and alternating contents of user and model."""
 
     system_instruction: Block | None
     contents: list[Block]
@@ -91,52 +91,59 @@ class _Message(Struct):
 
 
 def from_google(message: Mapping[str, object], *, prefix: str = "call") -> Message:
-    """Read one of a request's contents, the content of an answer, or a system instruction given the role system.
+    """Read one of a request's contents, the content of an answer, or a system instruction with the role system added.
 
     Args:
         message: The content.
-        prefix: How the ids begin that are made up for calls and responses that have none: the second `read_file` of a
-            message is "call_read_file_2". Give each turn a prefix of its own to keep its calls apart from other turns'.
+        prefix: The prefix of the ids that are generated for calls and responses without one: the second `read_file` of
+            a message becomes "call_read_file_2". Use a different prefix for each turn to keep ids unique across turns.
 
     Raises:
-        InvalidEntry: It holds what a message cannot hold, such as code to execute or audio; the error names the place
-            as a JSON path.
+        InvalidEntry: A part has no equivalent, such as code to execute or audio; the error names its place as a JSON
+            path.
     """
-    given = read(_snake(message), _Message, "Google")
-    if given.role not in _ROLES:
-        raise InvalidEntry(f"Invalid value {given.role!r} - at `$.role` of a message of Google")
+    decoded = read(_snake(message), _Message, "Google")
+    if decoded.role not in _ROLES:
+        raise InvalidEntry(f"Invalid value {decoded.role!r} - at `$.role` of a message of Google")
     counts: Counter[str] = Counter()
     parts: list[Content] = []
-    for position, part in enumerate(given.parts):
-        named = part.function_call or part.function_response
-        made_up = ""
-        if named:
-            counts[named.name] += 1
-            made_up = f"{prefix}_{re.sub('[^A-Za-z0-9_-]', '_', named.name)}_{counts[named.name]}"
-        parts.append(_from_part(part, made_up, f"$.parts[{position}]"))
-    role, names = _ROLES[given.role], [part.function_response.name for part in given.parts if part.function_response]
+    for position, part in enumerate(decoded.parts):
+        call_or_response = part.function_call or part.function_response
+        generated_id = ""
+        if call_or_response:
+            counts[call_or_response.name] += 1
+            generated_id = (
+                f"{prefix}_{re.sub('[^A-Za-z0-9_-]', '_', call_or_response.name)}_{counts[call_or_response.name]}"
+            )
+        parts.append(_from_part(part, generated_id, f"$.parts[{position}]"))
+    role, names = (
+        _ROLES[decoded.role],
+        [part.function_response.name for part in decoded.parts if part.function_response],
+    )
     if role == "user" and names and len(names) == len(parts):
         return Message("tool", tuple(parts), tool_name=names[0] if len(names) == 1 else None)
     return Message(role, tuple(parts))
 
 
-def _from_part(part: _Part, made_up: str, place: str) -> Content:
-    """Read a part that has just one member; `made_up` is the id of a call that has none."""
+def _from_part(part: _Part, generated_id: str, place: str) -> Content:
+    """Read a part, which must have exactly one member; `generated_id` is used for a call without an id."""
     members = [name for name in _MEMBERS if getattr(part, name) is not None]
     if len(members) != 1:
         raise InvalidEntry(f"a part must have one of {', '.join(_MEMBERS)}, not {members} - at `{place}`")
     if part.function_call is not None:
         call = part.function_call
-        return ToolUsePart(ToolUse(call.id or made_up, call.name, raw_json(call.args or {}), part.thought_signature))
+        return ToolUsePart(
+            ToolUse(call.id or generated_id, call.name, raw_json(call.args or {}), part.thought_signature)
+        )
     if part.function_response is not None:
-        return _from_response(part.function_response, made_up)
+        return _from_response(part.function_response, generated_id)
     if part.inline_data is not None:
         _require_image(part.inline_data.mime_type, f"{place}.inline_data.mime_type")
         return image(part.inline_data.data, part.inline_data.mime_type)
     if part.file_data is not None:
-        found = image_at(part.file_data.file_uri, part.file_data.mime_type)
-        _require_image(found.image.source.media_type, f"{place}.file_data.mime_type")
-        return found
+        linked_image = image_at(part.file_data.file_uri, part.file_data.mime_type)
+        _require_image(linked_image.image.source.media_type, f"{place}.file_data.mime_type")
+        return linked_image
     content = part.text or ""
     if part.thought:
         return ThinkingPart(Thinking(content, part.thought_signature))
@@ -148,18 +155,18 @@ def _require_image(media_type: str, place: str) -> None:
         raise InvalidEntry(f"Expected an image, got {media_type!r} - at `{place}` of a message of Google")
 
 
-def _from_response(given: _Response, made_up: str) -> ToolResultPart:
-    response = given.response or {}
+def _from_response(decoded: _Response, generated_id: str) -> ToolResultPart:
+    response = decoded.response or {}
     content = response.get("output", response.get("error", ""))
     if len(response) > 1 or not isinstance(content, str) or not response.keys() <= {"output", "error"}:
         content = bytes(raw_json(response)).decode()
-    return tool_result(given.id or made_up, content, is_error=response.keys() == {"error"})
+    return tool_result(decoded.id or generated_id, content, is_error=response.keys() == {"error"})
 
 
 def _snake(block: Mapping[str, object]) -> dict[str, object]:
-    """Spell the keys of a content, its parts and their members in snake_case, but not those of arguments and answers."""
+    """Convert the keys of a content, its parts and their members to snake_case, but not those of arguments and results."""
     return {
-        _KEY.sub(lambda found: f"_{found[0].lower()}", key): value if key in _FREE else _snake_within(value)
+        _KEY.sub(lambda match: f"_{match[0].lower()}", key): value if key in _FREE else _snake_within(value)
         for key, value in block.items()
     }
 
@@ -171,10 +178,10 @@ def _snake_within(value: object) -> object:
 
 
 def to_google(messages: Sequence[Message]) -> GooglePrompt:
-    """Write contents; roles that no provider knows are rendered as a user's text.
+    """Write contents; roles that no provider has are rendered as a user's text.
 
-    System messages are gathered wherever they stand. Neighbours of one role become one content, since the responses to
-    calls that were made together must come together.
+    System messages are collected from all places. Adjacent messages of one role become one content, since the responses
+    to parallel calls must come together.
     """
     names = {
         part.tool_use.id: part.tool_use.name
@@ -192,8 +199,8 @@ def to_google(messages: Sequence[Message]) -> GooglePrompt:
     contents: list[Block] = []
     for role, content in turns:
         parts: list[JSON] = [_to_part(part, names) for part in content]
-        shown = [part for each in content if isinstance(each, ToolResultPart) for part in images_of(each.tool_result)]
-        parts += map(_to_image, shown)
+        images = [part for each in content if isinstance(each, ToolResultPart) for part in images_of(each.tool_result)]
+        parts += map(_to_image, images)
         contents.append({"role": "model" if role == "assistant" else "user", "parts": parts})
     return GooglePrompt({"parts": instruction} if instruction else None, contents)
 

@@ -1,12 +1,12 @@
-"""Messages of OpenAI's chat completions, and of the many servers that speak the same.
+"""Reading and writing of messages in the form of OpenAI's chat completions, which many other servers use too.
 
     {"role": "assistant", "content": "Let me look.", "tool_calls": [
         {"id": "call_1", "type": "function", "function": {"name": "read_file", "arguments": "{\"path\":\"main.go\"}"}}]}
     {"role": "tool", "tool_call_id": "call_1", "content": "package main..."}
 
-What is left out: read, hints such as an image's `detail` and annotations; written, thinking, signatures, and whether a
-tool's result is an error. A tool's or an assistant's image goes into a user's message after it, since only users may
-show images.
+Reading leaves out annotations, and hints such as an image's `detail`. Writing leaves out thinking, signatures, and
+whether a tool's result is an error. A tool's or an assistant's image goes into a user's message after it, since only
+users' messages may hold images.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .reading import Block, image_at, images_of, read, result_text, url_of
 from .rendering import sendable
 
 REFUSAL = "refusal"
-"""The stop reason of an answer in which the model refuses."""
+"""The stop reason of an answer in which the model refuses the request."""
 
 _ROLES = {"developer": "system"}
 
@@ -93,39 +93,39 @@ def from_openai(message: Mapping[str, object]) -> Message:
         InvalidEntry: It holds what a message cannot hold, such as audio; the error names the place as a JSON path.
     """
     try:
-        given = read(message, _Message, "OpenAI")
+        decoded = read(message, _Message, "OpenAI")
     except InvalidEntry as error:
-        if _is_of_responses(message):
+        if _has_responses_form(message):
             raise InvalidEntry(f"{error}: an item of the Responses form, and only chat completions are read") from error
         raise
-    role = _ROLES.get(given.role, given.role)
+    role = _ROLES.get(decoded.role, decoded.role)
     if role == "tool":
-        return _from_tool(given)
+        return _from_tool(decoded)
     if role not in {"user", "assistant", "system"}:
-        raise InvalidEntry(f"Invalid value {given.role!r} - at `$.role` of a message of OpenAI")
+        raise InvalidEntry(f"Invalid value {decoded.role!r} - at `$.role` of a message of OpenAI")
     parts: list[Content] = []
-    thought = given.reasoning_content or given.reasoning
+    thought = decoded.reasoning_content or decoded.reasoning
     if thought:
         parts.append(thinking(thought))
-    if isinstance(given.content, str):
-        if given.content or not given.tool_calls:
-            parts.append(text(given.content))
+    if isinstance(decoded.content, str):
+        if decoded.content or not decoded.tool_calls:
+            parts.append(text(decoded.content))
     else:
-        parts += map(_from_part, given.content or ())
-    if given.refusal is not None:
-        parts.append(text(given.refusal))
-    parts += [_from_call(call, position) for position, call in enumerate(given.tool_calls or ())]
-    refused = given.refusal is not None or (
-        isinstance(given.content, list) and any(isinstance(part, _Refusal) for part in given.content)
+        parts += map(_from_part, decoded.content or ())
+    if decoded.refusal is not None:
+        parts.append(text(decoded.refusal))
+    parts += [_from_call(call, position) for position, call in enumerate(decoded.tool_calls or ())]
+    refused = decoded.refusal is not None or (
+        isinstance(decoded.content, list) and any(isinstance(part, _Refusal) for part in decoded.content)
     )
     return Message(role, tuple(parts), stop_reason=REFUSAL if refused else None)
 
 
-def _is_of_responses(given: object) -> bool:
-    """Tell whether this is what OpenAI's other interface takes and gives, whose items and parts say their types."""
-    if not isinstance(given, Mapping):
+def _has_responses_form(message: object) -> bool:
+    """Tell whether a message has the form of OpenAI's Responses interface, whose items and parts state their types."""
+    if not isinstance(message, Mapping):
         return False
-    item = cast("Mapping[object, object]", given)
+    item = cast("Mapping[object, object]", message)
     parts = item.get("content")
     first = cast("list[object]", parts)[0] if isinstance(parts, list) and parts else None
     kind = cast("Mapping[object, object]", first).get("type") if isinstance(first, Mapping) else None
@@ -147,41 +147,41 @@ def _from_call(call: _Call, position: int) -> ToolUsePart:
             arguments = msgspec.json.decode(arguments or "{}", type=dict[str, Any])
         except (msgspec.DecodeError, RecursionError) as error:
             place = f"$.tool_calls[{position}].function.arguments"
-            raise InvalidEntry(f"these arguments are no JSON object ({error}) - at `{place}`") from error
+            raise InvalidEntry(f"these arguments are not a JSON object ({error}) - at `{place}`") from error
     return tool_use(call.id, call.function.name, arguments)
 
 
-def _from_tool(given: _Message) -> Message:
-    if given.tool_call_id is None:
+def _from_tool(decoded: _Message) -> Message:
+    if decoded.tool_call_id is None:
         raise InvalidEntry("a tool's message must name its call - at `$.tool_call_id` of a message of OpenAI")
-    content = given.content or ""
+    content = decoded.content or ""
     body = content if isinstance(content, str) else [_from_part(part) for part in content]
-    return Message("tool", (tool_result(given.tool_call_id, body),), tool_name=given.name)
+    return Message("tool", (tool_result(decoded.tool_call_id, body),), tool_name=decoded.name)
 
 
 def to_openai(messages: Sequence[Message]) -> list[Block]:
-    """Write messages in the chat completions form; roles that no provider knows are rendered as a user's text."""
+    """Write messages in the chat completions form; roles that no provider has are rendered as a user's text."""
     written: list[Block] = []
-    shown: list[ImagePart] = []
+    images: list[ImagePart] = []
     for message in filter(None, map(sendable, messages)):
         results = [part.tool_result for part in message.content if isinstance(part, ToolResultPart)]
-        if shown and not results:
-            written.append(_shown(shown))
-            shown = []
+        if images and not results:
+            written.append(_image_message(images))
+            images = []
         for result in results:
             written.append(_to_tool(result))
-            shown += images_of(result)
+            images += images_of(result)
         if message.role == "assistant":
             written += _to_assistant(message)
-            shown += [part for part in message.content if isinstance(part, ImagePart)]
+            images += [part for part in message.content if isinstance(part, ImagePart)]
         elif content := _to_parts(message.content):
             written.append({"role": "system" if message.role == "system" else "user", "content": content})
-    if shown:
-        written.append(_shown(shown))
+    if images:
+        written.append(_image_message(images))
     return written
 
 
-def _shown(images: Sequence[ImagePart]) -> Block:
+def _image_message(images: Sequence[ImagePart]) -> Block:
     content: list[JSON] = [{"type": "text", "text": "Shown above:"}, *map(_to_image, images)]
     return {"role": "user", "content": content}
 
@@ -200,15 +200,15 @@ def _to_parts(content: Sequence[Content]) -> str | list[JSON] | None:
 
 
 def _to_assistant(message: Message) -> list[Block]:
-    """Write an answer, or nothing where it says nothing that this form can say."""
+    """Write an answer as a list of one message, or of none if this form can represent nothing of it."""
     texts = [part for part in message.content if isinstance(part, TextPart)]
     calls: list[JSON] = [_to_call(part) for part in message.content if isinstance(part, ToolUsePart)]
     refusals: list[JSON] = [{"type": "refusal", "refusal": part.text.content} for part in texts]
     content = (refusals or None) if message.stop_reason == REFUSAL else _to_parts(texts)
-    written: Block = {"role": "assistant", "content": content}
+    block: Block = {"role": "assistant", "content": content}
     if calls:
-        written["tool_calls"] = calls
-    return [written] if content is not None or calls else []
+        block["tool_calls"] = calls
+    return [block] if content is not None or calls else []
 
 
 def _to_call(part: ToolUsePart) -> Block:

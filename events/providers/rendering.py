@@ -1,7 +1,7 @@
-"""How messages that no provider has a role for are told to a model: as a user's text.
+"""Rendering of messages for which providers have no role, as a user's text.
 
-The texts are the ones that pi sends, so that a session which moves between programs reads the same to the model. They
-must not change: a provider's prompt cache breaks where they do.
+The texts are those that pi sends, so that a session used by both programs looks the same to the model. They must not
+change: a change would invalidate providers' prompt caches.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..entries import BashExecution, Message
 
 _SPOKEN = frozenset({"user", "assistant", "tool", "system"})
 
-_ELSEWHERE = "blob:sha256:"  # how oh-my-pi names the file in which it keeps an image
+_BLOB_PREFIX = "blob:sha256:"  # oh-my-pi's reference to a separate file that holds an image
 
 _BRANCH = (
     "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n",
@@ -28,12 +28,12 @@ _COMPACTION = (
 
 
 def rendered(message: Message) -> Message | None:
-    """Return the message as a provider can be told it.
+    """Return the message in a role that providers have.
 
     Returns:
-        The message itself where providers know its role, a system's in place of a developer's, a user's in place of any
-        other of `ROLES`. None where the model is not to see it: a bash execution excluded from the context, or a role
-        that only a program knows.
+        The message itself if providers have its role, a system message for a developer's, a user's message for any
+        other of `ROLES`. None if the model must not see it: a bash execution excluded from the context, or a role that
+        is a program's own.
     """
     if message.role in _SPOKEN:
         return message
@@ -51,82 +51,82 @@ def rendered(message: Message) -> Message | None:
 
 
 def sendable(message: Message) -> Message | None:
-    """Return the message as `rendered` has it, with words for the images that are not in the session.
+    """Return the rendered message, with a text in place of each image that is stored outside the session.
 
-    A request with the name of a file in the place of an image would be refused, this time and from then on.
+    A request with a file name in place of image data would be refused, and so would every later one.
     """
-    told = rendered(message)
-    if told is None or not any(map(_is_elsewhere, told.content)):
-        return told
-    return replace(told, content=tuple(map(_in_words, told.content)))
+    provider_message = rendered(message)
+    if provider_message is None or not any(map(_is_external, provider_message.content)):
+        return provider_message
+    return replace(provider_message, content=tuple(map(_without_external, provider_message.content)))
 
 
-def _is_elsewhere(part: Content) -> bool:
+def _is_external(part: Content) -> bool:
     if isinstance(part, ToolResultPart):
-        return not isinstance(part.tool_result.content, str) and any(map(_is_elsewhere, part.tool_result.content))
-    return isinstance(part, ImagePart) and part.image.source.data.startswith(_ELSEWHERE)
+        return not isinstance(part.tool_result.content, str) and any(map(_is_external, part.tool_result.content))
+    return isinstance(part, ImagePart) and part.image.source.data.startswith(_BLOB_PREFIX)
 
 
-def _in_words(part: Content) -> Content:
+def _without_external(part: Content) -> Content:
     if isinstance(part, ToolResultPart) and not isinstance(part.tool_result.content, str):
-        return ToolResultPart(replace(part.tool_result, content=tuple(map(_named, part.tool_result.content))))
-    return _named(part) if isinstance(part, ImagePart) else part
+        return ToolResultPart(replace(part.tool_result, content=tuple(map(_image_as_text, part.tool_result.content))))
+    return _image_as_text(part) if isinstance(part, ImagePart) else part
 
 
-def _named(part: TextPart | ImagePart) -> TextPart | ImagePart:
-    if isinstance(part, ImagePart) and _is_elsewhere(part):
+def _image_as_text(part: TextPart | ImagePart) -> TextPart | ImagePart:
+    if isinstance(part, ImagePart) and _is_external(part):
         return text(f"[image: {part.image.source.media_type}]")
     return part
 
 
 def bash_text(bash: BashExecution) -> str:
-    """Return what a model is told of a command that a person ran."""
-    told = f"Ran `{bash.command}`\n" + (f"```\n{bash.output}\n```" if bash.output else "(no output)")
+    """Return the text in which a model sees a command that a person ran."""
+    description = f"Ran `{bash.command}`\n" + (f"```\n{bash.output}\n```" if bash.output else "(no output)")
     if bash.cancelled:
-        told += "\n\n(command cancelled)"
+        description += "\n\n(command cancelled)"
     elif bash.exit_code:
-        told += f"\n\nCommand exited with code {bash.exit_code}"
+        description += f"\n\nCommand exited with code {bash.exit_code}"
     if bash.truncated and bash.full_output_path:
-        told += f"\n\n[Output truncated. Full output: {bash.full_output_path}]"
-    return told
+        description += f"\n\n[Output truncated. Full output: {bash.full_output_path}]"
+    return description
 
 
 def in_turns(
     messages: Sequence[Message], *, for_google: bool = False
 ) -> tuple[list[TextPart], list[tuple[str, list[Content]]]]:
-    """Bring messages into the order that providers want who know a user and an assistant that take turns.
+    """Arrange messages for providers whose conversations alternate between a user and an assistant.
 
     Args:
         messages: Messages of any role.
-        for_google: An assistant's turn may hold images, and empty text that is signed, but no redacted thinking. For
-            others, an assistant's images go into the user's turn after it.
+        for_google: Let an assistant's turn hold images, and empty text that is signed, but no redacted thinking. For
+            other providers, an assistant's images go into the user's turn after it.
 
     Returns:
-        What the system says, and the turns: neighbours of one role are one turn, and a user's begins with the results of
-        tools. Empty text and thinking without a signature are left out.
+        The system's texts, and the turns as pairs of role and content. Adjacent messages of one role form one turn, and
+        a user's turn begins with the results of tools. Empty text and thinking without a signature are left out.
     """
     system: list[TextPart] = []
     turns: list[tuple[str, list[Content]]] = []
-    shown: list[Content] = []
+    images: list[Content] = []
     for message in filter(None, map(sendable, messages)):
-        content = [part for part in message.content if _is_sayable(part, for_google)]
+        content = [part for part in message.content if _is_accepted(part, for_google)]
         if message.role == "system":
             system += [part for part in content if isinstance(part, TextPart)]
         elif message.role == "assistant":
-            _take(turns, "user", shown)
-            shown = [] if for_google else [part for part in content if isinstance(part, ImagePart)]
-            _take(turns, "assistant", [part for part in content if part not in shown])
+            _extend_turn(turns, "user", images)
+            images = [] if for_google else [part for part in content if isinstance(part, ImagePart)]
+            _extend_turn(turns, "assistant", [part for part in content if part not in images])
         else:
-            _take(turns, "user", [*shown, *content])
-            shown = []
-    _take(turns, "user", shown)
+            _extend_turn(turns, "user", [*images, *content])
+            images = []
+    _extend_turn(turns, "user", images)
     for role, content in turns:
         if role == "user":
             content.sort(key=lambda part: not isinstance(part, ToolResultPart))
     return system, turns
 
 
-def _is_sayable(part: Content, for_google: bool) -> bool:
+def _is_accepted(part: Content, for_google: bool) -> bool:
     if isinstance(part, TextPart):
         return bool(part.text.content or (for_google and part.text.signature))
     if isinstance(part, ThinkingPart):
@@ -134,7 +134,7 @@ def _is_sayable(part: Content, for_google: bool) -> bool:
     return True
 
 
-def _take(turns: list[tuple[str, list[Content]]], role: str, content: Sequence[Content]) -> None:
+def _extend_turn(turns: list[tuple[str, list[Content]]], role: str, content: Sequence[Content]) -> None:
     if content and turns and turns[-1][0] == role:
         turns[-1][1].extend(content)
     elif content:

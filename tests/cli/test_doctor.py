@@ -299,12 +299,12 @@ def test_places_of_lines(write: Write, say: Say) -> None:
 def test_the_command_reports(treering: Treering, write: Write, say: Say) -> None:
     path = write(say("a", "gone", "x", 1), b'{"torn')
     size = path.stat().st_size
-    fate = "the file ends in 6 bytes of an unfinished line, which is moved into a file of its own when the session is "
+    fate = "the file ends in 6 bytes of an unfinished line, which is moved to a file of its own at the "
     result = treering("doctor", path.parent)
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         f"{path}:2:{SIZE}: error: the parent 'gone' is missing: the path begins here",
-        f"{path}:3:{size - 6}: error: {fate}next written",
+        f"{path}:3:{size - 6}: error: {fate}next write to the session",
     ]
     assert result.stderr == "1 session, 2 findings\n"
 

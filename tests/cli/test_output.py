@@ -43,7 +43,7 @@ def test_errors_are_one_sentence(treering: Treering, tmp_path: Path, command: st
     cases = {
         "gone.jsonl": "gone.jsonl: No such file or directory",
         ".": "this is a directory: give the path of a session file",
-        "no.jsonl": "no.jsonl:1:0: this is no session header; the file was left as it is",
+        "no.jsonl": "no.jsonl:1:0: this is not a session header; the file was left as it is",
         "new.jsonl": "new.jsonl:1:0: the session has version 99",
         "empty.jsonl": "empty.jsonl: the file is empty",
         "no.jsonl/x": "Not a directory",

@@ -217,10 +217,10 @@ def test_the_current_session_is_selected_first() -> None:
 
 
 def test_what_cannot_be_read_is_not_resumed() -> None:
-    broken = row("noise", problem="noise.jsonl:1:0: this is no session header")
+    broken = row("noise", problem="noise.jsonl:1:0: this is not a session header")
     state = Picking([broken], HERE)
     assert press(state, "enter") is None
-    assert "this is no session header" in drawn(state)[-2]
+    assert "this is not a session header" in drawn(state)[-2]
     assert "cannot be read" in drawn(state)[1]
 
 

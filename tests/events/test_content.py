@@ -252,7 +252,7 @@ def test_what_is_no_json_is_refused(value: object) -> None:
 
 
 def test_what_is_no_json_is_told_with_what_to_do() -> None:
-    with pytest.raises(InvalidEntry, match="JSON: a value of type `object` is none"):
+    with pytest.raises(InvalidEntry, match="JSON: values of type `object` have no JSON form"):
         raw_json([object()])
     with pytest.raises(InvalidEntry, match=r"'\\udce9' is half a character: give valid Unicode"):
         raw_json({"a": "caf\udce9"})

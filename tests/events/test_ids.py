@@ -65,7 +65,7 @@ def test_ids_of_one_length_cost_no_more_than_their_bytes_and_a_place_in_the_orde
     odd = filled(*names, "odd")
     assert odd.dump()[1].nbytes == 8 * 1002
     assert (odd[1000], odd[1001]) == (names[-1], "odd")
-    with pytest.raises(IndexError, match="1002 is none of the ordinals up to 1001"):
+    with pytest.raises(IndexError, match="seq 1002 is out of range: the last one is 1001"):
         odd[1002]
 
 

@@ -573,7 +573,7 @@ def test_a_headers_time_may_lack_a_zone_and_it_may_have_keys_of_others() -> None
 @pytest.mark.parametrize("name", ["message", "title", "Session", "", None, 7])
 def test_a_header_of_another_type_is_refused(name: object) -> None:
     line = json.dumps({"type": name, "id": "s", "version": 1, "timestamp": "2024-05-01T12:00:00Z"}).encode()
-    with pytest.raises(NotASession, match=r"/work/a\.jsonl:1:0: this is no session header"):
+    with pytest.raises(NotASession, match=r"/work/a\.jsonl:1:0: this is not a session header"):
         NATIVE.decode_header(line, HERE)
 
 

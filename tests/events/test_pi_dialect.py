@@ -695,10 +695,10 @@ def test_free_json_over_several_lines_stays_on_one() -> None:
     [
         (Label("a"), {"aside": True}, "does not become the leaf"),
         (Message("user", (tool_result("a", "1"), tool_result("b", "2"))), {}, "one message per result"),
-        (Message("tool", (tool_result("a", "1"), tool_result("b", "2"))), {}, "append one for each"),
-        (Message("tool", (text("1"),)), {}, "append one for each"),
+        (Message("tool", (tool_result("a", "1"), tool_result("b", "2"))), {}, "one message per result"),
+        (Message("tool", (text("1"),)), {}, "one message per result"),
         (Message("user", (image("https://x", "image/png", kind="url"),)), {}, "base64"),
-        (Message("bashExecution", (text("x"),)), {}, "in `bash`"),
+        (Message("bashExecution", (text("x"),)), {}, "set `bash`"),
         (Custom("treering.tool_execution", raw_json({"tool_call_id": "a", "tool_name": "b"})), {}, "as another"),
     ],
 )

@@ -173,7 +173,7 @@ def test_what_is_of_neither_interface_is_not(wrong: object) -> None:
 
 @pytest.mark.parametrize("read", [from_openai, from_anthropic])
 def test_a_list_of_messages_is_read_one_by_one(read: Callable[[object], Message]) -> None:
-    with pytest.raises(InvalidEntry, match=r"a list is no message of .*: read its messages one by one"):
+    with pytest.raises(InvalidEntry, match=r"a list is not a message of .*: read its messages one by one"):
         read([{"role": "user", "content": "Hi"}])
 
 
