@@ -2,23 +2,27 @@
 
 What a file says of itself alone is left out (the marks of its batches), what no other file can hold is wrapped, and a
 message that answers several calls at once, as some programs write it, becomes one message a call where the dialect knows
-no other. Ids stay; the messages that come in front of such an answer have ids that follow from its own.
+no other. Ids stay; the messages that come in front of such an answer have ids that follow from its own. What such a dialect
+refuses when it is appended is told in words: an image that lies elsewhere, what a tool or a command said without more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ..content import ToolResultPart, ToolUsePart
+from ..content import Content, ImagePart, TextPart, ToolResultPart, ToolUsePart, text
 from ..dialects.base import Dialect
 from ..entries import (
     ENTRY_TYPES,
     Compaction,
     CompactionEntry,
+    ContextEditEntry,
     Custom,
     CustomEntry,
+    CustomMessageEntry,
     Entry,
     KnownEntry,
     Message,
@@ -28,6 +32,8 @@ from ..entries import (
 from ..errors import DialectCannot
 from ..kinds import RESET_TYPE
 from .chain import derived_id
+
+P = TypeVar("P", bound=Content)
 
 KEPT_AS = "treering.opaque"
 """The custom type under which stands a line that another dialect would take for something else."""
@@ -114,7 +120,14 @@ class Restated:
         if self._dialect.name == "native":
             yield entry
         elif isinstance(entry, MessageEntry):
-            yield from self._messages(entry)
+            yield from self._messages(replace(entry, message=_sayable(entry.message)))
+        elif isinstance(entry, CustomMessageEntry):
+            said = entry.custom_message
+            yield replace(entry, custom_message=replace(said, content=_inline(said.content)))
+        elif isinstance(entry, ContextEditEntry):
+            new = entry.context_edit.replacement
+            new = None if new is None else _inline(new)
+            yield replace(entry, context_edit=replace(entry.context_edit, replacement=new))
         elif isinstance(entry, CompactionEntry):
             first_kept = entry.compaction.first_kept_entry_id
             first_kept = first_kept if first_kept is None else self._first.get(first_kept, first_kept)
@@ -148,3 +161,29 @@ class Restated:
     def _answer(self, message: Message, part: ToolResultPart) -> Message:
         name = message.tool_name or self._names.get(part.tool_result.tool_use_id)
         return Message("tool", (part,), tool_name=name)
+
+
+def _sayable(message: Message) -> Message:
+    """Return a message that pi knows: what a tool said that answers no call, and a command that none is, a user says."""
+    content = _inline(message.content)
+    answers = any(isinstance(part, ToolResultPart) for part in content)
+    unknown = (message.role == "tool" and not answers) or (message.role == "bashExecution" and message.bash is None)
+    return replace(message, role="user" if unknown else message.role, content=content)
+
+
+def _inline(content: tuple[Content, ...]) -> tuple[Content, ...]:
+    """Return content without images that lie elsewhere: these are named."""
+    return tuple(_answer_inline(part) if isinstance(part, ToolResultPart) else _named(part) for part in content)
+
+
+def _answer_inline(part: ToolResultPart) -> ToolResultPart:
+    result = part.tool_result
+    if isinstance(result.content, str):
+        return part
+    return ToolResultPart(replace(result, content=tuple(map(_named, result.content))))
+
+
+def _named(part: P) -> P | TextPart:
+    if isinstance(part, ImagePart) and part.image.source.type == "url":
+        return text(f"[image: {part.image.source.data}]")
+    return part
