@@ -78,7 +78,7 @@ async def _written_anew(
     log, seqs = selection.log, _leaf_last(selection)
     labels = await added_labels(selection, seqs, dialect)
     yield dialect.encode_header(header_of(core, handle, selection, dialect))
-    restated = Restated(dialect, log.index.header.id, whole=selection.whole)
+    restated = Restated(dialect, log.index.header.id, log.index.models, whole=selection.whole)
     async for lines in numbered(log, seqs):
         yield await core.runtime.offload(_restated, restated, log.dialect, lines)
     yield b"".join(map(dialect.encode, labels))

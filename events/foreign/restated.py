@@ -8,13 +8,14 @@ refuses when it is appended is told in words: an image that lies elsewhere, what
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ..content import Content, ImagePart, TextPart, ToolResultPart, ToolUsePart, text
 from ..dialects.base import Dialect
+from ..dialects.camel import CamelDialect
 from ..entries import (
     ENTRY_TYPES,
     Compaction,
@@ -27,6 +28,7 @@ from ..entries import (
     KnownEntry,
     Message,
     MessageEntry,
+    ModelChangeEntry,
     OpaqueEntry,
 )
 from ..errors import DialectCannot
@@ -79,11 +81,14 @@ class Restated:
     Args:
         dialect: What the file is written in.
         session_id: The session's id, from which the ids of new entries follow.
+        models: By ordinal, the entry on the path that says who answers; 0 for none. It is given before.
         whole: The file gets all entries, so that a command is not found there in part.
     """
 
-    def __init__(self, dialect: Dialect, session_id: str, *, whole: bool) -> None:
+    def __init__(self, dialect: Dialect, session_id: str, models: Sequence[int], *, whole: bool) -> None:
         self._dialect = dialect
+        self._models = models
+        self._named: dict[int, tuple[str, str]] = {}
         self._session_id = session_id
         self._whole = whole
         self._names: dict[str, str] = {}
@@ -103,10 +108,22 @@ class Restated:
             yield line + b"\n"
             return
         try:
+            self._note_model(entry)
             for each in self._restated(kept(entry)):
-                yield self._dialect.encode(each)
+                yield self._encoded(each)
         except DialectCannot as error:
             raise DialectCannot(f"entry {entry.id} (seq {entry.seq}) cannot go there: {error}") from error
+
+    def _note_model(self, entry: Entry) -> None:
+        if isinstance(entry, ModelChangeEntry):
+            self._named[entry.seq] = (entry.model_change.provider, entry.model_change.model_id)
+        elif isinstance(entry, MessageEntry) and entry.message.provider is not None and entry.message.model is not None:
+            self._named[entry.seq] = (entry.message.provider, entry.message.model)
+
+    def _encoded(self, entry: KnownEntry) -> bytes:
+        if isinstance(self._dialect, CamelDialect):
+            return self._dialect.encode(entry, self._named.get(self._models[entry.seq]))
+        return self._dialect.encode(entry)
 
     def _may_pass(self, entry: OpaqueEntry) -> bool:
         """Tell whether the program whose dialect it is can be shown a line of this type: it may know the type."""

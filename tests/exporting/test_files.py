@@ -201,6 +201,29 @@ async def test_what_pi_does_not_know_is_told_in_words(
             await own.append_message("user", elsewhere)
 
 
+@pytest.mark.parametrize("format", ["pi", "omp"])
+async def test_an_answer_that_names_no_model_is_told_to_be_of_the_one_in_effect(
+    session: Session, tmp_path: Path, format: Literal["pi", "omp"]
+) -> None:
+    unknown = await session.append_message("assistant", "who am I?")
+    change = await session.append_model_change("maker", "m-1")
+    await session.append_message("assistant", "one")
+    await session.append_message("assistant", "two", provider="maker", model="m-2")
+    await session.append_message("assistant", "three")
+    await session.branch(change)
+    await session.append_message("assistant", "elsewhere")
+    path = await session.export(format, tmp_path / "copy.jsonl")
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    said = [line["message"] for line in written if line["type"] == "message"]
+    models = [("unknown", "unknown"), *(("maker", f"m-{number}") for number in (1, 2, 2, 1))]
+    assert [(each["provider"], each["model"]) for each in said] == models
+    async with SessionHost(tmp_path / "elsewhere") as other:
+        copy, context = await shown(other, path)
+        assert context.model == (await session.context()).model
+        assert await copy.all_messages() == await session.all_messages()
+        assert copy.path()[0] == unknown
+
+
 async def test_an_entry_aside_does_not_become_the_leaf_of_a_pi_export(session: Session, tmp_path: Path) -> None:
     first = await session.append_message("user", "one")
     leaf = await session.append_message("assistant", "two")
