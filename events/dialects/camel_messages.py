@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from msgspec import Raw, Struct
+from msgspec.json import Decoder
 
 from ..content import Content, ImagePart, TextPart, ToolResultPart, plain_text, text
 from ..entries import BashExecution, Message, Usage
@@ -26,6 +27,7 @@ from .camel_values import (
     RawFields,
     as_flag,
     as_int,
+    as_list,
     as_number,
     as_object,
     as_string,
@@ -71,6 +73,22 @@ _BASH_FIELDS: dict[str, tuple[str, Callable[[bytes | Raw], object]]] = {
     "truncated": ("truncated", as_flag),
     "fullOutputPath": ("full_output_path", as_string),
     "excludeFromContext": ("exclude_from_context", as_flag),
+}
+
+_as_objects: Callable[[bytes | Raw], list[RawFields]] = Decoder(list[RawFields]).decode
+
+# the keys without a field that pi reads, and how
+_TYPES: dict[str, Callable[[bytes | Raw], object]] = {
+    "api": as_string,
+    "responseModel": as_string,
+    "responseId": as_string,
+    "diagnostics": as_list,
+    "fromId": as_string,
+    "tokensBefore": as_number,
+    "sections": as_object,
+    "toolsAdded": _as_objects,
+    "toolsRemoved": _as_objects,
+    "timestamp": as_number,
 }
 
 # one order serves the keys of every role; keys that are not in it come after the others
@@ -253,7 +271,7 @@ def write_message(message: Message, at: int) -> tuple[dict[str, object], bool]:
     body = _written_fields(message)
     metadata = _metadata(message)
     for key, raw in metadata.items():
-        if _says_no_other(key, raw, message):
+        if _may_stand(key, raw, message):
             body[key] = raw
     insisted = _insisted(message)
     assumed = insisted.keys() - body.keys()
@@ -333,23 +351,34 @@ def _metadata(message: Message) -> RawFields:
     return metadata
 
 
-def _says_no_other(key: str, raw: Raw, message: Message) -> bool:
-    """Tell whether a key of the metadata can stand in the message without being read as another field's value."""
+def _may_stand(key: str, raw: Raw, message: Message) -> bool:
+    """Tell whether a key of the metadata can stand in the message.
+
+    It must neither be read as another field's value nor be of a type that pi does not expect there: pi checks nothing, so a
+    session with such a message fails in it, or is not listed.
+    """
     if key == "usage":
-        return read_usage(raw)[0] == message.usage
+        return _has_cost(raw) and read_usage(raw)[0] == message.usage
     if key == "content":
-        return message.role not in ("tool", *_SUMMARIES) and read_content(raw)[0] == message.content
-    if key == "timestamp":
-        return attempt(as_number, raw) is not None
-    if key == "role" or (key == "summary" and message.role in _SUMMARIES):
+        return (
+            message.role not in ("tool", *_SUMMARIES) and _is_content(raw) and read_content(raw)[0] == message.content
+        )
+    if key == "role" or key in _FIELDS or (key == "summary" and message.role in _SUMMARIES):
         return False
+    if key in _BASH_FIELDS:
+        return message.bash is None
     if key in ("toolCallId", "isError") and _is_answer(message):
         return False
-    name, decode = _FIELDS.get(key) or _BASH_FIELDS.get(key) or (None, as_string)
-    if name is None:
-        return True
-    holder = message if key in _FIELDS else message.bash
-    return holder is None or (attempt(decode, raw) is None and getattr(holder, name) is None)
+    decode = _TYPES.get(key)
+    return decode is None or attempt(decode, raw) is not None
+
+
+def _has_cost(raw: Raw) -> bool:
+    return attempt(as_object, (attempt(as_object, raw) or {}).get("cost")) is not None
+
+
+def _is_content(raw: Raw) -> bool:
+    return attempt(as_string, raw) is not None or attempt(_as_objects, raw) is not None
 
 
 def _insisted(message: Message) -> dict[str, object]:
