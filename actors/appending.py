@@ -122,6 +122,9 @@ class Appending(Handle):
     ) -> str:
         """Let a summary stand for everything on the path before an entry; see `append`.
 
+        What the system messages on the path say is stored with it. Without a summary and a first kept entry, it clears the
+        context, and nothing is.
+
         Args:
             summary: What the context shows instead.
             first_kept_entry_id: The first entry that stays; None keeps nothing. `find_safe_cut` finds one.

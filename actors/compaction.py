@@ -10,16 +10,14 @@ When several in a row have not brought the context below its limit, and the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
-from ..events.content import JSON, plain_text, raw_json, text
+from ..events.content import raw_json, text
 from ..events.entries import Compaction, CompactionEntry, Entry, Message
 from ..events.errors import CompactionLoop, ContextOverflow, SummaryRefused
-from ..events.foreign.values import as_object, as_objects, as_text
 from ..events.wording import counted
 from ..projections.building.budget import ContextBudget, checked_budget
 from ..projections.building.pairing import is_request, paired
@@ -220,38 +218,4 @@ def _payload(
     cut_off = [entry for entry in path.kept if entry.id in summarized]
     details = files_touched([path.previous, *cut_off] if path.previous is not None else cut_off)
     details[NOTE] = {"tokens_after": tokens_after, "limit": limit}
-    return Compaction(
-        made.content,
-        cut.entry_id,
-        tokens_before,
-        raw_details=raw_json(details),
-        usage=made.usage,
-        raw_system_message=_system(path, cut),
-    )
-
-
-def _system(path: _Path, cut: _Cut) -> Raw | None:
-    """Return the system message to store with a compaction: without it, those that are cut off would be lost."""
-    if not cut.system:
-        return None
-    previous = path.previous
-    stored = previous.compaction.raw_system_message if previous is not None else None
-    if stored is not None and previous is not None and [each.entry_id for each in cut.system] == [previous.id]:
-        return stored
-    told = "\n\n".join(filter(None, (plain_text(each.content) for each in cut.system)))
-    return raw_json({"role": "system", "content": [{"type": "text", "text": told}], **_declared(cut.system)})
-
-
-def _declared(system: Iterable[ContextMessage]) -> dict[str, JSON]:
-    """Return what system messages of pi declare beside their text, each later one over those before it."""
-    sections: dict[str, JSON] = {}
-    tools: dict[str, JSON] = {}
-    for each in system:
-        said = each.message.metadata
-        sections |= as_object(said.get("sections"))
-        for tool in as_objects(said.get("toolsRemoved")):
-            tools.pop(as_text(tool.get("name")), None)
-        tools |= {as_text(tool.get("name")): tool for tool in as_objects(said.get("toolsAdded"))}
-    there: dict[str, JSON] = {name: body for name, body in sections.items() if body is not None}
-    declared: dict[str, JSON] = {"sections": there, "toolsAdded": [*tools.values()]}
-    return {name: value for name, value in declared.items() if value}
+    return Compaction(made.content, cut.entry_id, tokens_before, raw_details=raw_json(details), usage=made.usage)

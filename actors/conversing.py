@@ -49,10 +49,10 @@ class Conversing(Appending, Reading):
         """Keep the last messages in the context and leave out the others, which stay in the log.
 
         A call and its results are kept together, so a message or a few more than asked for may stay. What is said meanwhile
-        on the same path is among the last messages.
+        on the same path is among the last messages. What system messages say stays, and is not counted.
 
         Args:
-            keep_last: How many messages stay; 0 leaves none.
+            keep_last: How many messages stay; 0 leaves none, and no system message either.
             summary: A summary to set in the same step, of what is left out.
             **options: See `AppendOptions`. With `expected_leaf`, nothing that was appended since goes unsummarized.
 

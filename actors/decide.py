@@ -39,6 +39,7 @@ from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
 from .commands import Append, Command, Landed, MoveLeaf
+from .system_message import system_message
 
 Entries: TypeAlias = Mapping[int, Entry | None]
 """Entries by ordinal; None where the line is damaged."""
@@ -124,7 +125,7 @@ def wanted(draft: Draft, command: Append) -> Sequence[int]:
     seqs: list[int] = []
     for payload in command.payloads:
         if isinstance(payload, Compaction):
-            seqs.extend(seq for seq in _compacted(draft, command, payload) if seq <= draft.index.head)
+            seqs.extend(_looked_at(draft, command, payload))
         elif isinstance(payload, ContextEdit):
             target = draft.find(payload.target_id)
             if 0 < target <= draft.index.head:
@@ -292,6 +293,8 @@ def _repeated(command: Append, earlier: Sequence[int], entries: Entries) -> list
 def _same_payload(stored: Payload, asked: Payload) -> bool:
     if isinstance(stored, BranchSummary) and isinstance(asked, BranchSummary) and not asked.from_id:
         stored = replace(stored, from_id="")
+    if isinstance(stored, Compaction) and isinstance(asked, Compaction) and asked.raw_system_message is None:
+        stored = replace(stored, raw_system_message=None)
     return stored == asked or (type(stored) is type(asked) and _compact(stored) == _compact(asked))
 
 
@@ -336,7 +339,23 @@ def _check_compaction(draft: Draft, command: Append, payload: Payload, entries: 
     reason = unsafe_reason(list(path.values()), sum(seq < first for seq in path))
     if reason is not None:
         raise UnsafeCut(f"{reason}: ask `find_safe_cut` for an entry to keep from")
-    return payload
+    clears = not payload.summary and first_id is None
+    if clears or payload.raw_system_message is not None:
+        return payload
+    seqs = _looked_at(draft, command, payload)
+    return replace(payload, raw_system_message=system_message(draft.index, base, seqs, entries, made))
+
+
+def _looked_at(draft: Draft, command: Append, payload: Compaction) -> list[int]:
+    """Return the ordinals of committed entries that say whether a path may be compacted, and what its system messages are."""
+    index, head = draft.index, draft.index.head
+    seqs = {seq for seq in _compacted(draft, command, payload) if seq <= head}
+    seq = index.boundaries[min(_parent_seq(draft, command), head)] if index.message_counts[Kind.SYSTEM] else 0
+    while seq > 0:  # what an earlier compaction keeps from before it
+        if index.kinds[seq] == Kind.SYSTEM:
+            seqs.add(seq)
+        seq = index.parents[seq]
+    return sorted(seqs)
 
 
 def _compacted(draft: Draft, command: Append, payload: Compaction) -> list[int]:

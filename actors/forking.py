@@ -24,6 +24,7 @@ from ..events.stores.base import ArchivingStore, Ref
 from .leaf_record import encode_leaf
 from .naming import current, new_ref
 from .open_log import OpenLog
+from .path_labels import labels_for
 from .registry import Birth
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ async def fork(core: HostCore, copy: SessionCopy, session_id: str | None = None)
 
 
 async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
-    """Write the path from the root to an entry into a new session that names the old one as its parent.
+    """Write the path from the root to an entry, with its labels, into a new session that names the old one as its parent.
 
     Raises:
         EntryNotFound: The session has no such entry.
@@ -75,7 +76,11 @@ async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
     leaf = log.index.seq_of(leaf_id)
     last = (await log.entries_at([leaf]))[leaf]
     moved = UNSET if last is not None and log.index.becomes_leaf(last) else leaf_id  # aside, say, it does so nowhere
-    return await _write(core, *_child(core, await _read(source, log, log.index.path(leaf), moved)))
+    path = log.index.path(leaf)
+    copy = await _read(source, log, path, moved)
+    labels = await labels_for(log, path, log.index.head, copy.dialect)
+    lines = (*copy.lines, *map(copy.dialect.encode, labels))
+    return await _write(core, *_child(core, replace(copy, lines=lines)))
 
 
 async def copy_of(source: Session) -> SessionCopy:

@@ -96,6 +96,8 @@ class Session(Fitting, Conversing, Describing, Exporting):
     async def create_branched_session(self, leaf_id: str) -> Session:
         """Write the path from the root to an entry into a new session, whose parent is this one.
 
+        Its entries have the labels that they have here: what was said of these on other branches follows the path.
+
         Raises:
             EntryNotFound: The session has no such entry.
         """

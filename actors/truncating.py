@@ -104,7 +104,8 @@ async def _cut(log: OpenLog, keep_last: int) -> Compaction | None:
     messages = build(index, chosen, entries).messages
     path = [entry for seq in chosen.kept if (entry := entries[seq]) is not None]
     places = {entry.id: place for place, entry in enumerate(path)}
-    shown = [places[each.entry_id] for each in messages if each.entry_id in places]
+    # system messages stay whatever is cut off: the compaction stores what they say
+    shown = [places[each.entry_id] for each in messages if each.entry_id in places and each.role != "system"]
     if len(shown) <= keep_last and (keep_last or not messages):
         return None
     open_call = unsafe_reason(path, len(path))

@@ -22,6 +22,7 @@ from .selection import (
     Numbered,
     Selection,
     about,
+    added_labels,
     alive,
     decoded,
     first_said,
@@ -49,13 +50,17 @@ async def json_document(
     header, leaf_id = header_of(core, handle, selection, NativeDialect()), selection.leaf_id
     if redact is not None:
         header, leaf_id = redact.header(header), None if leaf_id is None else redact.text(leaf_id)
+    seqs = list(alive(selection))
+    labels = await added_labels(selection, seqs, NativeDialect())
     yield document_head(header, leaf_id, redacted=redact is not None)
     separator = b""
-    async for lines in numbered(log, alive(selection)):
+    async for lines in numbered(log, seqs):
         entries = await core.runtime.offload(_json_entries, log.dialect, lines, redact)
         if entries:
             yield separator + b",\n".join(entries)
             separator = b",\n"
+    for label in labels:
+        yield separator + document_entry(label if redact is None else redact.entry(label))
     yield document_tail()
 
 

@@ -17,7 +17,7 @@ from ...events.stores.files.head import read_head
 from ...events.stores.files.packed_disk import reading_disk
 from ..naming import current
 from ..open_log import OpenLog
-from .selection import Numbered, Selection, alive, decoded, header_of, numbered
+from .selection import Numbered, Selection, added_labels, alive, decoded, header_of, numbered
 
 if TYPE_CHECKING:
     from ..core import HostCore
@@ -37,9 +37,11 @@ async def session_file(core: HostCore, handle: Handle, selection: Selection, dia
         return
     # All lines go, damaged ones and torn batches included: others may stand below them.
     header = header_of(core, handle, selection, current(log.dialect))
+    labels = await added_labels(selection, selection.seqs, current(log.dialect))
     yield await _header_block(core, handle, selection, header)
     async for lines in numbered(log, selection.seqs):
         yield b"".join(_as_it_is(log, each, header.id) for each in lines)
+    yield b"".join(map(current(log.dialect).encode, labels))
 
 
 def _as_it_is(log: OpenLog, one: Numbered, session_id: str) -> bytes:
@@ -73,11 +75,13 @@ def _block(disk: Disk, path: str) -> bytes:
 async def _written_anew(
     core: HostCore, handle: Handle, selection: Selection, dialect: Dialect
 ) -> AsyncGenerator[bytes]:
-    log = selection.log
+    log, seqs = selection.log, _leaf_last(selection)
+    labels = await added_labels(selection, seqs, dialect)
     yield dialect.encode_header(header_of(core, handle, selection, dialect))
-    restated = Restated(dialect, log.index.header.id, whole=selection.whole)
-    async for lines in numbered(log, _leaf_last(selection)):
+    restated = Restated(dialect, log.index.header.id, log.index.models, whole=selection.whole)
+    async for lines in numbered(log, seqs):
         yield await core.runtime.offload(_restated, restated, log.dialect, lines)
+    yield b"".join(map(dialect.encode, labels))
 
 
 def _restated(restated: Restated, source: Dialect, lines: Sequence[Numbered]) -> bytes:

@@ -15,12 +15,13 @@ from msgspec import Struct
 
 from ...events.content import plain_text
 from ...events.dialects.base import Dialect
-from ...events.entries import Entry, Header, MessageEntry
+from ...events.entries import Entry, Header, LabelEntry, MessageEntry
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.previews import preview
 from ...events.redaction import Redaction
 from ...projections.exporting.view import About
 from ..open_log import OpenLog
+from ..path_labels import labels_for
 
 if TYPE_CHECKING:
     from ..core import HostCore
@@ -91,6 +92,17 @@ def kinds_of(selection: Selection) -> array[int]:
         if not index.is_entry(seq):
             kinds[seq] = Kind.DAMAGED
     return kinds
+
+
+async def added_labels(selection: Selection, written: Sequence[int], dialect: Dialect) -> list[LabelEntry]:
+    """Return the label entries that one path is to end with; all of a session holds its labels itself.
+
+    Args:
+        selection: What goes into the export.
+        written: The ordinals of the lines that go into it.
+        dialect: What it is written in.
+    """
+    return [] if selection.whole else await labels_for(selection.log, written, selection.through, dialect)
 
 
 def header_of(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> Header:

@@ -110,6 +110,25 @@ async def test_what_shows_no_more_than_that_is_not_cut(
         await sessions.truncate_history(KEY, -1)
 
 
+async def test_system_messages_are_no_history_that_is_cut_off(sessions: KeyedSessions, said: Said) -> None:
+    session = await sessions.get_or_create(KEY)
+    await session.append_message("system", "Be a tree.")
+    for number in range(4):
+        await session.append_message("user", str(number))
+    assert await session.truncate_history(4) is None
+    for keep in (3, 2):
+        assert await session.truncate_history(keep, command_id=f"keep {keep}") is not None
+        assert await session.truncate_history(keep, command_id=f"keep {keep}") == session.leaf_id
+        assert await session.truncate_history(keep) is None
+        assert said(await session.history()) == [
+            "system: Be a tree.",
+            *(f"user: {each}" for each in range(4 - keep, 4)),
+        ]
+    await session.truncate_history(0)
+    assert await session.history() == []
+    assert await session.truncate_history(0) is None
+
+
 async def test_clearing_takes_the_summary_of_a_compaction_along(sessions: KeyedSessions) -> None:
     session = await sessions.get_or_create(KEY)
     await session.append_message("user", "old")
