@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from ..events.entries import Entry, MessageEntry, UsageEntry
 from ..events.errors import Conflict, ForeignFormatError, InvalidInput, LogError, SessionExists, SessionLocked, Where
 from ..events.foreign.base import ForeignSession
+from ..events.foreign.chain import describes
 from ..events.foreign.kept import KeptSession
 from ..events.foreign.opened import cannot_read
 from ..events.foreign.several import unreadable
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 4 * 1024 * 1024
 _LATEST_MAX = 2048  # the answers that may have been taken in half said are the last ones
 _LINES_AT_ONCE = 256
+_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION})
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
 """What keeps one session of a folder from coming in, and no other; not so a full disk, or a host that is closed."""
 
@@ -149,7 +151,7 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
         existed, archived = lease.header is not None, lease.packed
         with anyio.CancelScope(shield=True):  # a session comes in whole, with its leaf, or not at all
             if existed:
-                await _merge(core, lease, incoming, source)
+                await _merge(core, lease, incoming, found)
             else:
                 await _put(core, lease, incoming, source)
     if incoming.added:
@@ -181,7 +183,7 @@ async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -
         await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
 
 
-async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
+async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
     """Append what a session that is there lacks.
 
     Raises:
@@ -194,8 +196,9 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         raise SessionExists(f"{lease.ref} is there and holds another session, or this one in another dialect: move it")
     log = await opened_log(core, lease)
     named = await runtime.offload(_named, log.index)
-    there, before, count = await _there(core, log, named, incoming), log.index.leaf_id, await _count(log, named)
-    lines, head = _lines(incoming, there, source), lease.head
+    count, described = await _count(log, named, found)
+    there, before = await _there(core, log, named, incoming, described), log.index.leaf_id
+    lines, head = _lines(incoming, there, found.path), lease.head
     while batch := await runtime.offload(_batch, lines):
         if lease.packed and isinstance(runtime.store, ArchivingStore):
             lease = await runtime.store.unpack(lease)
@@ -203,8 +206,10 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         head = await _append(core, Append(lease, head, tuple(batch)))
     if not incoming.added:
         return
-    matched = there.matching
-    went_on = count > incoming.matched if matched is None or matched.last is None else not matched.from_leaf
+    matching = there.matching
+    told_by_words = matching is not None and matching.last is not None
+    stands = matching is not None and matching.from_leaf  # also behind what a file held once and holds no more
+    went_on = not stands and (told_by_words or count > incoming.matched)
     leaf = before if went_on else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
@@ -235,15 +240,19 @@ def _named(index: LogIndex) -> list[int]:
     return [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
 
 
-async def _count(log: OpenLog, named: Sequence[int]) -> int:
-    """Count the entries by which a log went on, of those that have ids."""
-    kinds = log.index.kinds
+async def _count(log: OpenLog, named: Sequence[int], found: Found) -> tuple[int, frozenset[str]]:
+    """Count the entries by which a log went on, of those that have ids; return those by which its file described it, too."""
+    kinds, format, session = log.index.kinds, found.format.name, found.session.header.id
     going = [seq for seq in named if kinds[seq] != Kind.USAGE]
-    infos = await log.entries_at([seq for seq in going if kinds[seq] == Kind.SESSION_INFO])
-    return len(going) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
+    read = await log.entries_at([seq for seq in going if kinds[seq] in _DESCRIBING])
+    entries = [entry for entry in read.values() if entry is not None]
+    described = frozenset(entry.id for entry in entries if entry.id and describes(entry, format, session))
+    return len(going) - len(described) - sum(not goes_on(entry) for entry in entries), described
 
 
-async def _there(core: HostCore, log: OpenLog, named: Sequence[int], incoming: Incoming) -> There:
+async def _there(
+    core: HostCore, log: OpenLog, named: Sequence[int], incoming: Incoming, described: frozenset[str]
+) -> There:
     """Tell what a log has, of whose entries these have ids."""
     index = log.index
     nameless = sorted({*range(1, index.seen + 1)}.difference(named))
@@ -261,7 +270,9 @@ async def _there(core: HostCore, log: OpenLog, named: Sequence[int], incoming: I
         above = index.parents[index.find(entry_id)]
         return index.ids[above] if above > 0 else None
 
-    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, latest, matched)
+    return There(
+        index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, latest, matched, described
+    )
 
 
 async def _latest(log: OpenLog, kind: int) -> Iterable[Entry]:
