@@ -24,12 +24,14 @@ from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import describes
 from ..events.foreign.kept import KeptSession
 from ..events.foreign.opened import cannot_read
+from ..events.foreign.restated import ids_apart
 from ..events.foreign.several import unreadable
 from ..events.foreign.walk import Found, Walk
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
 from ..events.stores.files import FileStore
+from ..events.wording import entries_counted
 from .catalog.keeping import unarchive
 from .half_said import Latest
 from .import_report import ImportReport, ImportReports
@@ -83,15 +85,21 @@ def _walk(source: Path, format: str | None, own: Path | None) -> Walk:
 
 
 async def _take_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+    """Take in a session, and note under which name it is here now."""
+    report = await _imported(core, refs, found)
+    refs.note(report.ref)
+    return report
+
+
+async def _imported(core: HostCore, refs: Refs, found: Found) -> ImportReport:
     """Take in a session: as it is called, or as the one of this host that it is known to be."""
     session = found.session
     if isinstance(session, KeptSession):
-        copied = Copied(session, str(found.path))
-        return await _write(core, copied, new_ref(copied.dialect, copied.header), found)
+        return await _by_ids(core, refs, Copied(session, str(found.path)), found)
     converted = Converted(session, str(found.path))
-    ref = new_ref(converted.dialect, converted.header)
     if session.restate is None:
-        return await _write(core, converted, ref, found)
+        return await _by_ids(core, refs, converted, found)
+    ref = new_ref(converted.dialect, converted.header)
     names = (converted.header.id, converted.header.key)
     for each in await refs.that_may_be(ref, converted.header):
         async with core.registry.leased(each) as lease:
@@ -119,6 +127,62 @@ async def _take_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
         again = await core.runtime.offload(_again, found)
         return await _write(core, Converted(replace(again, header=header), str(found.path)), ref, found)
     return await _write(core, converted, ref, found)
+
+
+async def _by_ids(core: HostCore, refs: Refs, incoming: Incoming, found: Found) -> ImportReport:
+    """Take in a session whose entries have ids, wherever it is here: an id has one log.
+
+    Raises:
+        SessionExists: It is here in another dialect, and lacks some of what comes.
+    """
+    ref = new_ref(incoming.dialect, incoming.header)
+    for each in await refs.that_may_be(ref, incoming.header):
+        async with core.registry.leased(each) as lease:
+            there, dialect = lease.header, lease.dialect
+            if there is None or dialect is None or there.id != incoming.header.id:
+                continue
+            if dialect.name != incoming.dialect.name:
+                await _compare(core, lease, incoming, found)
+                return _report(incoming, each, found, existed=True)
+        ref = each
+        break
+    return await _write(core, incoming, ref, found)
+
+
+async def _compare(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
+    """See that a log of another dialect has all that comes.
+
+    Raises:
+        SessionExists: It lacks some of it.
+    """
+    log = await opened_log(core, lease)
+    named = await core.runtime.offload(_named, log.index)
+    apart = await _apart(log, named, incoming.header.id)
+    there = await _there(core, log, named, incoming, frozenset())
+    has = there.has
+    there = replace(there, has=lambda entry_id: has(entry_id) or entry_id in apart)
+    await core.runtime.offload(_exhaust, _lines(incoming, there, found.path))
+    if incoming.added:
+        assert lease.dialect is not None
+        raise SessionExists(
+            f"{lease.ref} is there and holds this session in another dialect ({lease.dialect.name}), which lacks "
+            f"{entries_counted(incoming.added)} of what comes: move it, or import into another root"
+        )
+
+
+async def _apart(log: OpenLog, named: Sequence[int], session: str) -> frozenset[str]:
+    """Return the ids of what an entry of a log becomes where a message answers one call alone."""
+    found: set[str] = set()
+    answering = [seq for seq in named if log.index.kinds[seq] in (Kind.TOOL, Kind.USER)]
+    for start in range(0, len(answering), _LINES_AT_ONCE):
+        entries = await log.entries_at(answering[start : start + _LINES_AT_ONCE])
+        found.update(each for entry in entries.values() if entry for each in ids_apart(session, entry))
+    return frozenset(found)
+
+
+def _exhaust(lines: Iterator[bytes]) -> None:
+    for _ in lines:
+        pass
 
 
 def _again(found: Found) -> ForeignSession:
@@ -160,10 +224,14 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
             await unarchive(core, ref)  # as whoever writes to it does
         if core.registry.feed_of(ref) is not None:
             await core.registry.actor(ref)  # its subscribers see what came
+    return _report(incoming, ref, found, existed=existed)
+
+
+def _report(incoming: Incoming, ref: Ref, found: Found, *, existed: bool) -> ImportReport:
     return ImportReport(
         id=incoming.header.id,
         ref=ref,
-        source=str(source),
+        source=str(found.path),
         format=found.format.name,
         entries=incoming.entries,
         messages=incoming.messages,
