@@ -42,7 +42,7 @@ from .forking import copy_of, fork, put
 from .hits import Search
 from .import_report import ImportReports
 from .lookup import SessionLike, SessionLookup
-from .naming import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
+from .naming import DialectName, absolute, check_text, checked_id, checked_path, dialect_named, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
 from .session import Session
 from .statistics import HostStatistics, SessionStatistics
@@ -380,6 +380,7 @@ class SessionHost(SessionLookup):
             were no session, or could not be taken in.
 
         Raises:
+            InvalidInput: The path is none, or the format is no text.
             ForeignFormatError: It is of no known format, or nothing of it can be salvaged; nothing was written of it.
             UnsupportedVersion: A newer program wrote it.
             SessionExists: Another session is here under the name of one of them.
@@ -389,6 +390,7 @@ class SessionHost(SessionLookup):
 
         self.core.check()
         given = checked_path(path)
+        check_text("the format", format)
         await self._recover()
         return await import_sessions(self.core, given, format)
 

@@ -21,14 +21,17 @@ from msgspec.structs import replace
 from ..events.entries import Entry, MessageEntry, UsageEntry
 from ..events.errors import Conflict, ForeignFormatError, InvalidInput, LogError, SessionExists, SessionLocked, Where
 from ..events.foreign.base import ForeignSession
+from ..events.foreign.chain import describes
 from ..events.foreign.kept import KeptSession
 from ..events.foreign.opened import cannot_read
+from ..events.foreign.restated import ids_apart
 from ..events.foreign.several import unreadable
 from ..events.foreign.walk import Found, Walk
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
 from ..events.stores.files import FileStore
+from ..events.wording import entries_counted
 from .catalog.keeping import unarchive
 from .half_said import Latest
 from .import_report import ImportReport, ImportReports
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 4 * 1024 * 1024
 _LATEST_MAX = 2048  # the answers that may have been taken in half said are the last ones
 _LINES_AT_ONCE = 256
+_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION})
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
 """What keeps one session of a folder from coming in, and no other; not so a full disk, or a host that is closed."""
 
@@ -81,15 +85,21 @@ def _walk(source: Path, format: str | None, own: Path | None) -> Walk:
 
 
 async def _take_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+    """Take in a session, and note under which name it is here now."""
+    report = await _imported(core, refs, found)
+    refs.note(report.ref)
+    return report
+
+
+async def _imported(core: HostCore, refs: Refs, found: Found) -> ImportReport:
     """Take in a session: as it is called, or as the one of this host that it is known to be."""
     session = found.session
     if isinstance(session, KeptSession):
-        copied = Copied(session, str(found.path))
-        return await _write(core, copied, new_ref(copied.dialect, copied.header), found)
+        return await _by_ids(core, refs, Copied(session, str(found.path)), found)
     converted = Converted(session, str(found.path))
-    ref = new_ref(converted.dialect, converted.header)
     if session.restate is None:
-        return await _write(core, converted, ref, found)
+        return await _by_ids(core, refs, converted, found)
+    ref = new_ref(converted.dialect, converted.header)
     names = (converted.header.id, converted.header.key)
     for each in await refs.that_may_be(ref, converted.header):
         async with core.registry.leased(each) as lease:
@@ -117,6 +127,62 @@ async def _take_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
         again = await core.runtime.offload(_again, found)
         return await _write(core, Converted(replace(again, header=header), str(found.path)), ref, found)
     return await _write(core, converted, ref, found)
+
+
+async def _by_ids(core: HostCore, refs: Refs, incoming: Incoming, found: Found) -> ImportReport:
+    """Take in a session whose entries have ids, wherever it is here: an id has one log.
+
+    Raises:
+        SessionExists: It is here in another dialect, and lacks some of what comes.
+    """
+    ref = new_ref(incoming.dialect, incoming.header)
+    for each in await refs.that_may_be(ref, incoming.header):
+        async with core.registry.leased(each) as lease:
+            there, dialect = lease.header, lease.dialect
+            if there is None or dialect is None or there.id != incoming.header.id:
+                continue
+            if dialect.name != incoming.dialect.name:
+                await _compare(core, lease, incoming, found)
+                return _report(incoming, each, found, existed=True)
+        ref = each
+        break
+    return await _write(core, incoming, ref, found)
+
+
+async def _compare(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
+    """See that a log of another dialect has all that comes.
+
+    Raises:
+        SessionExists: It lacks some of it.
+    """
+    log = await opened_log(core, lease)
+    named = await core.runtime.offload(_named, log.index)
+    apart = await _apart(log, named, incoming.header.id)
+    there = await _there(core, log, named, incoming, frozenset())
+    has = there.has
+    there = replace(there, has=lambda entry_id: has(entry_id) or entry_id in apart)
+    await core.runtime.offload(_exhaust, _lines(incoming, there, found.path))
+    if incoming.added:
+        assert lease.dialect is not None
+        raise SessionExists(
+            f"{lease.ref} is there and holds this session in another dialect ({lease.dialect.name}), which lacks "
+            f"{entries_counted(incoming.added)} of what comes: move it, or import into another root"
+        )
+
+
+async def _apart(log: OpenLog, named: Sequence[int], session: str) -> frozenset[str]:
+    """Return the ids of what an entry of a log becomes where a message answers one call alone."""
+    found: set[str] = set()
+    answering = [seq for seq in named if log.index.kinds[seq] in (Kind.TOOL, Kind.USER)]
+    for start in range(0, len(answering), _LINES_AT_ONCE):
+        entries = await log.entries_at(answering[start : start + _LINES_AT_ONCE])
+        found.update(each for entry in entries.values() if entry for each in ids_apart(session, entry))
+    return frozenset(found)
+
+
+def _exhaust(lines: Iterator[bytes]) -> None:
+    for _ in lines:
+        pass
 
 
 def _again(found: Found) -> ForeignSession:
@@ -149,7 +215,7 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
         existed, archived = lease.header is not None, lease.packed
         with anyio.CancelScope(shield=True):  # a session comes in whole, with its leaf, or not at all
             if existed:
-                await _merge(core, lease, incoming, source)
+                await _merge(core, lease, incoming, found)
             else:
                 await _put(core, lease, incoming, source)
     if incoming.added:
@@ -158,10 +224,14 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
             await unarchive(core, ref)  # as whoever writes to it does
         if core.registry.feed_of(ref) is not None:
             await core.registry.actor(ref)  # its subscribers see what came
+    return _report(incoming, ref, found, existed=existed)
+
+
+def _report(incoming: Incoming, ref: Ref, found: Found, *, existed: bool) -> ImportReport:
     return ImportReport(
         id=incoming.header.id,
         ref=ref,
-        source=str(source),
+        source=str(found.path),
         format=found.format.name,
         entries=incoming.entries,
         messages=incoming.messages,
@@ -181,7 +251,7 @@ async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -
         await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
 
 
-async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
+async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
     """Append what a session that is there lacks.
 
     Raises:
@@ -194,8 +264,9 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         raise SessionExists(f"{lease.ref} is there and holds another session, or this one in another dialect: move it")
     log = await opened_log(core, lease)
     named = await runtime.offload(_named, log.index)
-    there, before, count = await _there(core, log, named, incoming), log.index.leaf_id, await _count(log, named)
-    lines, head = _lines(incoming, there, source), lease.head
+    count, described = await _count(log, named, found)
+    there, before = await _there(core, log, named, incoming, described), log.index.leaf_id
+    lines, head = _lines(incoming, there, found.path), lease.head
     while batch := await runtime.offload(_batch, lines):
         if lease.packed and isinstance(runtime.store, ArchivingStore):
             lease = await runtime.store.unpack(lease)
@@ -203,8 +274,10 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         head = await _append(core, Append(lease, head, tuple(batch)))
     if not incoming.added:
         return
-    matched = there.matching
-    went_on = count > incoming.matched if matched is None or matched.last is None else not matched.from_leaf
+    matching = there.matching
+    told_by_words = matching is not None and matching.last is not None
+    stands = matching is not None and matching.from_leaf  # also behind what a file held once and holds no more
+    went_on = not stands and (told_by_words or count > incoming.matched)
     leaf = before if went_on else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
@@ -235,15 +308,19 @@ def _named(index: LogIndex) -> list[int]:
     return [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
 
 
-async def _count(log: OpenLog, named: Sequence[int]) -> int:
-    """Count the entries by which a log went on, of those that have ids."""
-    kinds = log.index.kinds
+async def _count(log: OpenLog, named: Sequence[int], found: Found) -> tuple[int, frozenset[str]]:
+    """Count the entries by which a log went on, of those that have ids; return those by which its file described it, too."""
+    kinds, format, session = log.index.kinds, found.format.name, found.session.header.id
     going = [seq for seq in named if kinds[seq] != Kind.USAGE]
-    infos = await log.entries_at([seq for seq in going if kinds[seq] == Kind.SESSION_INFO])
-    return len(going) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
+    read = await log.entries_at([seq for seq in going if kinds[seq] in _DESCRIBING])
+    entries = [entry for entry in read.values() if entry is not None]
+    described = frozenset(entry.id for entry in entries if entry.id and describes(entry, format, session))
+    return len(going) - len(described) - sum(not goes_on(entry) for entry in entries), described
 
 
-async def _there(core: HostCore, log: OpenLog, named: Sequence[int], incoming: Incoming) -> There:
+async def _there(
+    core: HostCore, log: OpenLog, named: Sequence[int], incoming: Incoming, described: frozenset[str]
+) -> There:
     """Tell what a log has, of whose entries these have ids."""
     index = log.index
     nameless = sorted({*range(1, index.seen + 1)}.difference(named))
@@ -261,7 +338,9 @@ async def _there(core: HostCore, log: OpenLog, named: Sequence[int], incoming: I
         above = index.parents[index.find(entry_id)]
         return index.ids[above] if above > 0 else None
 
-    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, latest, matched)
+    return There(
+        index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, latest, matched, described
+    )
 
 
 async def _latest(log: OpenLog, kind: int) -> Iterable[Entry]:

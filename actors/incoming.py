@@ -52,6 +52,7 @@ class There(Struct, frozen=True):
         parent: Tells what an entry that it has follows.
         latest: Its latest answers: they may have been taken in half said.
         matching: Finds entries of the source that the log has under other ids; None where ids tell.
+        described: Those of its entries by which the source once said how it was; see `Chain.describe`.
     """
 
     head: int
@@ -60,6 +61,7 @@ class There(Struct, frozen=True):
     parent: Callable[[str], str | None]
     latest: Latest
     matching: Matching | None = None
+    described: frozenset[str] = frozenset()
 
 
 _encode = msgspec.json.Encoder().encode
@@ -297,6 +299,9 @@ class Converted:
 
     def _found(self, matching: Matching) -> None:
         """Take over what is known for certain of the entries before a new one."""
+        if matching.stood is not None and matching.from_leaf and matching.leaf_id is not None:
+            self._now[matching.stood] = matching.leaf_id  # below what else the session says there
+        matching.stood = None
         if not matching.names:
             return
         self._names.update(matching.names)
@@ -355,7 +360,7 @@ class Converted:
     def _met(self, entry: KnownEntry, there: There) -> None:
         """Take notice of an entry that the log has."""
         self._note_batch(entry)
-        self.matched += goes_on(entry)
+        self.matched += goes_on(entry) and entry.id not in there.described
         if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
             self._grow(entry, there)
         now = self._below(entry.id)

@@ -112,6 +112,7 @@ class Matching:
         names: The ids in the log of the entries that were found by what they say, known for certain as soon as a new entry
             follows them.
         last: The entry of the file after which it goes on, where that was found by what it says; None elsewhere.
+        stood: The entry of the file after which it goes on, where that was found by its id; None elsewhere.
         from_leaf: The session stands at that entry, and so has not gone on by itself.
     """
 
@@ -120,6 +121,7 @@ class Matching:
         self.shared = 0
         self.names: dict[str, str] = {}
         self.last: str | None = None
+        self.stood: str | None = None
         self.from_leaf = False
         self._spoken = spoken
         self._has = has
@@ -136,6 +138,7 @@ class Matching:
             self.shared += found is not None
         elif self._has(entry.id):
             found = entry.id
+            self.stood = entry.id if self._places and not self._followed else None
         else:
             found = DESCRIBED if self._describes(entry) else None
         if found is None:
@@ -150,6 +153,7 @@ class Matching:
                 self._name(spoken.above[places[0]])
             self._places = set(places)
             self._followed.clear()
+            self.stood = entry.id
             return entry.id
         same = spoken.that_say(entry.message)
         places_now = {each for each in same if not self._begun or spoken.above[each] in self._places}
@@ -157,6 +161,7 @@ class Matching:
             return None
         self._places = places_now
         self._followed.append(entry.id)
+        self.stood = None
         return spoken.ids[max(places_now)]
 
     def _describes(self, entry: KnownEntry) -> bool:
@@ -169,9 +174,10 @@ class Matching:
 
     def _goes_on(self) -> None:
         """Choose of several places where the same was said: where the session stands, or else the latest."""
-        if self._followed:
-            stands = self._spoken.latest(self._leaf)
+        stands = self._spoken.latest(self._leaf)
+        if self._places:
             self.from_leaf = stands in self._places
+        if self._followed:
             self.last = self._followed[-1]
             self._name(stands if self.from_leaf else max(self._places))
         self._places = set()

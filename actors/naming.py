@@ -71,12 +71,18 @@ def checked_path(path: str | os.PathLike[str]) -> str:
     """Return a path as it is written.
 
     Raises:
-        InvalidInput: It is no path, or one of bytes.
+        InvalidInput: It is no path, or one of bytes, or no file can have such a name.
     """
     given = cast("object", path)  # whatever it is declared to be
     written: object = os.fspath(cast("os.PathLike[str]", given)) if isinstance(given, os.PathLike) else given
     if not isinstance(written, str):
         raise InvalidInput(f"{path!r} is no path: give a string or a `pathlib.Path`")
+    try:
+        os.fsencode(written)  # names that are no text are escaped, and pass
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            f"{written!r} is no path, since no file has such a name: leave out half characters"
+        ) from error
     return written
 
 

@@ -67,17 +67,29 @@ class Refs:
             self._named = await self._listed()
         return [ref for name in sorted(names) for ref in self._named.get(name, ())]
 
+    def note(self, ref: Ref) -> None:
+        """Take notice of a log that may not have been there when they were listed."""
+        if self._named is not None:
+            for name in _names(ref):
+                if ref not in (logs := self._named.setdefault(name, [])):
+                    logs.append(ref)
+
     async def _listed(self) -> dict[str, list[Ref]]:
         """List all logs by the ids that their names tell of; a name of pi begins with a time."""
         named: dict[str, list[Ref]] = {}
         after = ""
         while page := await self._core.runtime.store.page(after=after):
             for each in page:
-                stem = each.ref.rpartition("/")[2].removesuffix(SUFFIX)
-                for name in {stem, stem.partition("_")[2]}:
+                for name in _names(each.ref):
                     named.setdefault(name, []).append(each.ref)
             after = page[-1].ref
         return named
+
+
+def _names(ref: Ref) -> set[str]:
+    """Return the ids that the name of a log may tell of."""
+    stem = ref.rpartition("/")[2].removesuffix(SUFFIX)
+    return {stem, stem.partition("_")[2]}
 
 
 async def opened_log(core: HostCore, lease: Lease) -> OpenLog:

@@ -75,6 +75,18 @@ def kept(entry: Entry) -> KnownEntry:
     )
 
 
+def ids_apart(session_id: str, entry: Entry) -> Iterator[str]:
+    """Yield the ids of the messages that may come in front of an entry where a message answers one call alone."""
+    if isinstance(entry, MessageEntry):
+        answers = sum(isinstance(part, ToolResultPart) for part in entry.message.content)
+        rest = answers < len(entry.message.content)
+        yield from (_id_apart(session_id, entry.id, number) for number in range(1, answers + rest))
+
+
+def _id_apart(session_id: str, entry_id: str, number: int) -> str:
+    return derived_id(session_id, entry_id, f"answer {number}")
+
+
 class Restated:
     """Restates the entries of one session, which are given in order, for a file of another dialect.
 
@@ -169,7 +181,7 @@ class Restated:
             said.append(replace(message, role="user", content=rest, tool_name=None))
         parent_id = entry.parent_id
         for number, each in enumerate(said, 1):
-            own = entry.id if number == len(said) else derived_id(self._session_id, entry.id, f"answer {number}")
+            own = entry.id if number == len(said) else _id_apart(self._session_id, entry.id, number)
             self._first.setdefault(entry.id, own)
             command_id = entry.command_id if own == entry.id else None
             yield replace(entry, id=own, parent_id=parent_id, command_id=command_id, message=each)

@@ -287,6 +287,23 @@ async def test_nanocoder_is_a_folder(told: Session, tmp_path: Path) -> None:
         await told.export("nanocoder")
 
 
+async def test_what_a_truncated_session_left_out_does_not_come_back_from_nanocoder(
+    session: Session, tmp_path: Path
+) -> None:
+    await session.append_message("system", "Bake well.")
+    for number in range(3):
+        await session.append_message("user", f"q{number}")
+        await session.append_message("assistant", f"a{number}")
+    await session.truncate_history(2)
+    folder = await session.export("nanocoder", tmp_path / "out")
+    async with SessionHost(tmp_path / "elsewhere") as elsewhere:
+        (report,) = await elsewhere.import_sessions(folder)
+        again = (await (await elsewhere.load(report.id)).context()).messages
+    assert [plain_text(each.message.content) for each in again] == ["q2", "a2"]
+    messages = (await session.context()).messages
+    assert [each.message for each in again] == [each.message for each in messages]
+
+
 async def test_nanocoder_is_told_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:
     said = [Message("user", (text("How tall is an oak? " * 20),)), Message("assistant", (text("Tall."),))]
     await session.append_many(said)

@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple, cast
 
 import anyio
 import pytest
 
 from treering import (
     ForeignFormatError,
+    InvalidInput,
     MessageEntry,
     Session,
     SessionExists,
@@ -200,6 +201,10 @@ async def test_refusals(tmp_path: Path) -> None:
         for path in (tmp_path / "notes.txt", tmp_path / "absent.jsonl", tmp_path):
             with pytest.raises(ForeignFormatError, match=path.name):
                 await host.import_sessions(path)
+        with pytest.raises(InvalidInput, match="half characters"):
+            await host.import_sessions("\ud800")
+        with pytest.raises(InvalidInput, match="type `list`"):
+            await host.import_sessions(WORK, format=cast("str", []))
         with pytest.raises(ForeignFormatError, match="no format 'word'"):
             await host.import_sessions(WORK, format="word")
         with pytest.raises(ForeignFormatError):
