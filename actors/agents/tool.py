@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast, get_type_hints
 
 import msgspec
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
@@ -214,7 +214,11 @@ def _awaited(function: Callable[..., object]) -> Callable[..., Awaitable[object]
     async def in_thread(**arguments: object) -> object:
         # What only wraps an async function is not async itself; what it returns is for the event loop, and hidden until
         # it is there, since trio takes no coroutine from a thread.
-        (made,) = await to_thread.run_sync(lambda: (function(**arguments),), abandon_on_cancel=True)
+        # A limiter of its own: the calls of an agent are bounded already, and those that hang must keep no thread from
+        # other tools, nor from the program, nor may the wait for one count as the tool's time.
+        (made,) = await to_thread.run_sync(
+            lambda: (function(**arguments),), abandon_on_cancel=True, limiter=CapacityLimiter(1)
+        )
         return await cast("Awaitable[object]", made) if isinstance(made, Awaitable) else made
 
     return in_thread
