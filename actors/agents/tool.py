@@ -31,6 +31,9 @@ from .model import ToolSpec
 Handler: TypeAlias = Callable[[dict[str, JSON]], Awaitable[object]]
 """Carries a call out: takes its arguments, and returns what `ToolOutput.of` takes."""
 
+_BYTES = (bytes, bytearray, memoryview)
+"""What is to be refused, and would be told as base64 otherwise."""
+
 
 class Suspend(Exception):
     """A tool raises it to leave its call open: the turn ends, and goes on with `AgentSession.resume`.
@@ -85,7 +88,7 @@ class ToolOutput(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         try:
-            checked = msgspec.convert(msgspec.to_builtins(self), _Checked)
+            checked = msgspec.convert(msgspec.to_builtins(self, builtin_types=_BYTES), _Checked)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"a tool's output is none: {error}") from error
         force_setattr(self, "content", whole(checked.content))
@@ -112,9 +115,11 @@ class ToolOutput(Struct, frozen=True):
             if all(isinstance(part, (TextPart, ImagePart)) for part in parts):
                 return cls(cast("tuple[TextPart | ImagePart, ...]", parts))  # as the line above has found
         try:
-            plain = cast("object", msgspec.to_builtins(value))
+            plain = cast("object", msgspec.to_builtins(value, builtin_types=_BYTES))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"a tool's output of type `{kind}` is no JSON: {error}") from error
+        if isinstance(plain, _BYTES):
+            raise InvalidEntry(f"a tool's output is of type `{kind}`: decode it first")
         return cls(bytes(raw_json(whole(plain))).decode())
 
     @classmethod

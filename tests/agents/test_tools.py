@@ -260,13 +260,40 @@ def test_a_handler_may_return_what_it_likes(returned: object, told: object) -> N
 
 
 @pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (b"caf\xe9", "a tool's output is of type `bytes`: decode it first"),
+        (bytearray(b"a"), "of type `bytearray`: decode it first"),
+        ({"read": b"a"}, "a value of type `bytes` is none"),
+        ([float("nan")], "cannot be written as JSON"),
+    ],
+)
+async def test_what_is_no_json_is_told_as_the_tool_s_error(session: Session, returned: object, why: str) -> None:
+    @tool
+    async def read() -> object:
+        """Read something."""
+        return returned
+
+    agent = AgentSession(ScriptedModel([answer(tool_use("1", "read")), "Oh."]), session=session, tools=[read])
+    turn = await agent.respond("Read")
+    failed, told = results_of(turn.messages)["1"]
+    assert failed
+    assert told.startswith("InvalidEntry: ")
+    assert why in told
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"content": None},
         {"content": {"a": 1}},
         {"content": (text(5),)},  # type: ignore[arg-type]  # that is what is refused
+        {"content": b"a"},
+        {"content": (text(b"a"),)},  # type: ignore[arg-type]  # that is what is refused
         {"content": "", "tokens": -1},
         {"content": "", "exit_code": "1"},
+        {"content": "", "exit_code": float("nan")},
+        {"content": "", "error": b"no"},
         {"content": "", "error": 5},
         {"content": "", "is_error": "no"},
     ],

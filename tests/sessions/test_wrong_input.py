@@ -8,7 +8,7 @@ import errno
 import os
 from collections.abc import Awaitable, Callable
 from datetime import date
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,13 @@ from treering.projections.subscriptions import EntrySubscription
 Call = Callable[[Any], Awaitable[object]]
 """What is done with a session or a host, without the types that would refuse it earlier."""
 
+
+class Speaker(Enum):
+    """Who speaks, as a program may have it: no string."""
+
+    USER = "user"
+
+
 APPENDS: list[tuple[Call, str]] = [
     # content
     (
@@ -85,6 +92,33 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_tool_execution("c", "n", "x", "done"), "Expected `object`, got `str` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", [1], "done"), "Expected `object`, got `list` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is of type `dict`"),
+    # what an encoder would write as something else
+    (
+        lambda s: s.append_message(b"user", "x"),
+        r"Expected `str`, got `bytes` \(decode it first\) - at `\$.message.role`",
+    ),
+    (lambda s: s.append_message("user", text(b"hello")), r"got `bytes` .* at `\$.message.content\[0\].text.content`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("user", text(bytearray(b"hello"))), "Expected `str`, got `bytearray`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("assistant", tool_use(b"1", "n", {})), r"at `\$.message.content\[0\].tool_use.id`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message(Speaker.USER, "x"), r"Expected `str`, got `Speaker` - at `\$.message.role`"),
+    (lambda s: s.append_session_info(name=b"My title"), r"at `\$.session_info.name` of a session_info entry"),
+    (lambda s: s.set_title(b"My title"), r"at `\$.session_info.name`"),
+    (lambda s: s.set_summary(b"so far"), r"at `\$.session_info.summary`"),
+    (lambda s: s.append_model_change(b"openai", b"gpt-5"), r"at `\$.model_change.provider`"),
+    (lambda s: s.append_compaction(b"so far", None, 0), r"at `\$.compaction.summary`"),
+    (lambda s: s.append_usage(b"turn", Usage(1)), r"at `\$.usage.kind`"),
+    (lambda s: s.append_usage("turn", Usage(cost=float("nan"))), r"at `\$.usage.usage.cost`"),
+    (lambda s: s.append_tool_execution(b"c", "n", {}, "done"), "Expected `str`, got `bytes`"),
+    (lambda s: s.append_tool_execution("c", b"n", {}, "done"), r"at `\$.message.tool_name`"),
+    (lambda s: s.append_tool_execution("c", "n", {}, "done", error=b"x"), r"at `\$.tool_execution.error`"),
+    (
+        lambda s: s.append_tool_execution("c", "n", {}, "done", exit_code=float("nan")),
+        r"nan cannot be written: give a finite number, or None - at `\$.tool_execution.exit_code`",
+    ),
+    (
+        lambda s: s.append_tool_execution("c", "n", {}, "done", duration_ms=float("inf")),
+        r"inf cannot be written: .* at `\$.tool_execution.duration_ms`",
+    ),
     # payloads
     (lambda s: s.append("hello"), "type `str` cannot be appended: give a payload"),
     (lambda s: s.append({"role": "user"}), "type `dict` cannot be appended: give a payload"),
@@ -110,6 +144,25 @@ async def test_what_is_no_entry_is_refused_before_a_byte_is_written(dialect: Any
         with pytest.raises(InvalidEntry, match=why):
             await append(session)
         assert await session.entries() == []
+
+
+async def test_a_label_or_a_branch_summary_of_bytes_is_refused_before_a_byte_is_written(session: Session) -> None:
+    asked = await session.append_message("user", "Hello")
+    with pytest.raises(InvalidEntry, match=r"Expected `str`, got `bytes` .* at `\$.label.label` of a label entry"):
+        await session.set_label(asked, b"start")  # type: ignore[arg-type]  # that is what is refused
+    with pytest.raises(InvalidEntry, match=r"at `\$.branch_summary.summary`"):
+        await session.branch_with_summary(asked, summary=b"so far")  # type: ignore[arg-type]  # that is what is refused
+    assert [entry.id for entry in await session.entries()] == [asked]
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_what_stands_for_the_declared_type_is_taken(dialect: Any) -> None:
+    async with SessionHost(dialect=dialect) as host:
+        session = await host.create()
+        await session.append(Message("user", [text("a"), text("é")], usage=Usage(cost=1)))  # type: ignore[arg-type]
+        (found,) = await session.messages()
+        assert found.content == (text("a"), text("é"))
+        assert found.usage == Usage(cost=1.0)
 
 
 async def test_a_message_has_the_fields_that_it_was_made_of(session: Session) -> None:
