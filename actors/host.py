@@ -19,7 +19,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -106,7 +105,7 @@ class SessionHost(SessionLookup):
                 store = MemoryStore()
             else:
                 store = FileStore(
-                    Path(checked_path(root)).expanduser(),
+                    checked_path(root),
                     durability=durability,
                     writes=writes,
                     disk=disk or OsDisk(),

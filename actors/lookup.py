@@ -262,7 +262,7 @@ class SessionLookup:
         if isinstance(session, SessionSummary):
             return session.ref if session.path is None else self._ref_of_path(session.path)
         if isinstance(session, os.PathLike):
-            return self._ref_of_path(checked_path(session))
+            return self._ref_of_path(session)
         if not isinstance(session, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{session!r} names no session: give its id, its name, the path of its file, or its row")
         is_path = os.sep in session or session.endswith(SUFFIX)
@@ -285,5 +285,5 @@ class SessionLookup:
 
     def _ref_of_path(self, path: str | os.PathLike[str]) -> Ref:
         if isinstance(self._store, FileStore):
-            return self._store.ref_of(path)
+            return self._store.ref_of(checked_path(path))
         return os.fspath(path)

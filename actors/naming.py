@@ -68,7 +68,7 @@ def checked_id(session_id: str) -> str:
 
 
 def checked_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as it is written.
+    """Return a path as it is written, but for a `~` at its beginning, which is the user's folder.
 
     Raises:
         InvalidInput: It is no path, or one of bytes.
@@ -77,7 +77,7 @@ def checked_path(path: str | os.PathLike[str]) -> str:
     written: object = os.fspath(cast("os.PathLike[str]", given)) if isinstance(given, os.PathLike) else given
     if not isinstance(written, str):
         raise InvalidInput(f"{path!r} is no path: give a string or a `pathlib.Path`")
-    return written
+    return os.path.expanduser(written)
 
 
 def absolute(folder: str | os.PathLike[str]) -> str:
