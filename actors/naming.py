@@ -71,12 +71,18 @@ def checked_path(path: str | os.PathLike[str]) -> str:
     """Return a path as it is written, but for a `~` at its beginning, which is the user's folder.
 
     Raises:
-        InvalidInput: It is no path, or one of bytes.
+        InvalidInput: It is no path, or one of bytes, or holds what no path can.
     """
     given = cast("object", path)  # whatever it is declared to be
     written: object = os.fspath(cast("os.PathLike[str]", given)) if isinstance(given, os.PathLike) else given
     if not isinstance(written, str):
         raise InvalidInput(f"{path!r} is no path: give a string or a `pathlib.Path`")
+    try:
+        impossible = b"\0" in os.fsencode(written)
+    except UnicodeEncodeError:
+        impossible = True
+    if impossible:
+        raise InvalidInput(f"{written!r} is no path: leave out the null character and halves of characters")
     return os.path.expanduser(written)
 
 

@@ -63,5 +63,6 @@ def _field(given: object, name: str, key: str, default: object) -> object:
 
 
 def _wrong(wanted: str, given: object, place: str) -> InvalidEntry:
+    kind = type(given).__name__
     told = " (decode it first)" if isinstance(given, (bytes, bytearray, memoryview)) else ""
-    return InvalidEntry(f"Expected `{wanted}`, got `{type(given).__name__}`{told} - at `{place}`")
+    return InvalidEntry(f"Expected `{wanted}`, got `{kind}`{told} - at `{place}`")

@@ -114,8 +114,9 @@ async def _search(home: Home, wanted: _Wanted, as_json: bool) -> None:
 
 def _doubt(role: str | None) -> str:
     """Return what may be wrong with a role of which nothing was found; a program may have roles of its own."""
-    known = role is None or role in _ROLES
-    return "" if known else f"; {clean(role)!r} is none of the usual roles: those are {', '.join(_ROLES)}"
+    if role is None or role in _ROLES:
+        return ""
+    return f"; {clean(role)!r} is none of the usual roles: those are {', '.join(_ROLES)}"
 
 
 def _heading(shown_id: str, title: str | None, *, first: bool) -> str:
