@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..events.content import raw_json, text
+from ..events.counts import check_count
 from ..events.entries import Compaction, CompactionEntry, Entry, Message
 from ..events.errors import CompactionLoop, ContextOverflow, SummaryRefused
 from ..events.wording import counted
@@ -31,7 +32,7 @@ from ..projections.building.summaries import (
 )
 from ..projections.context import Context, ContextMessage, build
 from ..projections.cuts import find_safe_cut, safe_cuts
-from ..projections.tokens import ByteEstimator, Tokenizer, context_tokens, count_messages, entry_tokens
+from ..projections.tokens import Tokenizer, context_tokens, count_messages, entry_tokens, tokenizer_of
 from .compaction_guard import LOOP_AFTER, NOTE, refuse_loop
 from .files_touched import files_touched
 
@@ -117,7 +118,10 @@ async def compact(
     loop_after: int = LOOP_AFTER,
 ) -> CompactionReport:
     """Compact the path to the leaf, or say what would come of it where there is no summarizer; see `Session.compact`."""
-    tokenizer = tokenizer or ByteEstimator()
+    for name, asked in (("keep_tokens", keep_tokens), ("target_tokens", target_tokens)):
+        if asked is not None:
+            check_count(name, asked)
+    tokenizer = tokenizer_of(tokenizer)
     log = await session.log()
     path = await _read(log)
     limit = checked_budget(budget).available_tokens if budget is not None else None

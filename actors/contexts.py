@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from ..events.counts import check_count
 from ..events.entries import CustomEntry, UsageRecord
 from ..events.errors import ContextOverflow, EntryNotFound, InvalidEntry, InvalidInput, SummaryRefused
 from ..events.kinds import Kind
@@ -30,7 +31,7 @@ from ..projections.building.summary_cache import (
     summarizer_id,
 )
 from ..projections.context import Context, ContextMessage, boundary, told_by
-from ..projections.tokens import ByteEstimator, Tokenizer, context_tokens
+from ..projections.tokens import Tokenizer, context_tokens, tokenizer_of
 from .shown_path import ShownPath
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ async def built_context(
     """Build a context that fits; see `Session.build_context`."""
     budget = checked_budget(budget)
     builder = builder or ContextBuilder()
+    if not isinstance(builder, ContextBuilder):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"the builder is of type `{type(builder).__name__}`: give a `ContextBuilder(...)`")
     log = await session.log()
     leaf = log.index.path_end(leaf_id)
     context = await log.context(leaf)
@@ -74,6 +77,7 @@ async def built_context(
 
 async def tokens_in_use(session: Fitting, tokenizer: Tokenizer | None, overhead: int) -> UsedTokens:
     """Tell how full the window is; see `Session.used_tokens`."""
+    check_count("overhead", overhead)
     log = await session.log()
     index, leaf = log.index, log.index.leaf
     first = boundary(index, leaf)
@@ -93,7 +97,8 @@ async def summary_for_range(
     options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> StoredSummary:
     """Return the summary of a range of the context, made only where none is stored; see `Session.summary_for_range`."""
-    tokenizer = tokenizer or ByteEstimator()
+    check_count("target_tokens", target_tokens)
+    tokenizer = tokenizer_of(tokenizer)
     log = await session.log()
     messages = paired((await log.context(log.index.leaf)).messages)
     start = next((place for place, each in enumerate(messages) if each.entry_id == start_id), -1)

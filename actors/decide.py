@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from ..events.counts import check_count
 from ..events.dialects.base import Dialect
 from ..events.entries import (
     Batch,
@@ -242,6 +243,7 @@ def _check_expectations(draft: Draft, command: Append) -> None:
     if not isinstance(expected, UnsetType) and expected != draft.leaf_id:
         raise LeafMoved(f"the leaf is {draft.leaf_id!r} and not {expected!r}: read the session again and decide again")
     if command.expected_seq is not None and command.expected_seq != draft.head:
+        check_count("expected_seq", command.expected_seq)
         raise LeafMoved(
             f"the log ends with seq {draft.head} and not {command.expected_seq}: read the session again and decide again"
         )

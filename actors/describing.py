@@ -13,13 +13,13 @@ from typing import Unpack
 
 from msgspec import Struct
 
-from ..events.content import JSON, raw_json
+from ..events.content import JSON, raw_json, raw_object
 from ..events.entries import Message, MessageEntry, Provider, SessionInfo, ToolExecutionEntry
 from ..events.errors import EntryNotFound, InvalidInput, LeafMoved
 from ..projections.building.budget import ContextBudget, calculate_budget
 from ..projections.metadata import SessionMetadata, metadata_of
 from ..projections.stats import SessionStats, StatsProjection
-from ..projections.tokens import Tokenizer, message_tokens
+from ..projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from .appending import Appending
 from .commands import AppendOptions
 from .naming import checked_path
@@ -85,6 +85,7 @@ class Describing(Appending, Reading):
             raise InvalidInput("there is nothing to change: give a name, a description, a provider or `extra`")
         if extra is None:
             return await self.append(SessionInfo(name, description=description, provider=provider))
+        raw_object(extra, "`extra`")
         tries = 0
         while True:
             index = (await self.log()).index
@@ -144,7 +145,7 @@ class Describing(Appending, Reading):
         """
         if tokenizer is None:
             return await self.view(StatsProjection())
-        projection = StatsProjection(tokenizer)
+        projection = StatsProjection(tokenizer_of(tokenizer))
         stats = projection.initial(self.header)
         async for entry in self.iter_entries():
             stats, _ = projection.apply(stats, entry)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -97,6 +96,8 @@ class SessionHost(SessionLookup):
             raise InvalidInput(f"`limits` is of type `{type(limits).__name__}`: give `Limits(live_max=...)`")
         if settings is not None and not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"`settings` is of type `{type(settings).__name__}`: give `Settings.load(...)` of it")
+        if store is not None and not callable(getattr(store, "acquire", None)):
+            raise InvalidInput(f"`store` is of type `{type(store).__name__}`: give a `FileStore(...)` or another store")
         offload = offload or ThreadOffload()
         self._settings = settings or Settings()
         if store is not None and not self._settings.auto_persist:
@@ -106,7 +107,7 @@ class SessionHost(SessionLookup):
                 store = MemoryStore()
             else:
                 store = FileStore(
-                    Path(checked_path(root)).expanduser(),
+                    checked_path(root),
                     durability=durability,
                     writes=writes,
                     disk=disk or OsDisk(),
@@ -543,10 +544,12 @@ def _require_directory(store: FileStore) -> None:
     """Refuse a root that can hold no files; one that is not there yet is made when the first is written.
 
     Raises:
-        InvalidInput: Something else has its name.
+        InvalidInput: Something else has its name, or that of a folder above it.
     """
     try:
         found = store.disk.stat(store.root)
+    except NotADirectoryError as error:
+        raise InvalidInput(f"the root {store.root} cannot be made, since it lies below a file: give another") from error
     except OSError:  # not there, or not to be looked at: whoever needs it first is told
         return
     if not found.is_directory:

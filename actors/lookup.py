@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..events.counts import check_count
 from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionNotFound
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
-from ..projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from ..projections.summary import CORRUPTED, SessionSummary
 from .access import opening
 from .commands import Unarchive
 from .core import HostCore
-from .counts import check_count
 from .follower import Follower
 from .listing import SessionsSubscription
 from .naming import SUFFIX, checked_id, checked_path
@@ -108,7 +108,7 @@ class SessionLookup:
         await self._recover()
         if cwd is not None:
             current = await self._sessions.current(cwd)
-            if current is not None and current.status not in (CORRUPTED, ARCHIVED):
+            if current is not None:
                 return await self.load(current)
         rows = [row for row in await self._sessions.rows(project=cwd) if row.status != CORRUPTED]
         latest = max(rows, key=lambda row: (row.modified, row.ref), default=None)
@@ -181,7 +181,10 @@ class SessionLookup:
     # -- the current session of a project
 
     async def current_session(self, project: str | os.PathLike[str]) -> SessionSummary | None:
-        """Return the row of a project's current session; None where none is set, or the one that was is gone."""
+        """Return the row of a project's current session.
+
+        None where none is set, or the one that was is gone, archived or damaged: that one is not gone on with.
+        """
         return await self._sessions.current(project)
 
     async def set_current_session(self, project: str | os.PathLike[str], session: SessionLike | None) -> None:
@@ -262,7 +265,7 @@ class SessionLookup:
         if isinstance(session, SessionSummary):
             return session.ref if session.path is None else self._ref_of_path(session.path)
         if isinstance(session, os.PathLike):
-            return self._ref_of_path(checked_path(session))
+            return self._ref_of_path(session)
         if not isinstance(session, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{session!r} names no session: give its id, its name, the path of its file, or its row")
         is_path = os.sep in session or session.endswith(SUFFIX)
@@ -285,5 +288,5 @@ class SessionLookup:
 
     def _ref_of_path(self, path: str | os.PathLike[str]) -> Ref:
         if isinstance(self._store, FileStore):
-            return self._store.ref_of(path)
+            return self._store.ref_of(checked_path(path))
         return os.fspath(path)

@@ -68,22 +68,22 @@ def checked_id(session_id: str) -> str:
 
 
 def checked_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as it is written.
+    """Return a path as it is written, but for a `~` at its beginning, which is the user's folder.
 
     Raises:
-        InvalidInput: It is no path, or one of bytes, or no file can have such a name.
+        InvalidInput: It is no path, or one of bytes, or holds what no path can.
     """
     given = cast("object", path)  # whatever it is declared to be
     written: object = os.fspath(cast("os.PathLike[str]", given)) if isinstance(given, os.PathLike) else given
     if not isinstance(written, str):
         raise InvalidInput(f"{path!r} is no path: give a string or a `pathlib.Path`")
     try:
-        os.fsencode(written)  # names that are no text are escaped, and pass
-    except UnicodeEncodeError as error:
-        raise InvalidInput(
-            f"{written!r} is no path, since no file has such a name: leave out half characters"
-        ) from error
-    return written
+        impossible = b"\0" in os.fsencode(written)
+    except UnicodeEncodeError:
+        impossible = True
+    if impossible:
+        raise InvalidInput(f"{written!r} is no path: leave out the null character and halves of characters")
+    return os.path.expanduser(written)
 
 
 def absolute(folder: str | os.PathLike[str]) -> str:

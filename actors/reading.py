@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import TypeVar
 
+from ..events.counts import check_count
 from ..events.entries import Entry, Header, Message, MessageEntry
 from ..events.stores.base import Cursor
 from ..projections.base import Valued
@@ -128,6 +129,7 @@ class Reading(Handle):
             after: The ordinal of the last entry to leave out.
             custom_type: Only an extension's own, of this type.
         """
+        check_count("after", after)
         log = await self.log()
         head = log.index.head
         while after < head:
@@ -165,6 +167,7 @@ class Reading(Handle):
             The id for `append_compaction`, or None where there is no safe cut that keeps less than all that the context
             shows of the path. What was compacted away is never kept again.
         """
+        check_count("keep_tokens", keep_tokens)
         log = await self.log()
         entries = await log.entries_in((await log.plan(log.index.leaf)).kept)
         return find_safe_cut(entries, keep_tokens, lambda entry: entry_tokens(entry, tokenizer))

@@ -17,6 +17,7 @@ from datetime import datetime
 
 import anyio
 
+from ..events.counts import check_count
 from ..events.disk import OsDisk
 from ..events.errors import HostClosed, InvalidInput, LogReplaced, SessionNotFound, TreeringError
 from ..events.findings import Finding
@@ -29,7 +30,6 @@ from ..projections.search.query import Query
 from ..projections.search.snippets import snippet
 from ..projections.search.texts import Filters, Said
 from ..projections.summary import CORRUPTED, SessionSummary
-from .counts import check_count
 from .hits import Hit, Search
 from .inner_roots import inner_roots
 from .listing import Listing

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
+from ..events.counts import check_count
 from ..events.entries import Compaction, CompactionEntry, Payload, SessionInfo
-from ..events.errors import InvalidInput, LeafMoved, UnsafeCut
+from ..events.errors import LeafMoved, UnsafeCut
 from ..projections.context import build
 from ..projections.cuts import safe_cuts, unsafe_reason
 from ..projections.tokens import ByteEstimator, context_tokens
+from .commands import Append, AppendOptions
 from .decide import command_entry_id
+from .naming import check_text
 
 if TYPE_CHECKING:
-    from .commands import AppendOptions
     from .conversing import Conversing
     from .open_log import OpenLog
 
@@ -31,8 +33,9 @@ _EXPECTATIONS = frozenset({"expected_leaf", "expected_seq"})
 
 async def truncate(session: Conversing, keep_last: int, summary: str | None, options: AppendOptions) -> str | None:
     """Cut a session's history short; see `Session.truncate_history`."""
-    if keep_last < 0:
-        raise InvalidInput(f"{keep_last} messages cannot be kept: give a number from 0 on")
+    check_count("keep_last", keep_last)
+    check_text("the command id", options.get("command_id"))
+    Append((), **options)  # refuses what is no option, also where nothing is to be cut
     said = () if summary is None else (SessionInfo(summary=summary),)
     strict = not _EXPECTATIONS.isdisjoint(options)
     while True:

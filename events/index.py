@@ -230,9 +230,9 @@ class LogIndex:
         kind = self.kinds[seq]
         return TYPE_NAMES.get(kind) or self.type_names[kind]
 
-    def label_of(self, entry_id: str) -> str | None:
-        """Return the entry's label, or None."""
-        mark = self.labels.get(entry_id)
+    def label_of(self, entry_id: object) -> str | None:
+        """Return the entry's label, or None, as for anything that is no text."""
+        mark = self.labels.get(entry_id) if isinstance(entry_id, str) else None
         return mark.label if mark else None
 
     def is_entry(self, seq: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Protocol, cast
 
 from ..events.content import Content, ImagePart, TextPart, ThinkingPart, ToolUsePart
 from ..events.entries import Entry, Message, MessageEntry, OpaqueEntry
+from ..events.errors import InvalidInput
 from ..events.providers.rendering import rendered
 from .context import ContextMessage, message_of
 
@@ -78,9 +79,22 @@ class ByteEstimator:
         return -(-eighths // 8)
 
 
+def tokenizer_of(tokenizer: Tokenizer | None) -> Tokenizer:
+    """Return what is given to count tokens, an estimate by bytes where nothing is.
+
+    Raises:
+        InvalidInput: It counts nothing.
+    """
+    if tokenizer is None:
+        return ByteEstimator()
+    if not callable(getattr(tokenizer, "count", None)):
+        raise InvalidInput(f"`{type(tokenizer).__name__}` is no tokenizer: give an object with `count(text)`")
+    return tokenizer
+
+
 def entry_tokens(entry: Entry, tokenizer: Tokenizer | None = None) -> int:
     """Return how many tokens an entry takes in a context; 0 for one that says nothing to a model."""
-    tokenizer = tokenizer or ByteEstimator()
+    tokenizer = tokenizer_of(tokenizer)
     message = None if isinstance(entry, OpaqueEntry) else message_of(entry)
     if message is None or (message.bash is not None and message.bash.exclude_from_context):
         return 0
@@ -102,7 +116,7 @@ def count_messages(messages: Sequence[Message], tokenizer: Tokenizer | None = No
         messages: Messages of any role.
         tokenizer: What counts; an estimate by bytes where none is given. A `MessageTokenizer` is asked itself.
     """
-    tokenizer = tokenizer or ByteEstimator()
+    tokenizer = tokenizer_of(tokenizer)
     whole = getattr(tokenizer, "count_messages", None)  # asking the protocol costs more than counting
     if whole is not None:
         return cast("MessageTokenizer", tokenizer).count_messages(messages)

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast, get_type_hints
 
 import msgspec
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
@@ -30,6 +30,9 @@ from .model import ToolSpec
 
 Handler: TypeAlias = Callable[[dict[str, JSON]], Awaitable[object]]
 """Carries a call out: takes its arguments, and returns what `ToolOutput.of` takes."""
+
+_BYTES = (bytes, bytearray, memoryview)
+"""What is to be refused, and would be told as base64 otherwise."""
 
 
 class Suspend(Exception):
@@ -85,7 +88,7 @@ class ToolOutput(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         try:
-            checked = msgspec.convert(msgspec.to_builtins(self), _Checked)
+            checked = msgspec.convert(msgspec.to_builtins(self, builtin_types=_BYTES), _Checked)
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"a tool's output is none: {error}") from error
         force_setattr(self, "content", whole(checked.content))
@@ -112,9 +115,11 @@ class ToolOutput(Struct, frozen=True):
             if all(isinstance(part, (TextPart, ImagePart)) for part in parts):
                 return cls(cast("tuple[TextPart | ImagePart, ...]", parts))  # as the line above has found
         try:
-            plain = cast("object", msgspec.to_builtins(value))
+            plain = cast("object", msgspec.to_builtins(value, builtin_types=_BYTES))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"a tool's output of type `{kind}` is no JSON: {error}") from error
+        if isinstance(plain, _BYTES):
+            raise InvalidEntry(f"a tool's output is of type `{kind}`: decode it first")
         return cls(bytes(raw_json(whole(plain))).decode())
 
     @classmethod
@@ -214,7 +219,11 @@ def _awaited(function: Callable[..., object]) -> Callable[..., Awaitable[object]
     async def in_thread(**arguments: object) -> object:
         # What only wraps an async function is not async itself; what it returns is for the event loop, and hidden until
         # it is there, since trio takes no coroutine from a thread.
-        (made,) = await to_thread.run_sync(lambda: (function(**arguments),), abandon_on_cancel=True)
+        # A limiter of its own: the calls of an agent are bounded already, and those that hang must keep no thread from
+        # other tools, nor from the program, nor may the wait for one count as the tool's time.
+        (made,) = await to_thread.run_sync(
+            lambda: (function(**arguments),), abandon_on_cancel=True, limiter=CapacityLimiter(1)
+        )
         return await cast("Awaitable[object]", made) if isinstance(made, Awaitable) else made
 
     return in_thread

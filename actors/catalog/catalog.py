@@ -136,13 +136,14 @@ class Catalog:
     # -- the current session of a project
 
     async def current(self, project: str | os.PathLike[str]) -> SessionSummary | None:
-        """Return the row of a project's current session, or None where it has none."""
+        """Return the row of a project's current session, or None where it has none that can be gone on with."""
         hashed = await self.hash_of(project)
         if self._pointers is None:
             ref = self._pointed.get(hashed)
         else:
             ref = await self._runtime.offload(self._pointers.get, hashed)
-        return None if ref is None else await self.listing.row(ref)
+        row = None if ref is None else await self.listing.row(ref)
+        return None if row is None or row.status in (CORRUPTED, ARCHIVED) else row
 
     async def set_current(self, project: str | os.PathLike[str], ref: Ref | None) -> None:
         """Let a session, or none, be the current one of a project."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...events.counts import check_count
 from ...events.errors import InvalidInput
-from ..tokens import ByteEstimator, Tokenizer
+from ..tokens import Tokenizer, tokenizer_of
 
 RESERVE_SHARE = 0.25
 """The share of the window that is kept free for the answer."""
@@ -69,8 +70,17 @@ def calculate_budget(
         tool_definitions: The definitions of the tools, as they are sent.
         tokenizer: What counts the two; an estimate by bytes where none is given.
         reserve_for_response: What to keep free for the answer; a quarter of the window where it is not given.
+
+    Raises:
+        InvalidInput: A size is no count, what is to be counted no text, or what counts no tokenizer.
     """
-    count = (tokenizer or ByteEstimator()).count
+    check_count("model_context_window", model_context_window)
+    if reserve_for_response is not None:
+        check_count("reserve_for_response", reserve_for_response)
+    for said in (system_prompt, tool_definitions):
+        if not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"the system prompt and the definitions of tools are texts, no `{type(said).__name__}`")
+    count = tokenizer_of(tokenizer).count
     system, tools = count(system_prompt), count(tool_definitions)
     reserve = int(model_context_window * RESERVE_SHARE) if reserve_for_response is None else reserve_for_response
     available = max(0, model_context_window - system - tools - reserve)

@@ -20,7 +20,7 @@ from ...events.content import JSON, json_object
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
 from ..context import Context, ContextMessage
-from ..tokens import ByteEstimator, Tokenizer, context_tokens
+from ..tokens import Tokenizer, context_tokens, tokenizer_of
 from .budget import ContextBudget
 from .full_history import FullHistory
 from .masking import MaskedTools
@@ -115,7 +115,7 @@ class ContextBuilder:
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None, strategies: Iterable[ContextStrategy] | None = None) -> None:
-        self.tokenizer: Tokenizer = tokenizer or ByteEstimator()
+        self.tokenizer = tokenizer_of(tokenizer)
         self._registry = StrategyRegistry(default_strategies() if strategies is None else strategies)
 
     @property

@@ -19,9 +19,10 @@ from typing import TypeAlias, cast
 from msgspec import Struct
 
 from ...events.content import plain_text, text
+from ...events.counts import check_count
 from ...events.entries import Message, Usage
 from ...events.errors import ContextOverflow, InvalidInput, SummaryRefused
-from ..tokens import ByteEstimator, Tokenizer
+from ..tokens import Tokenizer, tokenizer_of
 from .transcript import bounded, transcript
 
 MAX_TOKENS_MARGIN = 100
@@ -153,7 +154,10 @@ async def generate_summary(
         ContextOverflow: Even the least that it was given was too much for it.
     """
     checked_summarizer(summarizer)
-    tokenizer = tokenizer or ByteEstimator()
+    check_count("target_tokens", target_tokens)
+    if not isinstance(options, SummarizerOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"the options are of type `{type(options).__name__}`: give `SummarizerOptions(...)`")
+    tokenizer = tokenizer_of(tokenizer)
     parts = transcript(messages, calls=True)
     bound = options.max_input_tokens
     attempt = 0

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import anyio
 import msgspec
 import pytest
+from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from msgspec import Raw
 from structlog.testing import capture_logs
@@ -170,6 +171,63 @@ async def test_a_function_that_blocks_is_given_up_in_time(told: Told) -> None:
     ]
 
 
+async def test_functions_that_block_keep_no_thread_from_other_tools_nor_from_the_program() -> None:
+    over = threading.Event()
+
+    @tool
+    def block() -> str:
+        """Block."""
+        over.wait(60)
+        return "done"
+
+    @tool
+    def ready() -> str:
+        """Answer at once."""
+        return "ready"
+
+    async def call() -> None:
+        outputs.append(await block({}))
+
+    shared = to_thread.current_default_thread_limiter()
+    many = int(shared.total_tokens) + 1
+    outputs: list[ToolOutput] = []
+    try:
+        async with anyio.create_task_group() as group:
+            for _ in range(many):
+                group.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+            assert shared.borrowed_tokens == 0
+            assert await ready({}) == ToolOutput("ready")
+            assert await to_thread.run_sync(lambda: "the program's own") == "the program's own"
+            assert outputs == []
+            over.set()
+    finally:
+        over.set()
+    assert outputs == [ToolOutput("done")] * many
+
+
+async def test_functions_that_were_given_up_keep_no_thread_from_others(told: Told) -> None:
+    over = threading.Event()
+
+    @tool
+    def hang() -> None:
+        """Hang."""
+        over.wait(60)
+
+    shared = to_thread.current_default_thread_limiter()
+    many = int(shared.total_tokens) + 1
+    calls = tuple(tool_use(str(number), "hang") for number in range(many))
+    options = AgentOptions(tool_timeout_s=0.01, parallel_calls_max=many)
+    agent = AgentSession(ScriptedModel([answer(calls), "All of them hang."]), tools=[hang], options=options)
+    try:
+        turn = await agent.respond("Hang")
+        assert shared.borrowed_tokens == 0
+        assert await to_thread.run_sync(lambda: "the program's own") == "the program's own"
+    finally:
+        over.set()
+    assert told(turn.messages)[1:-1].count("tool: !The tool gave no answer within 0.01 seconds.") == many
+
+
 async def test_a_function_in_a_thread_can_suspend_the_turn() -> None:
     @tool
     def deploy() -> str:
@@ -202,13 +260,40 @@ def test_a_handler_may_return_what_it_likes(returned: object, told: object) -> N
 
 
 @pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (b"caf\xe9", "a tool's output is of type `bytes`: decode it first"),
+        (bytearray(b"a"), "of type `bytearray`: decode it first"),
+        ({"read": b"a"}, "a value of type `bytes` is none"),
+        ([float("nan")], "cannot be written as JSON"),
+    ],
+)
+async def test_what_is_no_json_is_told_as_the_tool_s_error(session: Session, returned: object, why: str) -> None:
+    @tool
+    async def read() -> object:
+        """Read something."""
+        return returned
+
+    agent = AgentSession(ScriptedModel([answer(tool_use("1", "read")), "Oh."]), session=session, tools=[read])
+    turn = await agent.respond("Read")
+    failed, told = results_of(turn.messages)["1"]
+    assert failed
+    assert told.startswith("InvalidEntry: ")
+    assert why in told
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"content": None},
         {"content": {"a": 1}},
         {"content": (text(5),)},  # type: ignore[arg-type]  # that is what is refused
+        {"content": b"a"},
+        {"content": (text(b"a"),)},  # type: ignore[arg-type]  # that is what is refused
         {"content": "", "tokens": -1},
         {"content": "", "exit_code": "1"},
+        {"content": "", "exit_code": float("nan")},
+        {"content": "", "error": b"no"},
         {"content": "", "error": 5},
         {"content": "", "is_error": "no"},
     ],

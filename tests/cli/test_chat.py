@@ -203,6 +203,7 @@ def test_a_new_session_keeps_the_old_one(chat: Chat, root: Path, project: Path, 
         (("--json",), 2, "--json is for one answer"),
         (("-c", "--window", "none"), 2, "not a valid integer"),
         (("-c", "--base-url", "http://127.0.0.1:9/v1"), 2, "give it with --model"),
+        (("--model", "openai:m", "--base-url", "notaurl"), 2, "'notaurl' is no address of a server"),
         (("-c", "-p", "  "), 2, "-p says nothing"),
         (("-c", "--model", "nobody:x"), 1, "'nobody:x' names no model"),
     ],
@@ -414,7 +415,7 @@ def test_an_answer_made_anew_and_another_branch(chat: Chat, root: Path) -> None:
     chat(lines=("One", "/label . first", "Two", "/retry"))
     one, answer, label, two, before, after = entries(root)
     assert (before.parent_id, after.parent_id) == (two.id, two.id)
-    result = chat("-c", lines=("/label", "/branch first", "n", "Three", "/tree", f"/label {one.id[:8]} start"))
+    result = chat("-c", lines=("/label", "/branch first", "Three", "/tree", f"/label {one.id[:8]} start"))
     assert f"{answer.id[:8]}  first" in result.stdout
     assert "(echo, 3 messages) Three" in result.stdout
     assert "going on from" in result.stderr
@@ -433,14 +434,14 @@ def test_a_name_of_several_entries_means_none(chat: Chat, root: Path) -> None:
     assert result.exit_code == 1
 
 
-def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(chat: Chat, root: Path) -> None:
-    chat(lines=("One", *("The same thing again and again. " * 20,) * 3))
-    answer = entries(root)[1]
-    result = chat("-c", lines=(f"/branch {answer.id}", "y", "Three"))
-    assert "with a summary of 6 messages" in result.stderr
-    summary, three, _ = entries(root)[-3:]
-    assert (summary.type, summary.parent_id, three.parent_id) == ("branch_summary", answer.id, summary.id)
-    assert "6 messages were said" in summary.branch_summary.summary
+def test_a_script_is_not_asked_for_a_summary_of_what_it_leaves(chat: Chat, root: Path) -> None:
+    result = chat(lines=("One", "/label . first", "Two", "/branch first", "Three", "Four"))
+    assert result.exit_code == 0
+    assert "[y/N]" not in result.stdout + result.stderr
+    assert "(2 messages left behind, without a summary)" in result.stderr
+    said = [plain_text(each.message.content) for each in entries(root) if each.type == "message"]
+    assert said[4::2] == ["Three", "Four"]
+    assert all(each.type != "branch_summary" for each in entries(root))
 
 
 @pytest.mark.parametrize("line", ["/branch", "/branch nobody", "/label . ", "/rename", "/compact --all", "/model x"])

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from treering import SyncHost, plain_text
+from treering import BranchSummaryEntry, SyncHost, plain_text
 from treering.testing.model_server import ModelServer, Speech
 
 from .terminal import Terminal
@@ -127,6 +127,29 @@ def test_stopping_an_answer_and_coming_back(sit: Sit, server: ModelServer, root:
         [*system, *said[:5]],
         [*system, *said, ("user", "Who is there?")],
     ]
+
+
+def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(sit: Sit, project: Path, root: Path) -> None:
+    with SyncHost(root) as host:
+        session = host.create("talk", cwd=project)
+        session.append_message("user", "One")
+        first = session.append_message("assistant", "One, yes")
+        for _ in range(3):
+            session.append_message("user", "Once more. " * 60)
+            session.append_message("assistant", "Once more, yes. " * 40)
+    person = sit("-r", "talk")
+    person.until("Once more, yes.\n\n>")
+    person.press(f"/branch {first}\r")
+    person.until("6 messages left behind: take a summary along? [y/N]")
+    person.press("y\r")
+    person.until("with a summary of 6 messages\n>")
+    person.press("\x04")
+    assert person.ended() == 0
+    with SyncHost(root) as host:
+        summary = host.load("talk", read_only=True).entries()[-1]
+    assert isinstance(summary, BranchSummaryEntry)
+    assert summary.parent_id == first
+    assert "6 messages were said" in summary.branch_summary.summary
 
 
 @pytest.mark.feature("N-110")

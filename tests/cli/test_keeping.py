@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -55,6 +56,31 @@ def test_several_at_once_or_none(treering: Treering, talked: Talked) -> None:
         assert sorted(ids(treering)) == ["one", "two"]
     assert treering("archive", "one", "two").stderr == "2 sessions archived\n"
     assert ids(treering) == []
+
+
+def test_what_cannot_be_compressed_is_archived_all_the_same(
+    treering: Treering, talked: Talked, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talked("One", session_id="one", name="First")
+    talked("Two", session_id="two")
+    open_file = OsDisk.open
+
+    def refuse(disk: OsDisk, path: str, flags: int) -> int:
+        if "one.jsonl." in path and flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return open_file(disk, path, flags)
+
+    monkeypatch.setattr(OsDisk, "open", refuse)
+    result = treering("archive", "one", "two", "--json")
+    assert result.exit_code == 0
+    assert [each["id"] for each in json.loads(result.stdout)["archived"]] == ["one", "two"]
+    failed, told = result.stderr.splitlines()
+    assert failed.startswith("First: archived, but not compressed: ")
+    assert failed.endswith("Permission denied")
+    assert told == "2 sessions archived"
+    assert sorted(ids(treering, "--archived")) == ["one", "two"]
+    assert (root / "one.jsonl").is_file()
+    assert not (root / "two.jsonl").exists()
 
 
 def test_an_empty_text_deletes_nothing(treering: Treering, talked: Talked) -> None:

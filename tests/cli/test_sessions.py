@@ -115,8 +115,13 @@ def test_the_current_session(treering: Treering, three: dict[str, str]) -> None:
     assert treering("chat", "--continue", "-p", "Once more").exit_code == 0
     assert json.loads(treering("info", three["cors"], "--json").stdout)["session"]["message_count"] == 4
 
+    set_to = treering("current", three["cors"][:8], "--json")
+    assert json.loads(set_to.stdout) == json.loads(treering("current", "--json").stdout)
+    assert set_to.stderr.count("is the current session of") == 1
+
     assert treering("current", "--clear").exit_code == 0
     assert treering("current").stdout == ""
+    assert treering("current", "--clear", "--json").stdout == "null\n"
 
 
 def test_texts_that_mean_no_session_or_several(treering: Treering, talked: Talked) -> None:

@@ -106,7 +106,7 @@ async def test_what_shows_no_more_than_that_is_not_cut(
     for keep in (4, 5, 100):
         assert await sessions.truncate_history(KEY, keep) is None
     assert (root / "telegram_123456.jsonl").read_bytes() == before
-    with pytest.raises(InvalidInput, match="-1 messages"):
+    with pytest.raises(InvalidInput, match="keep_last is -1"):
         await sessions.truncate_history(KEY, -1)
 
 

@@ -8,7 +8,7 @@ import errno
 import os
 from collections.abc import Awaitable, Callable
 from datetime import date
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from treering import (
     BashExecution,
     Compaction,
+    ContextBuilder,
     EntryNotFound,
     InvalidEntry,
     InvalidInput,
@@ -31,6 +32,7 @@ from treering import (
     SessionHost,
     SessionKey,
     Settings,
+    SummaryRequest,
     SyncHost,
     TextPart,
     Usage,
@@ -43,10 +45,18 @@ from treering import (
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Cursor
 from treering.models.echo import EchoModel
+from treering.projections.building.budget import calculate_budget
 from treering.projections.subscriptions import EntrySubscription
 
 Call = Callable[[Any], Awaitable[object]]
 """What is done with a session or a host, without the types that would refuse it earlier."""
+
+
+class Speaker(Enum):
+    """Who speaks, as a program may have it: no string."""
+
+    USER = "user"
+
 
 APPENDS: list[tuple[Call, str]] = [
     # content
@@ -85,6 +95,33 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_tool_execution("c", "n", "x", "done"), "Expected `object`, got `str` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", [1], "done"), "Expected `object`, got `list` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is of type `dict`"),
+    # what an encoder would write as something else
+    (
+        lambda s: s.append_message(b"user", "x"),
+        r"Expected `str`, got `bytes` \(decode it first\) - at `\$.message.role`",
+    ),
+    (lambda s: s.append_message("user", text(b"hello")), r"got `bytes` .* at `\$.message.content\[0\].text.content`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("user", text(bytearray(b"hello"))), "Expected `str`, got `bytearray`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("assistant", tool_use(b"1", "n", {})), r"at `\$.message.content\[0\].tool_use.id`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message(Speaker.USER, "x"), r"Expected `str`, got `Speaker` - at `\$.message.role`"),
+    (lambda s: s.append_session_info(name=b"My title"), r"at `\$.session_info.name` of a session_info entry"),
+    (lambda s: s.set_title(b"My title"), r"at `\$.session_info.name`"),
+    (lambda s: s.set_summary(b"so far"), r"at `\$.session_info.summary`"),
+    (lambda s: s.append_model_change(b"openai", b"gpt-5"), r"at `\$.model_change.provider`"),
+    (lambda s: s.append_compaction(b"so far", None, 0), r"at `\$.compaction.summary`"),
+    (lambda s: s.append_usage(b"turn", Usage(1)), r"at `\$.usage.kind`"),
+    (lambda s: s.append_usage("turn", Usage(cost=float("nan"))), r"at `\$.usage.usage.cost`"),
+    (lambda s: s.append_tool_execution(b"c", "n", {}, "done"), "Expected `str`, got `bytes`"),
+    (lambda s: s.append_tool_execution("c", b"n", {}, "done"), r"at `\$.message.tool_name`"),
+    (lambda s: s.append_tool_execution("c", "n", {}, "done", error=b"x"), r"at `\$.tool_execution.error`"),
+    (
+        lambda s: s.append_tool_execution("c", "n", {}, "done", exit_code=float("nan")),
+        r"nan cannot be written: give a finite number, or None - at `\$.tool_execution.exit_code`",
+    ),
+    (
+        lambda s: s.append_tool_execution("c", "n", {}, "done", duration_ms=float("inf")),
+        r"inf cannot be written: .* at `\$.tool_execution.duration_ms`",
+    ),
     # payloads
     (lambda s: s.append("hello"), "type `str` cannot be appended: give a payload"),
     (lambda s: s.append({"role": "user"}), "type `dict` cannot be appended: give a payload"),
@@ -110,6 +147,25 @@ async def test_what_is_no_entry_is_refused_before_a_byte_is_written(dialect: Any
         with pytest.raises(InvalidEntry, match=why):
             await append(session)
         assert await session.entries() == []
+
+
+async def test_a_label_or_a_branch_summary_of_bytes_is_refused_before_a_byte_is_written(session: Session) -> None:
+    asked = await session.append_message("user", "Hello")
+    with pytest.raises(InvalidEntry, match=r"Expected `str`, got `bytes` .* at `\$.label.label` of a label entry"):
+        await session.set_label(asked, b"start")  # type: ignore[arg-type]  # that is what is refused
+    with pytest.raises(InvalidEntry, match=r"at `\$.branch_summary.summary`"):
+        await session.branch_with_summary(asked, summary=b"so far")  # type: ignore[arg-type]  # that is what is refused
+    assert [entry.id for entry in await session.entries()] == [asked]
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_what_stands_for_the_declared_type_is_taken(dialect: Any) -> None:
+    async with SessionHost(dialect=dialect) as host:
+        session = await host.create()
+        await session.append(Message("user", [text("a"), text("é")], usage=Usage(cost=1)))  # type: ignore[arg-type]
+        (found,) = await session.messages()
+        assert found.content == (text("a"), text("é"))
+        assert found.usage == Usage(cost=1.0)
 
 
 async def test_a_message_has_the_fields_that_it_was_made_of(session: Session) -> None:
@@ -347,6 +403,8 @@ async def test_a_subscription_after_nothing_is_refused(session: Session) -> None
         (lambda: SessionHost(settings={}), r"`settings` is of type `dict`: give `Settings.load\("),  # type: ignore[arg-type]
         (lambda: SessionHost(5), "5 is no path"),  # type: ignore[arg-type]
         (lambda: SessionHost(b"/sessions"), "is no path"),  # type: ignore[arg-type]
+        (lambda: SessionHost(store=5), r"`store` is of type `int`: give a `FileStore\("),  # type: ignore[arg-type]
+        (lambda: SessionHost("a\0b"), "is no path: leave out the null character"),
         (lambda: Limits(live_max=0), "`live_max` cannot be 0: give a number of 1 or more"),
         (lambda: Limits(mailbox_max=-1), "`mailbox_max` cannot be -1"),
         (lambda: Limits(mailbox_max=0), "`mailbox_max` cannot be 0"),
@@ -372,6 +430,72 @@ def test_the_least_bounds_are_taken() -> None:
     assert Limits(mailbox_max=1, batch_max=1, live_max=1, cache_bytes_max=0, inline_for_s=0).live_max == 1
 
 
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda s: s.find_safe_cut(None), "keep_tokens is None: give a whole number from 0 on"),
+        (lambda s: s.dry_compact(keep_tokens="100"), "keep_tokens is '100'"),
+        (lambda s: s.compact(_in_short, target_tokens="x"), "target_tokens is 'x'"),
+        (lambda s: s.summarize_branch(s.path()[0], _in_short, target_tokens=None), "target_tokens is None"),
+        (lambda s: s.summarize_branch(s.path()[0], _in_short, options=None), "the options are of type `NoneType`"),
+        (lambda s: s.used_tokens(overhead=None), "overhead is None"),
+        (lambda s: s.truncate_history(None), "keep_last is None"),
+        (lambda s: s.truncate_history(-1), "keep_last is -1"),
+        (lambda s: s.truncate_history(float("nan")), "keep_last is nan"),
+        (lambda s: s.truncate_history(9, command_id="\ud800"), "which is no text"),
+        (lambda s: s.append_message("user", "x", expected_seq="x"), "expected_seq is 'x'"),
+        (lambda s: s.update_metadata(extra=[("a", 1)]), "Expected `object`, got `list` - as `extra`"),
+        (lambda s: s.export("json", "\ud800"), "is no path: leave out"),
+        (lambda s: s.rebind("a\0b"), "is no path: leave out the null character"),
+        (lambda s: s.total_tokens(tokenizer=5), "`int` is no tokenizer: give an object with `count"),
+        (lambda s: s.dry_compact(tokenizer=EchoModel()), "`EchoModel` is no tokenizer"),
+        (lambda s: s.build_context(calculate_budget(100), 5), "the builder is of type `int`"),
+        (lambda s: s.build_context(calculate_budget(100), builder=ContextBuilder), "the builder is of type `type`"),
+        (lambda s: anext(s.iter_entries(None)), "after is None"),
+    ],
+)
+async def test_what_is_no_argument_is_refused(session: Session, call: Call, why: str) -> None:
+    await session.append_message("user", "Hello")
+    await session.append_message("assistant", "Hi!")
+    before = await session.entries()
+    with pytest.raises(InvalidInput, match=why):
+        await call(session)
+    assert await session.entries() == before
+
+
+async def _in_short(request: SummaryRequest) -> str:
+    """Summarize nothing."""
+    return "in short"
+
+
+async def test_what_is_no_option_is_refused_also_where_nothing_is_cut(session: Session) -> None:
+    await session.append_message("user", "Hello")
+    with pytest.raises(TypeError, match="bogus"):
+        await session.truncate_history(50, bogus=1)  # type: ignore[call-arg]  # that is what is refused
+
+
+async def test_a_value_of_any_depth_names_no_entry(session: Session) -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    asked = await session.append_message("user", "Hello")
+    assert session.label(deep) is None
+    with pytest.raises(EntryNotFound, match="entry of type `list` not found"):
+        await session.append_message("user", "x", below=deep)
+    with pytest.raises(EntryNotFound):
+        await session.set_label(deep, "x")
+    with pytest.raises(InvalidInput, match="after is "):
+        await anext(session.iter_entries(deep))
+    assert [entry.id for entry in await session.entries()] == [asked]
+
+
+async def test_a_folder_that_is_no_path_makes_no_session(host: SessionHost) -> None:
+    for folder in ("\x00", "\ud800"):
+        with pytest.raises(InvalidInput, match="is no path: leave out"):
+            await host.create(cwd=folder)
+    assert await host.list_sessions() == []
+
+
 async def test_a_root_that_is_a_file_is_refused_when_the_host_is_entered(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
     root.touch()
@@ -379,6 +503,13 @@ async def test_a_root_that_is_a_file_is_refused_when_the_host_is_entered(tmp_pat
         async with SessionHost(root):
             pass
     assert root.read_bytes() == b""
+
+
+async def test_a_root_below_a_file_is_refused_when_the_host_is_entered(tmp_path: Path) -> None:
+    (tmp_path / "notes").touch()
+    with pytest.raises(InvalidInput, match=r"sessions cannot be made, since it lies below a file: give another"):
+        async with SessionHost(tmp_path / "notes" / "sessions"):
+            pass
 
 
 @pytest.mark.parametrize("read_only", [False, True])

@@ -38,10 +38,14 @@ async def _current(home: Home, session: str | None, clear: bool, as_json: bool) 
     async with home.opened() as host:
         if clear:
             await host.set_current_session(home.project, None)
+            if as_json:
+                echo_json(None)
             return
         if session is not None:
             row = await host.resolve(session)
             await host.set_current_session(home.project, row)
+            if as_json:
+                echo_json(row)
             tell(f"{name_of(row)} is the current session of {home.project}")
             return
         found = await host.current_session(home.project)

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..events.errors import TreeringError
 from ..events.wording import counted
 from ..projections.summary import ARCHIVED, SessionSummary
 from .home import Home, root_option, sessions_argument
 from .opening import json_option
-from .output import echo_json, quiet_option, run, tell
-from .rows import Named, named
+from .output import echo_json, line, quiet_option, run, sentence, tell
+from .rows import Named, name_of, named
 
 if TYPE_CHECKING:
     from ..actors.host import SessionHost
@@ -63,8 +64,18 @@ async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], li
     async with home.opened() as host:
         rows = await _meant(host, sessions)
         for row in rows:
-            await host.archive(row)
+            await _archive_one(host, row)
     return _parted(rows, lambda row: row.status != ARCHIVED)
+
+
+async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
+    """Archive a session; where its file cannot be compressed, say so: it is archived all the same."""
+    try:
+        await host.archive(row)
+    except OSError as error:
+        if isinstance(error, TreeringError) or (await host.resolve(row)).status != ARCHIVED:
+            raise
+        click.echo(f"{line(name_of(row))}: archived, but not compressed: {sentence(error)}", err=True)
 
 
 async def _unarchive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named]]:

@@ -136,8 +136,8 @@ def refuse_to_choose(rows: Sequence[str], named: str) -> NoReturn:
         Exit: Always, with the status 2.
     """
     echo_lines(rows)
-    told = f"give one of these, as {named}" if rows else "and there are no sessions here yet; treering chat begins one"
-    click.echo(f"treering: there is no terminal to choose on: {told}", err=True)
+    told = f"give one of these, as {named}" if rows else "there are no sessions here yet; treering chat begins one"
+    click.echo(f"treering: {told if not rows else f'there is no terminal to choose on: {told}'}", err=True)
     raise Exit(2)
 
 

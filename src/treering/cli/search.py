@@ -67,8 +67,6 @@ def search(
       treering search '"connection lost"' --project . --after 7d
       treering search TODO --role user --json | jq -r .entry_id
     """
-    if role is not None and role not in _ROLES:
-        raise click.BadParameter(f"{role!r} is none: give one of {', '.join(_ROLES)}", param_hint="--role")
     wanted = _Wanted(" ".join(query), project, role, tool, after, before, limit, index)
     run(_search, Home.at(root), wanted, as_json)
 
@@ -111,7 +109,14 @@ async def _search(home: Home, wanted: _Wanted, as_json: bool) -> None:
     for finding in found.findings:
         click.echo(f"{clean(str(finding.where))}: {finding.severity}: {clean(finding.message)}", err=True)
     more = "; --limit shows more" if count == wanted.limit else ""
-    tell(f"{counted(count, 'hit')}{more}" if count else "nothing found")
+    tell(f"{counted(count, 'hit')}{more}" if count else f"nothing found{_doubt(wanted.role)}")
+
+
+def _doubt(role: str | None) -> str:
+    """Return what may be wrong with a role of which nothing was found; a program may have roles of its own."""
+    if role is None or role in _ROLES:
+        return ""
+    return f"; {clean(role)!r} is none of the usual roles: those are {', '.join(_ROLES)}"
 
 
 def _heading(shown_id: str, title: str | None, *, first: bool) -> str:

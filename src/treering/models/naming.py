@@ -5,6 +5,8 @@ openai:gpt-5    anthropic:claude-sonnet-4-5    ollama:qwen3:8b    lmstudio:qwen/
 
 from __future__ import annotations
 
+import re
+
 from ..actors.agents.model import Model
 from ..events.errors import InvalidInput
 
@@ -15,6 +17,19 @@ SERVERS = {
     "lmstudio": "http://localhost:1234/v1",
 }
 """Who serves models by OpenAI's interface, and where, unless somebody says otherwise; None where its library knows."""
+
+
+_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
+
+
+def check_address(base_url: str | None) -> None:
+    """Refuse an address at which nothing can be served, where one is given.
+
+    Raises:
+        InvalidInput: It does not begin with `http://` or `https://` and the name of a host.
+    """
+    if base_url is not None and not (isinstance(base_url, str) and _ADDRESS.match(base_url)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"{base_url!r} is no address of a server: give one such as http://localhost:11434/v1")
 
 
 def model_named(
@@ -37,7 +52,7 @@ def model_named(
         timeout_s: How long to wait for the next piece of an answer, in seconds.
 
     Raises:
-        InvalidInput: The name names no model.
+        InvalidInput: The name names no model, or the address is none.
         ExtraMissing: What its client needs is not installed.
     """
     provider, _, model_id = name.partition(":")
@@ -53,7 +68,7 @@ def model_named(
 
         return AnthropicModel(
             model_id,
-            base_url=base_url,
+            base_url=base_url or None,
             api_key=api_key,
             context_window=context_window,
             max_tokens=max_tokens or MAX_TOKENS,

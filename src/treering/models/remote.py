@@ -10,6 +10,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from ..events.errors import AnswerCutOff, ModelError
 from .connecting import NO_KEY, Client, Clients
+from .naming import check_address
 
 ClientT = TypeVar("ClientT", bound=Client)
 """What a provider's library sends requests with."""
@@ -43,6 +44,9 @@ class RemoteModel(ABC, Generic[ClientT]):
         provider: Who serves it, as sessions note it.
         context_window: How many tokens request and answer may take together, where that is known.
         timeout_s: How long to wait for the next piece of an answer, in seconds.
+
+    Raises:
+        InvalidInput: The address is none.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class RemoteModel(ABC, Generic[ClientT]):
         context_window: int | None,
         timeout_s: float,
     ) -> None:
+        check_address(base_url)
         self._model_id = model_id
         self._provider = provider
         self._context_window = context_window

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from click.exceptions import Exit
 
+from ...events.errors import InvalidInput
+from ...models.naming import check_address
 from ..home import Home, root_option
 from .models import ECHO, Models
 
@@ -91,6 +93,10 @@ def chat(
         raise click.UsageError("--json is for one answer: give -p with what to say")
     if base_url and model_name in (None, ECHO):
         raise click.UsageError("--base-url says where a model is served: give it with --model, say openai:NAME")
+    try:
+        check_address(base_url or None)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error), param_hint="--base-url") from error
     if prompt == "-":
         prompt = sys.stdin.read()
     if prompt is not None and not prompt.strip():

@@ -162,10 +162,16 @@ class Talk:
         return await self._front.ask(partial(choose, self.home))
 
     async def summary_wanted(self, left: LeftWork) -> bool:
-        """Ask whether a branch that is left gets a summary; an answer that is made again gets none."""
+        """Ask whether a branch that is left gets a summary; an answer that is made again gets none.
+
+        Where nobody sits there, the next line is no answer, and there is none either.
+        """
         if left.why == "retry":
             return False
         count = counted(left.message_count, "message")
+        if not self.interactive:
+            self.note(f"({count} left behind, without a summary)")
+            return False
         return (await self.ask(f"{count} left behind: take a summary along? [y/N] ")).lower() in ("y", "yes")
 
 

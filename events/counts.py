@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from ..events.errors import InvalidInput
+import reprlib
+
+from .errors import InvalidInput
 
 
 def check_count(name: str, value: object) -> None:
@@ -16,4 +18,4 @@ def check_count(name: str, value: object) -> None:
         InvalidInput: It is no whole number, or negative.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidInput(f"{name} is {value!r}: give a whole number from 0 on")
+        raise InvalidInput(f"{name} is {reprlib.repr(value)}: give a whole number from 0 on")
