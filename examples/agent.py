@@ -14,7 +14,7 @@ from treering.testing.models import ScriptedModel, answer
 
 @tool
 async def weather(city: str) -> str:
-    """Tell the weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 
