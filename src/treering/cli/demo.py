@@ -28,7 +28,7 @@ from ..events.doctor import examine
 from ..projections.feed import Reset
 from .output import echo_lines, run
 from .story import SESSION, TORN, story_clock, story_ids
-from .telling import said, short, who
+from .telling import preview_of, role_of, short
 from .tree import tree_lines
 
 T = TypeVar("T")
@@ -223,7 +223,7 @@ class _Watcher:
             async for entry in entries:
                 if isinstance(entry, Reset):
                     continue
-                _say(f"live: {self._session.id} {entry.seq}  {who(entry)}: {said(entry)}")
+                _say(f"live: {self._session.id} {entry.seq}  {role_of(entry)}: {preview_of(entry)}")
                 self._seen = entry.seq
                 self._progress.set()
                 self._progress = anyio.Event()
