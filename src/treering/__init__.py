@@ -2,9 +2,9 @@
 
 General layout: `events` defines what is written (entries, dialects, logs, stores), `projections` what is read (context,
 tree, labels, subscriptions), `actors` who acts (commands, session actors, the host). Imports point from actors to
-projections to events; this package re-exports the public names. A session is an append-only tree of entries in one JSONL
-file; one actor owns the file and is the only one that writes it; views are folded from the entries and streamed to
-subscribers::
+projections to events; this package re-exports the public names. A session is an append-only tree of entries in one
+JSONL file; one actor owns the file and is the only one that writes it; views are folded from the entries and streamed
+to subscribers::
 
     async with treering.SessionHost("~/sessions") as host:
         session = await host.create(cwd="/work/project")

@@ -1,14 +1,15 @@
 """The command line, for people and scripts.
 
-A session is named by its id or name, under a root (see `home`), or by the path of its file. Commands that only read open it
-read-only: they take no lock, do not change the file, and work while another process writes.
+A session is named by its id or name, under a root (see `home`), or by the path of its file. Commands that only read
+open it read-only: they take no lock, do not change the file, and work while another process writes.
 
-Stdout carries results and nothing else; errors, warnings, progress and counts go to stderr, and `-q` suppresses counts and
-progress. The exit status is 0, 1 for an error (described in one sentence), or 2 for wrong usage or a missing terminal.
+Stdout carries results and nothing else; errors, warnings, progress and counts go to stderr, and `-q` suppresses counts
+and progress. The exit status is 0, 1 for an error (described in one sentence), or 2 for wrong usage or a missing
+terminal.
 
-There is one module per command, loaded when it runs (`shelf`). They share these: `home` locates sessions, `opening` opens one
-and reports damage, `rows` and `telling` describe a session or an entry in one line, `drawing` lays out the tree, `picker`
-lets a person choose, `output` writes. rich is imported only when output for people needs it.
+There is one module per command, loaded when it runs (`shelf`). They share these: `home` locates sessions, `opening`
+opens one and reports damage, `rows` and `telling` describe a session or an entry in one line, `drawing` lays out the
+tree, `picker` lets a person choose, `output` writes. rich is imported only when output for people needs it.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _SECTIONS = (
     Section(
         "Archiving and moving",
         {
-            "archive": Place("keeping", "archive", "Archive sessions: leave them out of the listing, and keep everything."),
+            "archive": Place(
+                "keeping", "archive", "Archive sessions: leave them out of the listing, and keep everything."
+            ),
             "unarchive": Place("keeping", "unarchive", "Restore archived sessions."),
             "delete": Place("delete", "delete", "Delete sessions for good."),
             "gc": Place("gc", "gc", "Archive old sessions, according to the settings."),
-            "export": Place(
-                "export", "export", "Export a session as a page, a text, or a file of another program."
-            ),
+            "export": Place("export", "export", "Export a session as a page, a text, or a file of another program."),
             "import": Place("importing", "import_", "Import sessions from other programs, or from another place."),
         },
     ),

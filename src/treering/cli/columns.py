@@ -1,4 +1,4 @@
-"""Rows in columns: the first gets the remaining width; in a narrow terminal, one is shortened and others are dropped."""
+"""Rows in columns: the first gets the remaining width; if space is short, one is shortened and others are dropped."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ def aligned(
     """Return rows whose cells are padded to the widths of their columns; joined by `GAP`, they fit the width.
 
     Args:
-        rows: The cells of each row, as clean text without styles, the same number in every row. Empty columns are left out.
+        rows: The cells of each row, as clean text without styles, the same number in every row. Empty columns are left
+            out.
         width: The width of the terminal.
-        droppable: The columns that may be dropped if the width is too small, in order; by default all but the first, from
-            the last one on. The other columns stay, even if the lines then exceed the width.
+        droppable: The columns that may be dropped if the width is too small, in order; by default all but the first,
+            from the last one on. The other columns stay, even if the lines then exceed the width.
         shortened: The column that is shortened before any is dropped; its cells keep their ends.
     """
     columns = {at: column for at, column in enumerate(zip(*rows, strict=True)) if any(column)}

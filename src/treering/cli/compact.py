@@ -61,8 +61,8 @@ def compact(
 ) -> None:
     """Replace the older part of a session's context with a summary.
 
-    Without --apply, nothing is written and no model is called; the command reports where it would cut the session, and the
-    tokens before and after. The originals always stay in the session.
+    Without --apply, nothing is written and no model is called; the command reports where it would cut the session, and
+    the tokens before and after. The originals always stay in the session.
 
     \b
     Examples:

@@ -40,9 +40,9 @@ async def _current(home: Home, session: str | None, clear: bool, as_json: bool) 
             await host.set_current_session(home.project, None)
             return
         if session is not None:
-            row = await host.resolve(session)
-            await host.set_current_session(home.project, row)
-            tell(f"{name_of(row)} is the current session of {home.project}")
+            chosen = await host.resolve(session)
+            await host.set_current_session(home.project, chosen)
+            tell(f"{name_of(chosen)} is the current session of {home.project}")
             return
         row = await host.current_session(home.project)
         among = await host.list_sessions(status="any")

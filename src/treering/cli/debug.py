@@ -44,8 +44,8 @@ def debug() -> None:
 def context(session: str, window: int | None, as_json: bool, root: str | None) -> None:
     """Show what a model would be sent now: the messages, the strategy, the counts.
 
-    Requests are not stored, since they can be rebuilt; in a chat, `/debug context` shows the last one that was sent. This
-    command builds a new one, without a system prompt. It calls no model and writes nothing.
+    Requests are not stored, since they can be rebuilt; in a chat, `/debug context` shows the last one that was sent.
+    This command builds a new one, without a system prompt. It calls no model and writes nothing.
 
     \b
     Examples:

@@ -26,8 +26,9 @@ from .table import table_of
 def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bool, root: str | None) -> None:
     """Delete sessions for good.
 
-    This deletes their files and every copy beside them, such as old versions and fragments that a crash left. It asks for
-    confirmation; without a terminal, --yes is required. To keep sessions out of the listing instead, use `treering archive`.
+    This deletes their files and every copy beside them, such as old versions and fragments that a crash left. It asks
+    for confirmation; without a terminal, --yes is required. To keep sessions out of the listing instead, use `treering
+    archive`.
 
     \b
     Examples:
@@ -38,7 +39,9 @@ def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bo
     rows, among = run(_resolve, home, sessions)
     if not yes:
         if not sys.stdin.isatty():
-            click.echo("treering: there is no terminal to ask for confirmation: pass --yes to delete without asking", err=True)
+            click.echo(
+                "treering: there is no terminal to ask for confirmation: pass --yes to delete without asking", err=True
+            )
             ctx.exit(2)
         click.echo("\n".join(table_of(rows, among=among, places=True)), err=True)
         try:

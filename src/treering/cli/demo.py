@@ -1,7 +1,7 @@
 """`treering demo`: a short story of several agents, played against real files.
 
-The story is the same on every run: the host gets a scripted clock and id source, the agents take turns, and each line is
-printed only after the work that it describes.
+The story is the same on every run: the host gets a scripted clock and id source, the agents take turns, and each line
+is printed only after the work that it describes.
 """
 
 from __future__ import annotations
@@ -201,7 +201,8 @@ async def _recover(host: SessionHost, folder: str, acknowledged: list[str]) -> N
     worker = await host.load(SESSION)
     survived = worker.path()
     lost = [entry_id for entry_id in acknowledged if entry_id not in survived]
-    _say(f"reopened: {len(survived)} entries, {len(lost) or 'no'} acknowledged {'entries were' if len(lost) > 1 else 'entry was'} lost")
+    loss = f"{len(lost)} acknowledged entries were" if len(lost) > 1 else f"{len(lost) or 'no'} acknowledged entry was"
+    _say(f"reopened: {len(survived)} entries, {loss} lost")
     await worker.append_message("assistant", "Here again. The last test passes now.")
     fragments = [name for name in sorted(os.listdir(folder)) if ".torn-" in name]
     _say(f"continued with entry {worker.cursor.seq}; the fragment was kept as {', '.join(fragments)}")

@@ -1,7 +1,7 @@
 """The worker of the demo: a separate process that `demo` starts and kills.
 
-It prints the id of each entry to stdout once the append is acknowledged. Then it writes half a line to its file, reports
-that, and waits to be killed.
+It prints the id of each entry to stdout once the append is acknowledged. Then it writes half a line to its file,
+reports that, and waits to be killed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Drawing a tree: depth first, and indented only where it branches.
 
 A conversation without branches is a straight column, however long. At a branch, every child gets a connector, and what
-follows it stays in its column. Nothing recurses. A tree with thousands of nested branches would be mostly gutter, so only
-the innermost gutters are drawn, with the number of those left out.
+follows it stays in its column. Nothing recurses. A tree with thousands of nested branches would be mostly gutter, so
+only the innermost gutters are drawn, with the number of those left out.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Where the sessions of this machine are, for commands that take ids and names.
 
-The root is the directory of the session files: `--root`, else the environment variable TREERING_ROOT, else `sessions` in
-the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on macOS
+The root is the directory of the session files: `--root`, else the environment variable TREERING_ROOT, else `sessions`
+in the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on macOS
 `~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in it holds the settings::
 
     auto_archive_after_days = 90

@@ -25,7 +25,11 @@ from .telling import short
 @click.command("import")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(readable=False))
 @click.option(
-    "-f", "--format", "format_", type=click.Choice(list(FORMATS)), help="The format of the files; by default it is detected."
+    "-f",
+    "--format",
+    "format_",
+    type=click.Choice(list(FORMATS)),
+    help="The format of the files; by default it is detected.",
 )
 @json_option
 @quiet_option
@@ -34,10 +38,10 @@ from .telling import short
 def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_json: bool, root: str | None) -> None:
     """Import sessions from other programs, or from another place.
 
-    From a directory, all sessions in it and below it are imported, whichever programs wrote them; the number of files that are
-    not sessions is reported on stderr. An existing session gets the entries that it lacks, so an import can be repeated.
-    Damage in a source is left out and reported on stderr, by file, line and byte; everything else is imported. If a path
-    cannot be imported, this is reported, the others are imported, and the exit status is 1.
+    From a directory, all sessions in it and below it are imported, whichever programs wrote them; the number of files
+    that are not sessions is reported on stderr. An existing session gets the entries that it lacks, so an import can be
+    repeated. Damage in a source is left out and reported on stderr, by file, line and byte; everything else is
+    imported. If a path cannot be imported, this is reported, the others are imported, and the exit status is 1.
 
     \b
     Examples:
@@ -126,7 +130,7 @@ def _findings(report: ImportReport) -> Iterator[str]:
         else:
             yield f"{finding.where}: {finding.severity}: {finding.message}"
     if notes:
-        yield f"{report.source}: {counted(notes, 'note')} on data that is not part of the conversation; --json shows them"
+        yield f"{report.source}: {counted(notes, 'note')} on data outside the conversation; --json shows them"
 
 
 def _with_path(path: str, message: str) -> str:

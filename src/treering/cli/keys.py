@@ -24,8 +24,8 @@ _LONGEST = 32
 class Keys:
     """An incremental decoder of terminal input, which may come in pieces of any size.
 
-    A key is a character, or a name: enter, tab, backspace, escape, up, down, home, end, page-up, page-down, erase (Ctrl-U),
-    interrupt (Ctrl-C), end-of-input (Ctrl-D). Other keys are ignored.
+    A key is a character, or a name: enter, tab, backspace, escape, up, down, home, end, page-up, page-down, erase
+    (Ctrl-U), interrupt (Ctrl-C), end-of-input (Ctrl-D). Other keys are ignored.
     """
 
     def __init__(self) -> None:

@@ -18,7 +18,8 @@ from .output import echo_json, run
 def label(session: str, entry: str, text: str | None, as_json: bool, root: str | None) -> None:
     """Label an entry of a session, or remove its label.
 
-    ENTRY is an entry's id, or the beginning of one. Without TEXT, the label is removed. `treering labels` lists all labels.
+    ENTRY is an entry's id, or the beginning of one. Without TEXT, the label is removed. `treering labels` lists all
+    labels.
 
     \b
     Examples:

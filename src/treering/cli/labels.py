@@ -53,7 +53,9 @@ def _show(labelled: list[LabelledEntry], previews: list[str]) -> None:
     """Write a line for each label; in a narrow terminal, the previews are cut first."""
     from .columns import GAP, aligned
 
-    rows = [(preview, clean(label), short(entry_id)) for (entry_id, label), preview in zip(labelled, previews, strict=True)]
+    rows = [
+        (preview, clean(label), short(entry_id)) for (entry_id, label), preview in zip(labelled, previews, strict=True)
+    ]
     width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
     heading, *lines = aligned([("text", "label", "entry"), *rows], width, droppable=(), shortened=1)
     preview, label, entry_id = heading

@@ -27,7 +27,7 @@ _SENTENCES = {
     "actor_failed": "session {session_id} was abandoned ({error}): everything acknowledged is in its file",
     "projection_failed": "the view {projection!r} of session {session_id} failed ({error})",
     "checkpoint_ignored": "the checkpoint of the view {projection!r} cannot be used ({error}): the view is rebuilt",
-    "checkpoint_not_saved": "the checkpoint of the view {projection!r} could not be saved ({error}): the view is rebuilt the next time",
+    "checkpoint_not_saved": "the checkpoint of the view {projection!r} could not be saved ({error})",
     "not_summarized": "a failed answer was abandoned without a summary ({error})",
     "tool_cancelled": "the tool {tool!r} was cancelled before it answered",
     "tool_failed": "the tool {tool!r} failed ({error})",

@@ -1,7 +1,7 @@
 """Output of the command line: JSON and lines on stdout, errors as one sentence on stderr, clean exits.
 
-Once the program is loaded, Ctrl-C ends a command with the status 130 at any time; while Python still imports it, none of its
-code runs that could handle the signal.
+Once the program is loaded, Ctrl-C ends a command with the status 130 at any time; while Python still imports it, none
+of its code runs that could handle the signal.
 """
 
 from __future__ import annotations
@@ -103,7 +103,9 @@ def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
 
 def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error = group.exceptions[0]
-    return _first_of(cast("BaseExceptionGroup[BaseException]", error)) if isinstance(error, BaseExceptionGroup) else error
+    return (
+        _first_of(cast("BaseExceptionGroup[BaseException]", error)) if isinstance(error, BaseExceptionGroup) else error
+    )
 
 
 def sentence(error: TreeringError | OSError) -> str:
@@ -116,8 +118,8 @@ def sentence(error: TreeringError | OSError) -> str:
         if isinstance(error, NotASession) and error.where is not None:
             from .foreign_files import advice_on
 
-            advice = advice_on(error.where.path)
-            message += f"; {advice}" if advice else ""
+            import_advice = advice_on(error.where.path)
+            message += f"; {import_advice}" if import_advice else ""
         return line(message)
     if isinstance(error, FileNotFoundError) and error.filename is None:  # only a missing working directory has no name
         return "the current directory no longer exists: change to another one"
@@ -136,7 +138,9 @@ def refuse_to_choose(rows: Sequence[str], syntax: str) -> NoReturn:
         Exit: Always, with the status 2.
     """
     echo_lines(rows)
-    advice = f"name one of these, as {syntax}" if rows else "and there are no sessions yet; start one with treering chat"
+    advice = (
+        f"name one of these, as {syntax}" if rows else "and there are no sessions yet; start one with treering chat"
+    )
     click.echo(f"treering: there is no terminal to choose on: {advice}", err=True)
     raise Exit(2)
 
@@ -144,8 +148,8 @@ def refuse_to_choose(rows: Sequence[str], syntax: str) -> NoReturn:
 def prepare() -> None:
     """Make the standard streams accept any character and byte, and set colors as the environment asks.
 
-    A stream that was closed at startup is redirected to the null device: otherwise a file opened later would get its number,
-    and output for the stream would be written there.
+    A stream that was closed at startup is redirected to the null device: otherwise a file opened later would get its
+    number, and output for the stream would be written there.
     """
     _open_closed_streams()
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):

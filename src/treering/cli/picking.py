@@ -3,8 +3,8 @@
     ▸ Implement auth system                   Today 2:30 PM    45 messages  shop
       Fix CORS issues                         Today 10:15 AM   12 messages  shop
 
-Enter resumes, n starts a new session, q quits; arrows or j and k move, `/` filters, Tab switches between the sessions of all
-projects and those of this one.
+Enter resumes, n starts a new session, q quits; arrows or j and k move, `/` filters, Tab switches between the sessions
+of all projects and those of this one.
 """
 
 from __future__ import annotations
@@ -147,7 +147,9 @@ class Picking:
     def _refilter(self, ref: str | None) -> None:
         """Apply project and filter, and select the given session if it is shown, else the first."""
         words = self.filter.casefold().split()
-        self._shown = [row for row in self._rows if self._belongs(row) and all(word in _searched_text(row) for word in words)]
+        self._shown = [
+            row for row in self._rows if self._belongs(row) and all(word in _searched_text(row) for word in words)
+        ]
         self.selected = next((at for at, row in enumerate(self._shown) if row.ref == ref), 0)
 
     def _belongs(self, row: SessionSummary) -> bool:

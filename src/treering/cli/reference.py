@@ -18,14 +18,15 @@ _INTRODUCTION = """\
 
 This page is generated from the commands, by `python -m treering.cli.reference`.
 
-**Which session.** SESSION is an id, the beginning of one, a name that a person gave, `last` (the most recently used session, which
-is the first in the list), or the path of a file. Commands that only read take no lock and do not change the file, so they work
-while another program writes.
+**Which session.** SESSION is an id, the beginning of one, a name that a person gave, `last` (the most recently used
+session, which is the first in the list), or the path of a file. Commands that only read take no lock and do not change
+the file, so they work while another program writes.
 
 **Where sessions are.** All sessions are in one directory, the root: `--root DIRECTORY`, else the environment variable
-`TREERING_ROOT`, else the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on macOS
-`~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in the root holds the settings that
-[catalog.md](catalog.md) lists; an unknown key is an error. The current project is the directory in which a command runs.
+`TREERING_ROOT`, else the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on
+macOS `~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in the root holds the
+settings that [catalog.md](catalog.md) lists; an unknown key is an error. The current project is the directory in which
+a command runs.
 
 ```toml
 # config.toml
@@ -34,14 +35,14 @@ max_sessions_per_project = 200
 ```
 
 **Output.** Stdout carries results and nothing else. Errors, warnings, progress and counts go to stderr; `-q` suppresses
-progress and counts, never results; `treering --verbose COMMAND` shows all details of a warning. Times for people are in the
-system's time zone, times in JSON are UTC. With `--json`, stdout is JSON: one document, or one line for each entry or hit if
-they are written as they arrive. `NO_COLOR` and `FORCE_COLOR` are respected.
+progress and counts, never results; `treering --verbose COMMAND` shows all details of a warning. Times for people are in
+the system's time zone, times in JSON are UTC. With `--json`, stdout is JSON: one document, or one line for each entry
+or hit if they are written as they arrive. `NO_COLOR` and `FORCE_COLOR` are respected.
 
 | exit status | meaning |
 |---|---|
 | 0 | success, even if nothing was found |
-| 1 | an error, described in one sentence on stderr; for `doctor`, a finding worse than a note; for `import`, a path that could not be imported |
+| 1 | an error, in one sentence on stderr; a finding worse than a note of `doctor`; a path that `import` rejected |
 | 2 | wrong usage, or a terminal is needed and there is none |
 | 130 | stopped by Ctrl-C; `follow` then exits with 0 |
 """

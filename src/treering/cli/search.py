@@ -27,11 +27,18 @@ _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted
 @click.command()
 @click.argument("query", metavar="QUERY...", nargs=-1, required=True)
 @click.option(
-    "--project", metavar="DIRECTORY", type=click.Path(), help="Search only sessions of this directory; `.` is the current one."
+    "--project",
+    metavar="DIRECTORY",
+    type=click.Path(),
+    help="Search only sessions of this directory; `.` is the current one.",
 )
-@click.option("--role", metavar="ROLE", help="Search only messages with this role, or entries of this type, such as compaction.")
+@click.option(
+    "--role", metavar="ROLE", help="Search only messages with this role, or entries of this type, such as compaction."
+)
 @click.option("--tool", metavar="NAME", help="Search only calls of this tool and its results.")
-@click.option("--after", metavar="TIME", type=Moment(), help="Search only entries appended at this time or later: a date, or 7d.")
+@click.option(
+    "--after", metavar="TIME", type=Moment(), help="Search only entries appended at this time or later: a date, or 7d."
+)
 @click.option("--before", metavar="TIME", type=Moment(), help="Search only entries appended earlier.")
 @click.option(
     "-n", "--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most N hits."
@@ -39,7 +46,7 @@ _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted
 @click.option(
     "--index/--no-index",
     default=None,
-    help="Use the search index, creating it if necessary, or read the sessions; by default, use the index if there is one.",
+    help="Use the search index, creating it if necessary, or read the sessions; by default, use an existing index.",
 )
 @json_option
 @quiet_option
@@ -58,8 +65,9 @@ def search(
 ) -> None:
     """Search the entries of all sessions.
 
-    An entry matches if it contains all words and "phrases", also in the middle of words, in any letter case. The most recently
-    used session comes first; archived ones are searched too. With --json, each hit is one line, written as it is found.
+    An entry matches if it contains all words and "phrases", also in the middle of words, in any letter case. The most
+    recently used session comes first; archived ones are searched too. With --json, each hit is one line, written as it
+    is found.
 
     \b
     Examples:

@@ -13,7 +13,9 @@ from .table import table_of
 
 
 @click.command()
-@click.option("-a", "--all", "everywhere", is_flag=True, help="List the sessions of all projects, and files that cannot be read.")
+@click.option(
+    "-a", "--all", "everywhere", is_flag=True, help="List the sessions of all projects, and files that cannot be read."
+)
 @click.option("--archived", is_flag=True, help="List archived sessions instead.")
 @click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="List at most N sessions.")
 @json_option
@@ -22,9 +24,9 @@ from .table import table_of
 def sessions(everywhere: bool, archived: bool, limit: int | None, as_json: bool, root: str | None) -> None:
     """List the sessions of this project, or of all projects.
 
-    The most recently used session, resumed or appended to, comes first. A row shows the session's name or the beginning of its
-    first message, when it was used, how many messages it has, and a unique prefix of its id. A narrow terminal shows fewer
-    columns, but always the id. A `*` marks the current session of the project.
+    The most recently used session, resumed or appended to, comes first. A row shows the session's name or the beginning
+    of its first message, when it was used, how many messages it has, and a unique prefix of its id. A narrow terminal
+    shows fewer columns, but always the id. A `*` marks the current session of the project.
 
     \b
     Examples:
@@ -50,7 +52,13 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
     if not rows and limit != 0:
         kind = "archived sessions" if archived else "sessions"
         others = len(elsewhere) - (0 if archived else len(broken))
-        where = f"in {home.root}" if everywhere else f"in this project; {others} in others: --all lists them" if others else "yet"
+        where = (
+            f"in {home.root}"
+            if everywhere
+            else f"in this project; {others} in others: --all lists them"
+            if others
+            else "yet"
+        )
         tell(f"no {kind} {where}")
     if broken:
         tell(f"{counted(len(broken), 'file')} cannot be read: --all lists them")

@@ -4,8 +4,8 @@
         async for event in model.generate(request):
             ...
 
-A request that is refused, or whose answer is cut off or never arrives, raises a `ModelError`. Nothing is retried here, since
-the agent loop knows better what a retry costs.
+A request that is refused, or whose answer is cut off or never arrives, raises a `ModelError`. Nothing is retried here,
+since the agent loop knows better what a retry costs.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
     Args:
         model_id: The provider's name of the model.
         base_url: Where it is served; by default Anthropic, or the address that its library finds in the environment.
-        api_key: The key. By default the library looks for it in the environment, but only without a `base_url`: such a key is
-            never sent to another address.
+        api_key: The key. By default the library looks for it in the environment, but only without a `base_url`: such a
+            key is never sent to another address.
         provider: The provider's name in sessions.
         context_window: How many tokens request and answer may take together, if known.
         max_tokens: The limit on an answer, including thinking, unless a request overrides it.
         timeout_s: How long to wait for the next piece of an answer, in seconds.
         cache: How long the provider caches the beginning of a request, so that the next one pays a tenth for it; None
-            disables caching. Writing to the cache costs a quarter more ("1h": twice as much), so it pays off from the second
-            request on: use it for a conversation, and not for a model that only makes summaries.
+            disables caching. Writing to the cache costs a quarter more ("1h": twice as much), so it pays off from the
+            second request on: use it for a conversation, and not for a model that only makes summaries.
         thinking: How to request thinking: "budget" with a number of tokens, "adaptive" with an effort, as newer models
             require. If None, thinking levels are ignored.
         options: Other fields of every request, such as `temperature`, under the API's names.
@@ -198,8 +198,9 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
 def _mark_cached(prompt: AnthropicPrompt, tools: list[Block], ttl: Literal["5m", "1h"]) -> None:
     """Mark the ends of the parts that stay the same from request to request.
 
-    Tools and system prompt come first and never change. The next request begins with everything up to the user's last turn,
-    and the previous one ended with the turn before it, however many blocks lie between. The API accepts four marks.
+    Tools and system prompt come first and never change. The next request begins with everything up to the user's last
+    turn, and the previous one ended with the turn before it, however many blocks lie between. The API accepts four
+    marks.
     """
     mark: JSON = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
     first = prompt.system or tools

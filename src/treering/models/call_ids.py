@@ -1,8 +1,8 @@
 """Call ids in the form that a server accepts; a single other id would make it reject the whole request.
 
 A session may come from another program or provider, whose ids are longer or contain other characters. An id that the
-server would not accept is replaced by one derived from it, so that a call and its result still match and consecutive requests
-have the same beginning.
+server would not accept is replaced by one derived from it, so that a call and its result still match and consecutive
+requests have the same beginning.
 """
 
 from __future__ import annotations

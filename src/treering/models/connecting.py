@@ -1,7 +1,7 @@
 """The connections of a model: kept while the model is entered, otherwise one client per request.
 
-Making a client reads certificates, and the first one imports the provider's library. This takes up to a second, so it happens
-in a worker thread. A client belongs to one event loop; a model that is not entered may be used from any.
+Making a client reads certificates, and the first one imports the provider's library. This takes up to a second, so it
+happens in a worker thread. A client belongs to one event loop; a model that is not entered may be used from any.
 """
 
 from __future__ import annotations

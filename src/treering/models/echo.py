@@ -1,7 +1,7 @@
 """A model that needs no network and no key: it repeats its input, marked as an echo.
 
-It serves for a first look at `treering chat`, for examples and for experiments. Its answers depend only on the request, and
-the usage that it reports is an estimate, since no provider counts.
+It serves for a first look at `treering chat`, for examples and for experiments. Its answers depend only on the request,
+and the usage that it reports is an estimate, since no provider counts.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
     data: [DONE]
 
-The providers' libraries decode such streams themselves, in generators that cannot be closed from outside, so trio warns about
-each abandoned answer. Here one iterator reads the response and is always run to its end.
+The providers' libraries decode such streams themselves, in generators that cannot be closed from outside, so trio warns
+about each abandoned answer. Here one iterator reads the response and is always run to its end.
 """
 
 from __future__ import annotations
@@ -99,7 +99,9 @@ class EventData:
         """
         self._held_bytes += len(piece)
         if self._held_bytes > EVENT_BYTES_MAX:
-            raise ModelUnavailable(f"the server sent an event of more than {EVENT_BYTES_MAX} bytes; the answer was abandoned")
+            raise ModelUnavailable(
+                f"the server sent an event of more than {EVENT_BYTES_MAX} bytes; the answer was abandoned"
+            )
         end, *others = piece.split(b"\n")
         self._rest.append(end)
         if not others:

@@ -4,8 +4,8 @@
     budget = calculate_budget(128_000, system_prompt, tools, counts)
     result = await session.build_context(budget, ContextBuilder(counts))
 
-Texts are counted exactly. The frames that a provider puts around messages and calls are not known, so they are estimated by
-`projections.tokens`. If a provider reports usage after a request, treering uses that instead.
+Texts are counted exactly. The frames that a provider puts around messages and calls are not known, so they are
+estimated by `projections.tokens`. If a provider reports usage after a request, treering uses that instead.
 """
 
 from __future__ import annotations

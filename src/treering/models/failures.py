@@ -1,8 +1,8 @@
 """Translating failures of providers into `ModelError`.
 
-Both libraries raise an error with a status, headers and a body, or a transport error. Its meaning is taken first from the
-provider's codes, then from its message, and last from the status, since the servers with OpenAI's API agree on the status at
-best.
+Both libraries raise an error with a status, headers and a body, or a transport error. Its meaning is taken first from
+the provider's codes, then from its message, and last from the status, since the servers with OpenAI's API agree on the
+status at best.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ _RETRYABLE = frozenset({408, 409, 425})
 def transport_errors() -> tuple[type[Exception], ...]:
     """Return the errors with which the loaded HTTP libraries report a failed connection.
 
-    The providers' libraries do not wrap every error while an answer streams, and some versions use a different HTTP library
-    of the same design.
+    The providers' libraries do not wrap every error while an answer streams, and some versions use a different HTTP
+    library of the same design.
     """
     return (*_of_loaded("TransportError"), OSError, EndOfStream)
 

@@ -1,12 +1,12 @@
-"""Models behind OpenAI's Chat Completions API: OpenAI's own, and those of Ollama, llama.cpp, LM Studio, vLLM and others.
+"""Models behind OpenAI's Chat Completions API: those of OpenAI, Ollama, llama.cpp, LM Studio, vLLM and others.
 
     model = OpenAIModel("qwen3:8b", base_url="http://localhost:11434/v1", provider="ollama", context_window=32_768)
     async with model:
         async for event in model.generate(request):
             ...
 
-A request that is refused, or whose answer is cut off or never arrives, raises a `ModelError`. Nothing is retried here, since
-the agent loop knows better what a retry costs.
+A request that is refused, or whose answer is cut off or never arrives, raises a `ModelError`. Nothing is retried here,
+since the agent loop knows better what a retry costs.
 """
 
 from __future__ import annotations
@@ -46,19 +46,19 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
 
     Args:
         model_id: The server's name of the model.
-        base_url: Where it is served, with the final `/v1`; by default OpenAI, or the address that its library finds in the
-            environment.
-        api_key: The key. By default it comes from `OPENAI_API_KEY`, but only without a `base_url`: that key is never sent to
-            another address.
+        base_url: Where it is served, with the final `/v1`; by default OpenAI, or the address that its library finds in
+            the environment.
+        api_key: The key. By default it comes from `OPENAI_API_KEY`, but only without a `base_url`: that key is never
+            sent to another address.
         provider: The provider's name in sessions.
-        context_window: How many tokens request and answer may take together, if known. Set it for local servers: some of them
-            silently truncate a request that is too long.
+        context_window: How many tokens request and answer may take together, if known. Set it for local servers: some
+            of them silently truncate a request that is too long.
         max_tokens: The limit on an answer, unless a request overrides it; by default the server's own.
         timeout_s: How long to wait for the next piece of an answer, in seconds.
-        thinks: Whether the model accepts a thinking level, as `reasoning_effort`. Otherwise levels are ignored, since models
-            that do not think reject them.
-        max_tokens_field: The name of the limit on an answer. By default it is "max_completion_tokens", which OpenAI's newer
-            models require, or, with a `base_url`, "max_tokens", since many other servers know only that.
+        thinks: Whether the model accepts a thinking level, as `reasoning_effort`. Otherwise levels are ignored, since
+            models that do not think reject them.
+        max_tokens_field: The name of the limit on an answer. By default it is "max_completion_tokens", which OpenAI's
+            newer models require, or, with a `base_url`, "max_tokens", since many other servers know only that.
         options: Other fields of every request, such as `temperature`, under the server's names.
 
     Raises:
@@ -134,9 +134,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
             return AsyncOpenAI(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
         except OpenAIError as error:
             if self._api_key is None and not os.environ.get(KEY):
-                raise RequestRefused(
-                    f"{self._provider} requires an API key: set {KEY} in the environment"
-                ) from error
+                raise RequestRefused(f"{self._provider} requires an API key: set {KEY} in the environment") from error
             raise RequestRefused(f"cannot send requests to {self._provider}: {error}") from error
 
     def _fields(self, request: ModelRequest) -> dict[str, object]:

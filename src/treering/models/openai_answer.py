@@ -1,14 +1,13 @@
 """An answer of OpenAI's Chat Completions API, assembled from the chunks of its stream.
 
-    {"choices": [{"delta": {"content": "Let me"}}]}
-    {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "call_1", "function": {"name": "read", "arguments": ""}}]}}]}
-    {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{\\"path\\": 1}"}}]}}]}
-    {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
-    {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
+    {"choices": [{"delta": {"content": "Let me"}}]} {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "call_1",
+    "function": {"name": "read", "arguments": ""}}]}}]} {"choices": [{"delta": {"tool_calls": [{"index": 0, "function":
+    {"arguments": "{\\"path\\": 1}"}}]}}]} {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]} {"choices": [],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
 
-Servers with this API differ: some send thinking beside the content, under one of two names; some number all parallel calls 0,
-or do not number them, and distinguish them by id; some give calls no ids; some name a call only after its first fragment, some in
-every fragment; some report "stop" although tools are called.
+Servers with this API differ: some send thinking beside the content, under one of two names; some number all parallel
+calls 0, or do not number them, and distinguish them by id; some give calls no ids; some name a call only after its
+first fragment, some in every fragment; some report "stop" although tools are called.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class _Call:
             return fragment.id == self.sent_id or not function.name
         if not function.name or not self.name:
             return True
-        # Without an id, a name begins another call, unless it repeats this call's name while the arguments are incomplete.
+        # Without an id, a name begins another call, unless it repeats this call's name while arguments are incomplete.
         return function.name == self.name and not (function.arguments and _is_complete("".join(self.arguments)))
 
 

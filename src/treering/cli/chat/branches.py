@@ -34,7 +34,7 @@ async def branch(talk: Talk, rest: str) -> None:
 
 @slash("retry", "", "Get a new answer to your last message; the old answer stays on a branch.")
 async def retry(talk: Talk, rest: str) -> None:
-    await talk.stream(talk.conversation.answer_anew())
+    await talk.stream(talk.conversation.answer_again())
 
 
 @slash(

@@ -1,4 +1,4 @@
-"""The conversation: the current session, and the model that answers in it. It runs in the event loop, without a terminal."""
+"""The conversation: the current session and the model that answers in it. It runs in the event loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The bridge between the main thread and the event loop: jobs go in, output comes out, Ctrl-C stops a job.
 
-A job runs in the loop and hands over callables for its output, which the main thread calls in order. The loop therefore never
-waits for a slow terminal, and buffers no more than one answer.
+A job runs in the loop and hands over callables for its output, which the main thread calls in order. The loop therefore
+never waits for a slow terminal, and buffers no more than one answer.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Front:
                 elif not cancelled:
                     cancelled = True
                     self._portal.call(self._cancel)
-        except BaseException:  # on a signal or a closed stdout, the job still stores what was said before the session is closed
+        except BaseException:  # a signal or a closed stdout: let the job store what was said before the session closes
             self._portal.call(self._cancel)
             wait([future])
             raise

@@ -68,9 +68,7 @@ def summarizer_for(model: Model) -> Summarizer:
 async def summary_of_beginnings(request: SummaryRequest) -> str:
     """Summarize a conversation by the beginnings of its latest messages, since an echo cannot summarize."""
     tokenizer = ByteEstimator()
-    head = (
-        f"The conversation has {len(request.conversation)} messages. No model has summarized them; the latest begin:"
-    )
+    head = f"The conversation has {len(request.conversation)} messages. No model has summarized them; the latest begin:"
     room = request.target_tokens - tokenizer.count(head)
     lines: list[str] = []
     for each in reversed(request.conversation):
@@ -79,7 +77,9 @@ async def summary_of_beginnings(request: SummaryRequest) -> str:
         if room < 0:
             break
         lines.append(line)
-    return "\n".join([head, *reversed(lines)]) if lines else f"The conversation has {len(request.conversation)} messages."
+    return (
+        "\n".join([head, *reversed(lines)]) if lines else f"The conversation has {len(request.conversation)} messages."
+    )
 
 
 def _provider(name: str) -> str:

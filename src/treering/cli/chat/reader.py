@@ -1,7 +1,7 @@
 """Reading the messages of a person, with the editing and history of `readline` if it is available.
 
-A line that ends in a backslash continues on the next one. Pasted text keeps its line breaks and arrives as one message if the
-terminal brackets pastes.
+A line that ends in a backslash continues on the next one. Pasted text keeps its line breaks and arrives as one message
+if the terminal brackets pastes.
 """
 
 from __future__ import annotations

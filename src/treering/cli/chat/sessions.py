@@ -68,9 +68,7 @@ async def session_archive(talk: Talk, rest: str) -> None:
     talk.note(f"archived session {short(archived)}; started a new one")
 
 
-@slash(
-    "resume", "[SESSION]", "Resume another session, by its id, the beginning of one, its name, or from a list."
-)
+@slash("resume", "[SESSION]", "Resume another session, by its id, the beginning of one, its name, or from a list.")
 async def resume(talk: Talk, rest: str) -> None:
     conversation = talk.conversation
     if not rest:
