@@ -43,7 +43,7 @@ _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
     (
         SessionLocked,
         "open it read-only, or wait until the owner lets go",
-        "close it there, or wait; read-only commands work",
+        "close it there, or wait; viewing it works",
     ),
     (ReadOnly, "load it with `read_only=True`, or see to its permissions", "check its permissions"),
 )
