@@ -508,9 +508,9 @@ def test_the_session_knows_of_a_model_that_is_changed(chat: Chat, root: Path) ->
     pytest.importorskip("openai")
     result = chat(lines=("Hello", "/model", "/model ollama:qwen3:8b", "/model echo", "/usage"))
     assert result.stderr.splitlines() == [
-        "treering/echo answers, a window of 32768 tokens",
-        "ollama/qwen3:8b answers, its window is unknown",
-        "treering/echo answers, a window of 32768 tokens",
+        "treering/echo answers, with a window of 32768 tokens",
+        "ollama/qwen3:8b answers, with an unknown window",
+        "treering/echo answers, with a window of 32768 tokens",
     ]
     changes = [each.model_change for each in entries(root) if each.type == "model_change"]
     assert [(each.provider, each.model_id) for each in changes] == [("ollama", "qwen3:8b"), ("treering", "echo")]

@@ -189,7 +189,7 @@ def test_gc_says_what_it_would_archive(treering: Treering, talked: Talked, root:
         assert result.exit_code == 0
         (line,) = result.stdout.splitlines()
         assert line.startswith("would archive old  From long ago  ")
-        assert line.endswith("nothing was appended for long")
+        assert line.endswith("nothing was appended for a long time")
         assert result.stderr == "1 session would be archived: pass --apply to archive\n"
     report = json.loads(treering("gc", "--json").stdout)
     assert report["dry_run"]

@@ -24,7 +24,7 @@ async def model(talk: Talk, rest: str) -> None:
     if rest:
         await conversation.use_model(rest)
     window = conversation.model.context_window
-    capacity = "its window is unknown" if window is None else f"with a window of {window} tokens"
+    capacity = "with an unknown window" if window is None else f"with a window of {window} tokens"
     talk.note(f"{conversation.model_name} answers, {capacity}")
 
 
