@@ -39,8 +39,8 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
     With --repair, an unfinished last line is moved to a separate file (in pi's files, it gets a newline), snapshots and
     checkpoints that do not fit and leftover temporary files are moved to .treering/aside, journals that no host holds are
     replayed, and an index with wrong lines is rewritten. A session that another process owns is left alone. Whole lines are
-    never moved or changed: damage in the middle of a file stays. It is noted in .treering/known-damage.json and from then
-    on reported only with --all.
+    never moved or changed: damage in the middle of a file stays in place. A repair notes it in
+    .treering/known-damage.json, and later checks report it only with --all.
 
     \b
     Examples:
