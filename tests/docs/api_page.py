@@ -74,8 +74,10 @@ projections, run on the loop, at most one megabyte of lines at a time, which tak
 SECTIONS = (
     Section(
         SessionHost,
-        "The owner of all sessions under a root: `async with SessionHost(root) as host`. `root` is any directory; `default_root()` "
-        "is the one that the command uses, and without a root everything is in memory. A host reads no settings file by itself: "
+        "The owner of all sessions under a root: `async with SessionHost(root) as host`. `root` is any directory; "
+        "`default_root()` "
+        "is the one that the command uses, and without a root everything is in memory. A host reads no settings "
+        "file by itself: "
         'pass `settings=Settings.load("config.toml")`.',
         (
             Part(
@@ -94,14 +96,16 @@ SECTIONS = (
             Part(
                 "Rows of the listing",
                 "list_sessions get_session resolve subscribe_sessions current_session set_current_session",
-                "These open no session, take no lock, and return `SessionSummary` rows. If a text matches no session, `resolve` "
+                "These open no session, take no lock, and return `SessionSummary` rows. If a text matches no "
+                "session, `resolve` "
                 "raises, and `get_session` returns None.\n",
             ),
             Part("Searching", "search"),
             Part(
                 "Copies and imports",
                 "fork_from put import_sessions",
-                "`fork_from` makes another session, with a new id; `put` adds one under its own id; `import_sessions` reads files, also "
+                "`fork_from` makes another session, with a new id; `put` adds one under its own id; "
+                "`import_sessions` reads files, also "
                 "those of other programs.\n",
             ),
             Part("Keeping and deleting", "archive unarchive apply_retention delete"),
@@ -110,21 +114,26 @@ SECTIONS = (
     ),
     Section(
         Session,
-        "One conversation, as returned by its host. A handle is small, and you may get another one at any time; all handles of one "
+        "One conversation, as returned by its host. A handle is small, and you may get another one at any time; all "
+        "handles of one "
         "session refer to the same session.",
         (
             Part(
                 "Appending",
-                "append append_many append_message append_model_change append_thinking_level_change append_custom_entry "
+                "append append_many append_message append_model_change append_thinking_level_change "
+                "append_custom_entry "
                 "append_custom_message append_context_edit append_usage append_tool_execution save_turn set_label",
-                "Each returns the id of its entry, or a list of ids, once the entries are in the file and in every view. All take "
+                "Each returns the id of its entry, or a list of ids, once the entries are in the file and in every "
+                "view. All take "
                 "`AppendOptions`: `below`, `aside`, `command_id`, `expected_leaf`, `expected_seq`.\n",
             ),
             Part(
                 "Reading messages and entries",
                 "messages history all_messages stored_message entry entries iter_entries tool_executions open_calls",
-                "`messages()` and `history()` return the same list: the messages of the context, without ids. `context().messages` is the "
-                "same with the id of each entry, `all_messages()` every message ever appended, `entries()` every entry.\n",
+                "`messages()` and `history()` return the same list: the messages of the context, without ids. "
+                "`context().messages` is the "
+                "same with the id of each entry, `all_messages()` every message ever appended, `entries()` every "
+                "entry.\n",
             ),
             Part(
                 "Contexts that fit a model",
@@ -134,28 +143,35 @@ SECTIONS = (
             Part(
                 "Shortening the context",
                 "compact dry_compact append_compaction truncate_history set_history summary_for_range",
-                "All of these append; nothing is removed. `compact` finds a cut and gets a summary from a summarizer, "
-                "`append_compaction` takes both as arguments, `truncate_history` keeps a number of messages, with your summary or "
+                "All of these append; nothing is removed. `compact` finds a cut and gets a summary from a "
+                "summarizer, "
+                "`append_compaction` takes both as arguments, `truncate_history` keeps a number of messages, with "
+                "your summary or "
                 "none, and `set_history` starts a new root.\n",
             ),
             Part(
                 "Branches",
                 "branch reset_leaf branch_with_summary summarize_branch leaf_id path children tree",
-                "`branch` moves the leaf and appends nothing; `branch_with_summary` also appends your summary, and `summarize_branch` "
+                "`branch` moves the leaf and appends nothing; `branch_with_summary` also appends your summary, and "
+                "`summarize_branch` "
                 "gets one from a summarizer.\n",
             ),
             Part("Labels", "label labels find_by_label"),
             Part(
                 "Copies",
                 "fork create_branched_session export",
-                "`fork` copies all branches, `create_branched_session` one path; both make new sessions with this one as their parent.\n",
+                "`fork` copies all branches, `create_branched_session` one path; both make new sessions with this "
+                "one as their parent.\n",
             ),
             Part(
                 "Title and metadata",
                 "title name set_title append_session_info update_metadata metadata summary set_summary rebind",
-                "`set_title` sets only the name. `update_metadata` sets the given ones of name, description and provider, and merges "
-                "`extra` key by key with the stored object, even if others change it at the same time. `append_session_info` "
-                "appends the entry itself: its `metadata` replaces the whole free object. `name` is what a person set; `title` "
+                "`set_title` sets only the name. `update_metadata` sets the given ones of name, description and "
+                "provider, and merges "
+                "`extra` key by key with the stored object, even if others change it at the same time. "
+                "`append_session_info` "
+                "appends the entry itself: its `metadata` replaces the whole free object. `name` is what a person "
+                "set; `title` "
                 "falls back to the title in the file's header, and a row of the listing to the first user message.\n",
             ),
             Part(
@@ -177,12 +193,14 @@ SECTIONS = (
     ),
     Section(
         KeyedSessions,
-        "Conversations by key, for programs that do not need trees: `KeyedSessions(host)`. Each method is that of `Session`, "
+        "Conversations by key, for programs that do not need trees: `KeyedSessions(host)`. Each method is that of "
+        "`Session`, "
         "with the key as its first argument. [keyed.md](keyed.md)",
         (
             Part(
                 "Methods",
-                "host get_or_create add_message add_full_message history set_history truncate_history summary set_summary save "
+                "host get_or_create add_message add_full_message history set_history truncate_history summary "
+                "set_summary save "
                 "save_all save_every keys delete",
             ),
         ),

@@ -37,9 +37,9 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
     Without --repair, nothing is changed. The exit status is 1 if any finding worse than a note remains.
 
     With --repair, an unfinished last line is moved to a separate file (in pi's files, it gets a newline), snapshots and
-    checkpoints that do not fit and leftover temporary files are moved to .treering/aside, journals that no host holds are
-    replayed, and an index with wrong lines is rewritten. A session that another process owns is left alone. Whole lines are
-    never moved or changed: damage in the middle of a file stays in place. A repair notes it in
+    checkpoints that do not fit and leftover temporary files are moved to .treering/aside, journals that no host holds
+    are replayed, and an index with wrong lines is rewritten. A session that another process owns is left alone. Whole
+    lines are never moved or changed: damage in the middle of a file stays in place. A repair notes it in
     .treering/known-damage.json, and later checks report it only with --all.
 
     \b

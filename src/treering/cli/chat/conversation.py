@@ -101,7 +101,7 @@ class Conversation:
         await self._go_to(await self.host.load(text))
 
     async def resume_latest(self) -> bool:
-        """Switch to the most recently used session of this project, and return whether there is one."""
+        """Switch to the session that `SessionHost.find_recent` returns for the project; return whether there is one."""
         recent = await self.host.find_recent(cwd=self.project)
         if recent is not None:
             await self._go_to(recent)
