@@ -59,7 +59,7 @@ def test_a_session_in_which_the_model_alone_spoke_is_not_called_empty(
 ) -> None:
     root.mkdir()
     write(say("a", None, "The connection was lost", 1, "assistant")).rename(root / "s-1.jsonl")
-    assert treering("search", "lost").stdout.splitlines()[0] == "(no user spoke yet)  s-1"
+    assert treering("search", "lost").stdout.splitlines()[0] == "(no user message yet)  s-1"
 
 
 def test_what_was_found_is_colored(treering: Treering, two: None) -> None:
@@ -192,7 +192,7 @@ def test_the_session_that_is_meant_where_none_is_named(treering: Treering, two: 
 def test_there_may_be_none(treering: Treering, project: Path) -> None:
     result = treering("info")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"there is no session of {project}" in result.stderr
+    assert f"there is no session in the project {project}" in result.stderr
 
 
 # -- completion

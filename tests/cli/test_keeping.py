@@ -95,10 +95,10 @@ def test_only_what_changed_is_counted(treering: Treering, talked: Talked) -> Non
     talked("Two", session_id="two")
     assert treering("unarchive", "one").stderr == "1 session was not archived\n"
     assert treering("archive", "one", "one").stderr == "1 session archived\n"
-    assert treering("archive", "one").stderr == "1 session was archived already\n"
-    assert treering("archive", "one", "two").stderr == "1 session archived, 1 session was archived already\n"
-    assert treering("archive", "one", "two").stderr == "2 sessions were archived already\n"
-    assert treering("unarchive", "one", "two").stderr == "2 sessions brought back\n"
+    assert treering("archive", "one").stderr == "1 session was already archived\n"
+    assert treering("archive", "one", "two").stderr == "1 session archived, 1 session was already archived\n"
+    assert treering("archive", "one", "two").stderr == "2 sessions were already archived\n"
+    assert treering("unarchive", "one", "two").stderr == "2 sessions restored\n"
 
 
 def test_what_was_done_for_programs(treering: Treering, talked: Talked, root: Path, tmp_path: Path) -> None:
@@ -215,8 +215,8 @@ def test_gc_says_what_it_would_archive(treering: Treering, talked: Talked, root:
         assert result.exit_code == 0
         (line,) = result.stdout.splitlines()
         assert line.startswith("would archive old  From long ago  ")
-        assert line.endswith("nothing was appended for long")
-        assert result.stderr == "1 session would be archived: --apply does it\n"
+        assert line.endswith("nothing was appended for a long time")
+        assert result.stderr == "1 session would be archived: pass --apply to archive\n"
     report = json.loads(treering("gc", "--json").stdout)
     assert report["dry_run"]
     assert [(each["session_id"], each["reason"]) for each in report["archived"]] == [("old", "inactive")]

@@ -75,7 +75,7 @@ def test_nothing_is_said_on_stdout_where_there_is_nothing(treering: Treering, th
 def test_other_projects_are_pointed_to(treering: Treering, talked: Talked, tmp_path: Path) -> None:
     talked("Elsewhere", cwd=tmp_path / "bank")
     result = treering("sessions")
-    assert (result.stdout, result.stderr) == ("", "no sessions of this project; 1 of others: --all\n")
+    assert (result.stdout, result.stderr) == ("", "no sessions in this project; 1 in others: --all lists them\n")
 
 
 def test_quiet_does_not_hide_what_was_asked_for(treering: Treering, three: dict[str, str]) -> None:
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_is_not_hidden(treering: Treering, three: dict[str, 
     (root / "noise.jsonl").write_text("noise\n")
     result = treering("sessions")
     assert len(result.stdout.splitlines()) == 2
-    assert result.stderr == "1 file cannot be read: --all tells which\n"
+    assert result.stderr == "1 file cannot be read: --all lists them\n"
     (line,) = [line for line in treering("sessions", "--all").stdout.splitlines() if "noise" in line]
     assert "cannot be read" in line
     assert "corrupted" in line
