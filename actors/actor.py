@@ -31,10 +31,10 @@ from ..events.stores.base import ArchivingStore, Committed, Cursor, Failed, Fenc
 from ..events.telemetry import logger
 from ..projections import feed
 from ..projections.summary import ACTIVE, ARCHIVED
-from .commands import Append, Command, Landed, MoveLeaf, Unarchive
-from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, says_status, stands_alone, wanted
+from .commands import Append, Command, AnswerFromLog, MoveLeaf, Unarchive
+from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, sets_status, needs_own_write, seqs_to_read
 from .leaf_record import encode_leaf
-from .mail import Decided, Made, Mail, unreachable
+from .mail import Decision, CommandResult, Mail, unreachable_error
 from .mailbox import Mailbox
 from .open_log import OpenLog
 from .runtime import Runtime
@@ -47,7 +47,7 @@ _SNAPSHOT_SHARE = 100
 class _Begun(NamedTuple):
     """An append that was decided, and that the store could not write at once."""
 
-    decided: Decided
+    decided: Decision
     request: stores.Append
     started: float
 
@@ -100,12 +100,12 @@ class SessionActor:
 
     # -- taking commands
 
-    async def perform(self, command: Command) -> Made:
+    async def perform(self, command: Command) -> CommandResult:
         """Carry out a command and return what it made.
 
         A caller that is cancelled has its command not taken, or carried out whole.
         """
-        request: Command | Landed = command
+        request: Command | AnswerFromLog = command
         if isinstance(command, Append) and not self._mailbox.serving and not self._stale and not self.archived:
             await checkpoint_if_cancelled()
             done = self._perform_now(command)
@@ -124,10 +124,10 @@ class SessionActor:
 
     # -- carrying them out
 
-    def _perform_now(self, command: Append) -> Made | Append | Landed | _Begun:
+    def _perform_now(self, command: Append) -> CommandResult | Append | AnswerFromLog | _Begun:
         """Carry out an append without waiting, or return what is left to do through the mailbox."""
         draft = Draft(self.log.index)
-        if wanted(draft, command):
+        if seqs_to_read(draft, command):
             return command
         decided = self._decide(draft, command, NO_ENTRIES)
         request = self._request([decided])
@@ -146,12 +146,12 @@ class SessionActor:
                 self._take_in([decided], outcome, started)
                 return decided.entries
             self._stale = True
-            return Landed(decided.ids)
+            return AnswerFromLog(decided.ids)
         self._stale = True
         self._runtime.counters.failures += 1
         raise outcome.error
 
-    async def _perform_waiting(self, command: Append, begun: _Begun) -> Made:
+    async def _perform_waiting(self, command: Append, begun: _Begun) -> CommandResult:
         """Carry out an append that was decided, on its caller's task, where the store takes its time."""
         self._mailbox.serving = True
         try:
@@ -160,7 +160,7 @@ class SessionActor:
                 (outcome,) = await self._runtime.store.append([begun.request])
             except anyio.get_cancelled_exc_class():  # and yet it was appended, or may have been
                 self._stale = True
-                self._mailbox.leave(Mail(Landed(begun.decided.ids)))
+                self._mailbox.leave(Mail(AnswerFromLog(begun.decided.ids)))
                 raise
             except Exception as error:  # noqa: BLE001 - the mailbox's way tells what that means
                 outcome = error
@@ -200,7 +200,7 @@ class SessionActor:
         except OSError as error:
             self._stale = True
             for mail in mails:
-                self._refuse([mail], unreachable(mail.command, self.log.ref, error, written=mail.written))
+                self._refuse([mail], unreachable_error(mail.command, self.log.ref, error, written=mail.written))
         except Exception as error:  # noqa: BLE001 - whatever went wrong, every caller gets an answer
             self._stale = True
             logger().error("actor_failed", session_id=self.log.index.header.id, error=type(error).__qualname__)
@@ -224,21 +224,21 @@ class SessionActor:
                 return [*again, *(mail for mail in left if not mail.answered)]
         return []
 
-    async def _next_group(self, left: deque[Mail]) -> list[Decided]:
+    async def _next_group(self, left: deque[Mail]) -> list[Decision]:
         """Take the next commands that can be written in one go, and carry out those among them that write nothing.
 
         Args:
             left: The commands, from which those that are dealt with are taken.
         """
         draft = Draft(self.log.index)
-        group: list[Decided] = []
+        group: list[Decision] = []
         while left:
             mail = left[0]
             command = mail.command
-            alone = self.archived or stands_alone(draft, command)
+            alone = self.archived or needs_own_write(draft, command)
             if alone and group:
                 break
-            if self.archived and not isinstance(command, Landed) and not says_status(command):
+            if self.archived and not isinstance(command, AnswerFromLog) and not sets_status(command):
                 await self._bring_back(mail, command)
                 if self._stale:
                     break
@@ -253,7 +253,7 @@ class SessionActor:
                 break
         return group
 
-    async def _decide_or_answer(self, draft: Draft, mail: Mail, command: Command | Landed) -> Decided | None:
+    async def _decide_or_answer(self, draft: Draft, mail: Mail, command: Command | AnswerFromLog) -> Decision | None:
         """Decide what is to be written, or carry out a command that writes nothing, which then has its reply."""
         if isinstance(command, Append):
             return await self._decide_mail(draft, mail, command)
@@ -289,10 +289,10 @@ class SessionActor:
             except TreeringError as error:
                 mail.refuse(error)
 
-    async def _decide_mail(self, draft: Draft, mail: Mail, command: Append) -> Decided | None:
+    async def _decide_mail(self, draft: Draft, mail: Mail, command: Append) -> Decision | None:
         """Decide one command of a batch, or reply where it is refused or was carried out before."""
         try:
-            seqs = wanted(draft, command)
+            seqs = seqs_to_read(draft, command)
             entries = await self.log.entries_at(seqs) if seqs else NO_ENTRIES
             decided = self._decide(draft, command, entries)
         except LogReplaced:
@@ -308,17 +308,17 @@ class SessionActor:
             draft.add(entry)
         return decided
 
-    def _decide(self, draft: Draft, command: Append, entries: Entries) -> Decided:
+    def _decide(self, draft: Draft, command: Append, entries: Entries) -> Decision:
         """Decide a command and write its lines; what is kept of an entry is what its line says."""
         dialect = self.log.dialect
         made, new = decide(draft, command, self._runtime.now(), self._runtime.new_id, dialect, entries)
         if not new:
-            return Decided(list(made), [])
+            return Decision(list(made), [])
         if command.aside and not dialect.can_append_aside:
             raise DialectCannot(
                 f"a {dialect.name} file cannot say that an entry does not become the leaf: use a native session"
             )
-        decided = Decided([], [])
+        decided = Decision([], [])
         for entry in made:
             line, read = dialect.write(entry)
             decided.entries.append(read)
@@ -327,7 +327,7 @@ class SessionActor:
 
     # -- writing
 
-    def _request(self, group: Sequence[Decided]) -> stores.Append:
+    def _request(self, group: Sequence[Decision]) -> stores.Append:
         lines = tuple(group[0].lines) if len(group) == 1 else tuple(line for each in group for line in each.lines)
         return stores.Append(
             self._lease,
@@ -343,7 +343,7 @@ class SessionActor:
         """Tell whether the lines landed where they were meant to, with no other program's before them."""
         return outcome.head.seq == request.expected_head.seq + len(request.lines)
 
-    async def _commit(self, group: Sequence[Decided]) -> list[Mail]:
+    async def _commit(self, group: Sequence[Decision]) -> list[Mail]:
         """Write a group of commands and reply to each, or return those that have to be decided again."""
         request = self._request(group)
         started = self._runtime.timer()
@@ -353,7 +353,7 @@ class SessionActor:
         return await self._settle(group, request, outcome, started)
 
     async def _settle(
-        self, group: Sequence[Decided], request: stores.Append, outcome: Outcome, started: float
+        self, group: Sequence[Decision], request: stores.Append, outcome: Outcome, started: float
     ) -> list[Mail]:
         mails = [each.mail for each in group if each.mail is not None]
         if isinstance(outcome, Committed):
@@ -380,7 +380,7 @@ class SessionActor:
         self._refuse(mails, outcome.error)
         return []
 
-    def _take_in(self, group: Sequence[Decided], outcome: Committed, started: float) -> None:
+    def _take_in(self, group: Sequence[Decision], outcome: Committed, started: float) -> None:
         """Make what was committed part of the state and of every view."""
         log = self.log
         log.generation = outcome.head.generation
@@ -399,7 +399,7 @@ class SessionActor:
         if self._runtime.touched.listeners:
             self._runtime.touched.add(log.ref)
 
-    async def _answer_prefix(self, group: Sequence[Decided], outcome: Failed) -> None:
+    async def _answer_prefix(self, group: Sequence[Decision], outcome: Failed) -> None:
         """Reply to the commands of a failed write whose lines landed whole."""
         await self._recover()
         for each in group:
@@ -440,7 +440,7 @@ class SessionActor:
                 await self.log.catch_up()
             except LogReplaced:
                 self._stale = True
-                mail = Mail(Landed(()))
+                mail = Mail(AnswerFromLog(()))
                 await self._mailbox.put(mail, self._run)
                 with suppress(LogReplaced):  # it is served from here on, and subscribers were told
                     await mail.reply()

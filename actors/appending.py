@@ -74,8 +74,8 @@ class Appending(Handle):
         """Append a message; see `append`.
 
         Args:
-            role: "user", "assistant", "tool", "system", or another of `ROLES`. A role of a program's own is kept and shown,
-                and no model is told of it.
+            role: "user", "assistant", "tool", "system", or another of `ROLES`. A role of a program's own is kept and
+                shown, and no model is told of it.
             content: A string, a content part, or a sequence of both.
             model: The model that answered.
             provider: Its provider.
@@ -86,8 +86,8 @@ class Appending(Handle):
             **options: See `AppendOptions`.
 
         Raises:
-            InvalidEntry: The content is neither a string nor parts, the metadata no object, or the usage none; also where
-                a field has the wrong type.
+            InvalidEntry: The content is neither a string nor parts, the metadata no object, or the usage none; also
+                where a field has the wrong type.
         """
         message = Message(
             role,
@@ -184,8 +184,8 @@ class Appending(Handle):
     ) -> str:
         """Change what contexts show of an earlier message, or (None) leave it out; the original stays; see `append`.
 
-        The result of a tool stays the answer to its call: the replacement is what it says then, and one that is left out
-        says only that, as long as the call is shown.
+        The result of a tool stays the answer to its call: the replacement is what it says then, and one that is left
+        out says only that, as long as the call is shown.
         """
         content = None if replacement is None else as_content(replacement)
         return await self.append(ContextEdit(target_id, content), **options)

@@ -1,8 +1,8 @@
 """Entries that were read lately, kept for all sessions of a host within one bound on bytes.
 
-Entries are frozen and keep free JSON raw, so the same object can be given to everyone. The garbage collector would look at
-a hundred thousand of them again and again; so they stand a few neighbours together in plain dicts, which it passes over
-as long as nothing in them is of interest to it, and only those are kept in the order of their use.
+Entries are frozen and keep free JSON raw, so the same object can be given to everyone. The garbage collector would look
+at a hundred thousand of them again and again; so they stand a few neighbours together in plain dicts, which it passes
+over as long as nothing in them is of interest to it, and only those are kept in the order of their use.
 """
 
 from __future__ import annotations

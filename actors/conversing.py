@@ -1,7 +1,7 @@
 """The part of a session's handle that takes it for one conversation: its history, its summary, its title, what it cost.
 
-Programs that know nothing of trees need no more than this. Each call that changes something appends; what was there before
-stays in the log and can be read.
+Programs that know nothing of trees need no more than this. Each call that changes something appends; what was there
+before stays in the log and can be read.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Conversing(Appending, Reading):
     ) -> str | None:
         """Keep the last messages in the context and leave out the others, which stay in the log.
 
-        A call and its results are kept together, so a message or a few more than asked for may stay. What is said meanwhile
-        on the same path is among the last messages.
+        A call and its results are kept together, so a message or a few more than asked for may stay. What is said
+        meanwhile on the same path is among the last messages.
 
         Args:
             keep_last: How many messages stay; 0 leaves none.

@@ -2,7 +2,7 @@
 
 Deciding is pure. It reads a draft (the committed index and what this batch has added to it), takes time and ids from
 its arguments, and touches neither disk nor clock, so the same inputs give the same entries. Where a rule needs more
-than the index knows, `wanted` names the ordinals whose entries the actor reads first.
+than the index knows, `seqs_to_read` names the ordinals whose entries the actor reads first.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from ..events.errors import CommandConflict, EntryNotFound, InvalidEntry, LeafMo
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
-from .commands import Append, Command, Landed, MoveLeaf
+from .commands import Append, Command, AnswerFromLog, MoveLeaf
 
 Entries: TypeAlias = Mapping[int, Entry | None]
 """Entries by ordinal; None where the line is damaged."""
 
-Made: TypeAlias = Sequence[KnownEntry]
+NewEntries: TypeAlias = Sequence[KnownEntry]
 """The entries that the same command has made so far."""
 
 NO_ENTRIES: Entries = {}
@@ -53,7 +53,7 @@ _EDITABLE_ROLES = frozenset({"user", "assistant", "tool"})
 
 
 class _Check(Protocol):
-    def __call__(self, draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made, /) -> Payload: ...
+    def __call__(self, draft: Draft, command: Append, payload: Payload, entries: Entries, made: NewEntries, /) -> Payload: ...
 
 
 class Draft:
@@ -113,7 +113,7 @@ def command_entry_id(session_id: str, command_id: str, position: int) -> str:
     return str(uuid5(_COMMAND_NAMESPACE, f"{session_id}\n{command_id}\n{position}"))
 
 
-def wanted(draft: Draft, command: Append) -> Sequence[int]:
+def seqs_to_read(draft: Draft, command: Append) -> Sequence[int]:
     """Name the ordinals of committed entries that deciding this command needs to look into."""
     if command.command_id is None and _LOOKING.isdisjoint(map(type, command.payloads)):
         return ()
@@ -149,7 +149,7 @@ def decide(
         now: The time that the new entries get, unless the session's last entry is later.
         new_id: The host's source of uuid4 strings.
         dialect: How the log writes ids.
-        entries: What `wanted` asked for.
+        entries: What `seqs_to_read` asked for.
 
     Returns:
         The entries, and whether they are new: False when the same command was carried out before.
@@ -215,14 +215,14 @@ def decide_move(index: LogIndex, command: MoveLeaf) -> int:
     return 0 if command.entry_id is None else index.seq_of(command.entry_id)
 
 
-def says_status(command: Command | Landed) -> bool:
+def sets_status(command: Command | AnswerFromLog) -> bool:
     """Tell whether a command says itself whether the session is archived."""
     return isinstance(command, Append) and any(
         isinstance(each, SessionInfo) and each.status is not None for each in command.payloads
     )
 
 
-def stands_alone(draft: Draft, command: Command | Landed) -> bool:
+def needs_own_write(draft: Draft, command: Command | AnswerFromLog) -> bool:
     """Tell whether a command cannot be written in one go with others: all but an append of one entry that needs no look.
 
     What is atomic has to land whole, a change of status decides what becomes of those after it, and what was written
@@ -231,8 +231,8 @@ def stands_alone(draft: Draft, command: Command | Landed) -> bool:
     return (
         not isinstance(command, Append)
         or len(command.payloads) > 1
-        or says_status(command)
-        or bool(wanted(draft, command))
+        or sets_status(command)
+        or bool(seqs_to_read(draft, command))
     )
 
 
@@ -300,26 +300,26 @@ def _compact(payload: Payload) -> bytes:
     return msgspec.json.format(msgspec.json.encode(payload), indent=-1)
 
 
-def _check_label(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _check_label(draft: Draft, command: Append, payload: Payload, entries: Entries, made: NewEntries) -> Payload:
     assert isinstance(payload, Label)
     if not draft.taken(payload.target_id) and all(entry.id != payload.target_id for entry in made):
         raise EntryNotFound(payload.target_id)
     return payload
 
 
-def _check_execution(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _check_execution(draft: Draft, command: Append, payload: Payload, entries: Entries, made: NewEntries) -> Payload:
     assert isinstance(payload, ToolExecution)
     if payload.message_id is not None and not draft.taken(payload.message_id):
         raise EntryNotFound(payload.message_id)
     return payload
 
 
-def _complete_summary(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _complete_summary(draft: Draft, command: Append, payload: Payload, entries: Entries, made: NewEntries) -> Payload:
     assert isinstance(payload, BranchSummary)
     return payload if payload.from_id else replace(payload, from_id=draft.leaf_id or "root")
 
 
-def _check_compaction(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _check_compaction(draft: Draft, command: Append, payload: Payload, entries: Entries, made: NewEntries) -> Payload:
     assert isinstance(payload, Compaction)
     base = _parent_seq(draft, command)
     first = draft.head + 1 + len(made)
@@ -352,7 +352,7 @@ def _compacted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
     return found
 
 
-def _check_edit(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _check_edit(draft: Draft, command: Append, payload: Payload, entries: Entries, made: NewEntries) -> Payload:
     assert isinstance(payload, ContextEdit)
     target = draft.find(payload.target_id)
     if not target:

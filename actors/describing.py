@@ -1,7 +1,7 @@
 """The part of a session's handle that is about the session as a whole: its metadata, its figures, its project.
 
-What changes here is an appended session_info entry: a crash at any point leaves the old value or the new one, and the log
-keeps both.
+What changes here is an appended session_info entry: a crash at any point leaves the old value or the new one, and the
+log keeps both.
 """
 
 from __future__ import annotations

@@ -61,15 +61,16 @@ class Exporting(Handle):
         """Write the session for others; the session itself does not change.
 
         "native", "pi" and "omp" are session files: byte for byte in the session's own dialect, written anew in another.
-        "json" is one document that `SessionHost.import_sessions` reads back. "html" is one page that stands alone. These
-        hold all branches. "markdown" and the files of other programs ("nanocoder", "picoclaw", "dive") hold one path.
+        "json" is one document that `SessionHost.import_sessions` reads back. "html" is one page that stands alone.
+        These hold all branches. "markdown" and the files of other programs ("nanocoder", "picoclaw", "dive") hold one
+        path.
 
         Args:
             format: What to write.
             destination: The file to write, which is there whole or not at all; for "nanocoder" the folder of all its
                 sessions. Without one, the bytes are returned.
-            leaf_id: Write the path from the root to this entry alone, as a session of its own; without one, all that the
-                format can hold, or the path to the leaf.
+            leaf_id: Write the path from the root to this entry alone, as a session of its own; without one, all that
+                the format can hold, or the path to the leaf.
             redact: Takes secrets out; for "json", "markdown" and "html". What it made cannot be imported.
             overwrite: Replace what is at the destination.
 
@@ -78,7 +79,8 @@ class Exporting(Handle):
 
         Raises:
             InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination is no
-                path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is of another type.
+                path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is of
+                another type.
             ExportExists: Something is at the destination.
             EntryNotFound: The session has no such entry.
             CorruptTree: The path runs into a cycle.

@@ -1,9 +1,9 @@
 """New sessions made of old ones: whole copies, single paths, and the session itself in another store.
 
-Lines are copied as they are, byte for byte. Those of a batch that was never completed are copied too, although nobody is
-shown what they say: entries may stand below them (pi appends below the last line of a file, whatever it is), a compaction
-may keep from them on, a leaf may rest on them. Left out, they would part what counts from what came before it. So that
-they stay opaque under another session's id, the marks of their batches, and nothing else, are written anew.
+Lines are copied as they are, byte for byte. Those of a batch that was never completed are copied too, although nobody
+is shown what they say: entries may stand below them (pi appends below the last line of a file, whatever it is), a
+compaction may keep from them on, a leaf may rest on them. Left out, they would part what counts from what came before
+it. So that they stay opaque under another session's id, the marks of their batches, and nothing else, are written anew.
 """
 
 from __future__ import annotations

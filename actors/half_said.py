@@ -1,8 +1,9 @@
 """Answers that were taken in before all of them was said, and what of them is still to come.
 
-A source may be read while a model speaks. The next import finds the same answer, by its id, with more parts, with a longer
-text, or with the usage that was told last. No entry is changed: what is missing follows as an entry of its own, the answer's
-first rest or its second, or a record of what else was used. Their ids follow from the answer's, so that they are found again.
+A source may be read while a model speaks. The next import finds the same answer, by its id, with more parts, with a
+longer text, or with the usage that was told last. No entry is changed: what is missing follows as an entry of its own,
+the answer's first rest or its second, or a record of what else was used. Their ids follow from the answer's, so that
+they are found again.
 """
 
 from __future__ import annotations

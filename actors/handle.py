@@ -15,7 +15,7 @@ from ..events.index import LogIndex
 from ..events.stores.base import Ref
 from .commands import Append, AppendOptions, MoveLeaf
 from .follower import Follower
-from .mail import unreachable
+from .mail import unreachable_error
 from .naming import check_text
 from .registry import Birth
 
@@ -88,7 +88,7 @@ class Handle:
         except TreeringError:
             raise
         except OSError as error:
-            raise unreachable(command, self.ref, error) from error
+            raise unreachable_error(command, self.ref, error) from error
         return await actor.perform(command)
 
 

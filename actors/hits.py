@@ -40,7 +40,8 @@ class Search:
     """The hits of one search, as they are found: `async for hit in host.search("timeout"): ...`.
 
     The sessions come in the order of the listing, the most recently used first, and the entries of each in the order of
-    its log. A search can be gone through once; as `async with host.search(...) as hits` it is ended by leaving the block.
+    its log. A search can be gone through once; as `async with host.search(...) as hits` it is ended by leaving the
+    block.
 
     Attributes:
         findings: The sessions that could not be searched, as far as the search has come.

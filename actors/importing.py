@@ -1,9 +1,9 @@
 """Importing: sessions of other programs become sessions of this host, and copies of sessions come together again.
 
 A session that is not here is written in one step while its source is read, so that a large one takes no memory and a
-broken one leaves nothing. One that is here gets what it lacks, at its end. Its leaf then follows the source's, unless the
-session has gone on by itself meanwhile: then it stays where it was, and what came is another branch. Who archived it, or
-brought it back, said nothing in the conversation and did not go on; nor did who noted what was used.
+broken one leaves nothing. One that is here gets what it lacks, at its end. Its leaf then follows the source's, unless
+the session has gone on by itself meanwhile: then it stays where it was, and what came is another branch. Who archived
+it, or brought it back, said nothing in the conversation and did not go on; nor did who noted what was used.
 """
 
 from __future__ import annotations

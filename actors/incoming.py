@@ -1,7 +1,7 @@
 """Sessions on their way in: what they hold, as the lines that the log here does not have yet.
 
-Both kinds go through their source once, entry by entry, and count on the way. What the log has is left out by its id, so
-that an import can be repeated, and two copies of one session that both went on can be brought together. Nothing here
+Both kinds go through their source once, entry by entry, and count on the way. What the log has is left out by its id,
+so that an import can be repeated, and two copies of one session that both went on can be brought together. Nothing here
 opens a log: it is told what is `There`, and may run on any thread.
 """
 

@@ -5,8 +5,8 @@
     ...
     await sessions.add_message("telegram:123456", "assistant", "It's sunny today.")
 
-What is added is written when the call returns. Asking makes nothing: a conversation that is not there has an empty history
-and an empty summary. The same calls without the key are methods of `Session`, which `get_or_create` gives.
+What is added is written when the call returns. Asking makes nothing: a conversation that is not there has an empty
+history and an empty summary. The same calls without the key are methods of `Session`, which `get_or_create` gives.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class KeyedSessions:
     async def save(self, key: str) -> None:
         """Return when all that was added to a conversation is as durable as the host promises.
 
-        Each call that adds something waits for that by itself, so nothing has to be saved. Where there is nothing to wait
-        for, as for a conversation that nobody asked for yet, this returns at once.
+        Each call that adds something waits for that by itself, so nothing has to be saved. Where there is nothing to
+        wait for, as for a conversation that nobody asked for yet, this returns at once.
 
         Raises:
             InvalidSessionId: It is no key.

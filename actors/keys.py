@@ -1,7 +1,7 @@
 """Keys: the names under which programs ask for conversations, and what the files of those are called.
 
-A key is whatever a program calls a conversation by: `telegram:123456`, `agent:main:telegram:-100123`. It stands letter for
-letter in the session's header. The session's id, and so the name of its file, is made of it:
+A key is whatever a program calls a conversation by: `telegram:123456`, `agent:main:telegram:-100123`. It stands letter
+for letter in the session's header. The session's id, and so the name of its file, is made of it:
 
     telegram:123456       telegram_123456.jsonl
     telegram:-100123      telegram_-100123.jsonl
@@ -9,9 +9,9 @@ letter in the session's header. The session's id, and so the name of its file, i
     a_b                   a_b~648fa9b31bc7ff7e.jsonl
     a/b                   a_b~c14cddc033f64b9d.jsonl
 
-Keys of lower-case letters, digits, `.`, `-` and `:` are plain: their `:` becomes `_`, and no two of them meet. Every other
-key has a part of its hash behind a `~`, which no plain name holds: capitals too, since some file systems take them for small
-letters. Two keys whose hashes agree would still not share a session, since the header is looked at.
+Keys of lower-case letters, digits, `.`, `-` and `:` are plain: their `:` becomes `_`, and no two of them meet. Every
+other key has a part of its hash behind a `~`, which no plain name holds: capitals too, since some file systems take
+them for small letters. Two keys whose hashes agree would still not share a session, since the header is looked at.
 """
 
 from __future__ import annotations

@@ -53,8 +53,8 @@ class SessionsSubscription:
     """The listing as it is, and then the rows that change through this host.
 
     Use it as `async with host.subscribe_sessions() as changes: async for change in changes: ...`; the first item is the
-    list of all rows, every further one a `SessionChanged`. Of the changes of one session, a slow follower gets the last.
-    The iteration ends with the host.
+    list of all rows, every further one a `SessionChanged`. Of the changes of one session, a slow follower gets the
+    last. The iteration ends with the host.
     """
 
     def __init__(self, listing: Listing, touched: Touched) -> None:

@@ -68,7 +68,8 @@ class SessionLookup:
         """Open a session that is there; an archived one is brought back, unless it is opened read-only.
 
         Args:
-            session: Its id, the unique beginning of one, its name, "last", the path of its file, or its row; see `resolve`.
+            session: Its id, the unique beginning of one, its name, "last", the path of its file, or its row; see
+                `resolve`.
             read_only: Take no lock and change no byte, and follow what another process writes.
 
         Raises:
@@ -208,8 +209,8 @@ class SessionLookup:
 
         The copies are what stands beside the file: what it was before a migration or before another took its place
         (`.bak`), and fragments that a crash left (`.torn-`). Its line in the index and the pointers to it go too. The
-        session's handles serve no more: what is appended through one is refused by `SessionNotFound`. Subscriptions to the
-        session end, as they do with the host; those of read-only handles wait for a file that comes back.
+        session's handles serve no more: what is appended through one is refused by `SessionNotFound`. Subscriptions to
+        the session end, as they do with the host; those of read-only handles wait for a file that comes back.
 
         Raises:
             AmbiguousSession: The text means several sessions; none was deleted.

@@ -26,7 +26,8 @@ class Mailbox:
     """Where an actor's commands wait, at most so many as the host's limits say.
 
     Attributes:
-        serving: Whether a command is being carried out, be it from here or, with the mailbox held, on its caller's task.
+        serving: Whether a command is being carried out, be it from here or, with the mailbox held, on its caller's
+            task.
     """
 
     __slots__ = ("_entering", "_quiet", "_receiver", "_runtime", "_sender", "serving")

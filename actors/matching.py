@@ -1,9 +1,9 @@
 """Telling whether what a file says is in a session already, where the file's messages carry no ids of their own.
 
-Some programs keep messages without ids, so that a session that was written for one of them comes back under other ids than
-it has here. It is known again by what it says: an entry here, written in the format of that program and read again, says
-the same as the message of the file. Messages are followed from one to the next along the tree, so that a word that was
-said twice is not taken for another.
+Some programs keep messages without ids, so that a session that was written for one of them comes back under other ids
+than it has here. It is known again by what it says: an entry here, written in the format of that program and read
+again, says the same as the message of the file. Messages are followed from one to the next along the tree, so that a
+word that was said twice is not taken for another.
 
 Nothing here reads a file or a log: it is told what these hold, and may run on any thread.
 """
@@ -109,8 +109,8 @@ class Matching:
     Attributes:
         leaf_id: See above.
         shared: How many messages of the file the log has.
-        names: The ids in the log of the entries that were found by what they say, known for certain as soon as a new entry
-            follows them.
+        names: The ids in the log of the entries that were found by what they say, known for certain as soon as a new
+            entry follows them.
         last: The entry of the file after which it goes on, where that was found by what it says; None elsewhere.
         from_leaf: The session stands at that entry, and so has not gone on by itself.
     """

@@ -3,10 +3,11 @@
 A crash between a call and its result leaves the call open. Providers refuse such a history, so it is closed by an error
 result that is appended: the words are those that a context makes up for an open call, and what is sent stays the same.
 
-Calls of the last turn of the assistant only are looked at. Further up, where something was answered after them, a result
-could not be told to a provider any more, and contexts leave them closed.
+Calls of the last turn of the assistant only are looked at. Further up, where something was answered after them, a
+result could not be told to a provider any more, and contexts leave them closed.
 
-A turn that waits on purpose says so by a custom entry behind its calls, which no model is shown and every dialect can say::
+A turn that waits on purpose says so by a custom entry behind its calls, which no model is shown and every dialect can
+say::
 
     {"calls":[{"id":"call_1","name":"deploy","input":{"to":"live"},"reason":"needs a person's word"}]}
 

@@ -1,7 +1,7 @@
 """The part of a session's handle that reads.
 
-Reads of the index answer at once from the committed state; reads of what entries say are awaited. What is returned is the
-caller's own, or cannot be changed.
+Reads of the index answer at once from the committed state; reads of what entries say are awaited. What is returned is
+the caller's own, or cannot be changed.
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ class Limits(Struct, frozen=True, kw_only=True):
         feed_events_max: Events that a feed keeps for slow subscribers before they read from the log.
         feed_bytes_max: Bytes of lines that a feed keeps.
         cache_bytes_max: Bytes of lines whose entries are kept decoded, over all sessions.
-        snapshot_after_lines: Lines that a log must have grown by before passivation rewrites its snapshot; of a long log, a
-            hundredth of its lines.
+        snapshot_after_lines: Lines that a log must have grown by before passivation rewrites its snapshot; of a long
+            log, a hundredth of its lines.
         inline_for_s: Seconds that commands may run to completion on their callers' tasks before the loop gets its turn.
     """
 

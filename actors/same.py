@@ -1,8 +1,8 @@
 """Finding out which session of a host an incoming one is, where its file names the session but not its entries.
 
-A file of picoclaw, dive or nanocoder names a session by its key or id. Where one of this name is here, the file belongs to
-it as far as their messages agree; where they share none, or the session's own file cannot be written to in the file's
-words, what comes in is a session of its own, which is not the one of that name.
+A file of picoclaw, dive or nanocoder names a session by its key or id. Where one of this name is here, the file belongs
+to it as far as their messages agree; where they share none, or the session's own file cannot be written to in the
+file's words, what comes in is a session of its own, which is not the one of that name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The file of the search index: `search.db` beside the logs, opened, made, and made anew where it is of no use.
 
-Several processes may use it at once: SQLite's locks keep their writes apart. A file that is damaged, or of an older version,
-is made anew; one that something else made is moved aside; one that a newer program made is left alone.
+Several processes may use it at once: SQLite's locks keep their writes apart. A file that is damaged, or of an older
+version, is made anew; one that something else made is moved aside; one that a newer program made is left alone.
 
 Everything here blocks and belongs in worker threads; calls from several at once wait for one another.
 """

@@ -1,9 +1,9 @@
 """Searching: finds the entries of all sessions of a host that hold a query's words.
 
-In two ways that find the same. A plain scan reads log after log, the most recently used session first, and needs nothing
-but the logs. The index (see `search_index`) answers from a file beside them; before it answers, the logs that changed since
-are taken in, from their checkpoints on. Where no index is to be had (a root that cannot be written to, an SQLite without
-FTS5) the scan answers instead, and a log line says so.
+In two ways that find the same. A plain scan reads log after log, the most recently used session first, and needs
+nothing but the logs. The index (see `search_index`) answers from a file beside them; before it answers, the logs that
+changed since are taken in, from their checkpoints on. Where no index is to be had (a root that cannot be written to, an
+SQLite without FTS5) the scan answers instead, and a log line says so.
 
 The logs are the truth. A session that cannot be read is named in `Search.findings`, never passed over in silence.
 """
@@ -76,8 +76,8 @@ class Searching:
         """Begin a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, a time has no
-                zone, or something is of another type.
+            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, a time
+                has no zone, or something is of another type.
         """
         check_count("limit", limit)
         check_count("offset", offset)

@@ -1,7 +1,7 @@
 """The path as contexts show it: its entries with their last edits, and nothing of what was cleared.
 
-Whatever tells a model or a summarizer of more than the context itself reads the path through this: what a person edited,
-left out or cleared away does not come back by another door. The log still has it, for those who read entries.
+Whatever tells a model or a summarizer of more than the context itself reads the path through this: what a person
+edited, left out or cleared away does not come back by another door. The log still has it, for those who read entries.
 """
 
 from __future__ import annotations

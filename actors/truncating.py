@@ -1,10 +1,11 @@
 """Truncating: of a history only the last messages stay in the context; the log keeps them all.
 
-It is a compaction whose summary is empty, so that every view and every other program that knows compactions follows. The
-cut is put where no tool result is parted from its call, further back where it has to be: rather a message more than half
-a unit.
+It is a compaction whose summary is empty, so that every view and every other program that knows compactions follows.
+The cut is put where no tool result is parted from its call, further back where it has to be: rather a message more than
+half a unit.
 
-A cut is right for the path that it was made on, so it is appended only if the leaf is still the one that it was made for.
+A cut is right for the path that it was made on, so it is appended only if the leaf is still the one that it was made
+for.
 """
 
 from __future__ import annotations
