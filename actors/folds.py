@@ -69,7 +69,7 @@ class Folds:
         return values
 
     async def value(
-        self, ref: Ref, values: Values, log: LogView, projection: Valued[V], *, anew: bool = False
+        self, ref: Ref, values: Values, log: LogView, projection: Valued[V], *, from_scratch: bool = False
     ) -> tuple[V, int]:
         """Return a projection's value over all visible entries, and the ordinal of the last line that is in.
 
@@ -78,14 +78,14 @@ class Folds:
             values: The session's values.
             log: The log, caught up.
             projection: The projection.
-            anew: Begin from nothing, also after a failure.
+            from_scratch: Begin from nothing, also after a failure.
 
         Raises:
             InvalidInput: It is no projection, or its name is taken, or cannot be part of the name of a file.
             ProjectionFailed: It raised, now or earlier.
         """
         kind, name = kind_of(projection), projection.name
-        if anew:
+        if from_scratch:
             values.failed.pop(name, None)
             values.held.pop(name, None)
         elif name in values.failed:
@@ -93,7 +93,7 @@ class Folds:
         held = values.held.get(name)
         try:
             if held is None or held.cursor.generation != log.cursor.generation:
-                held = await self._begin(ref, None if anew else kind, log, projection)
+                held = await self._begin(ref, None if from_scratch else kind, log, projection)
             await self._go_on(log, projection, held)
         except _Raised as raised:
             failure = values.failed[name] = Failure.of(name, log.index.header.id, raised.error)

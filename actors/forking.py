@@ -24,7 +24,7 @@ from ..events.stores.base import ArchivingStore, Ref
 from .leaf_record import encode_leaf
 from .naming import current, new_ref
 from .open_log import OpenLog
-from .registry import Birth
+from .registry import NewLog
 
 if TYPE_CHECKING:
     from .core import HostCore
@@ -97,15 +97,15 @@ async def put(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> 
     actor = core.registry.live(ref)
     if actor is not None and actor.log is copy.source_log:
         # It was read from there, and may have no file yet.
-        birth = core.registry.birth(ref, copy.header, copy.dialect)
-        return _handle(core, ref, copy, birth)
+        new_log = core.registry.new_log(ref, copy.header, copy.dialect)
+        return _handle(core, ref, copy, new_log)
     return await _write(core, ref, copy, replacing=replacing)
 
 
-def _handle(core: HostCore, ref: Ref, copy: SessionCopy, birth: Birth | None = None) -> Session:
+def _handle(core: HostCore, ref: Ref, copy: SessionCopy, new_log: NewLog | None = None) -> Session:
     from .session import Session
 
-    return Session(core, ref, copy.header.id, birth=birth)
+    return Session(core, ref, copy.header.id, new_log=new_log)
 
 
 async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool = False) -> Session:

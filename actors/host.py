@@ -131,7 +131,9 @@ class SessionHost(SessionLookup):
 
     async def __aenter__(self) -> Self:
         if self._signals and threading.current_thread() is not threading.main_thread():
-            raise WrongThread("signals reach only the main thread: enter the host there, or create it without `signals`")
+            raise WrongThread(
+                "signals reach only the main thread: enter the host there, or create it without `signals`"
+            )
         if self._core is not None:
             raise HostClosed("a host can be used only once: create another one")
         if isinstance(self._store, FileStore):
@@ -255,19 +257,22 @@ class SessionHost(SessionLookup):
         )
         if session_id is not None or key is not None:
             await self._recover()
-            if core.registry.is_spoken_for(ref) or await self._is_taken(header.id, ref):
+            if core.registry.is_reserved(ref) or await self._is_taken(header.id, ref):
                 raise SessionExists(f"session {session_id or key!r} already exists: load it, or choose another name")
         return self._unwritten(header, ref)
 
     async def _is_taken(self, session_id: str, ref: Ref) -> bool:
-        """Return whether a session with this id exists; in dialects that put the time into file names, under any name."""
+        """Return whether a session with this id exists.
+
+        Some dialects put the time into the file's name, so sessions with other file names are checked too.
+        """
         if await self._exists(ref):
             return True
         return self._dialect.shared and await self._exact(session_id) is not None
 
     def _unwritten(self, header: Header, ref: Ref) -> Session:
         """Return a handle of a session whose log begins with the first append."""
-        return Session(self.core, ref, header.id, birth=self.core.registry.birth(ref, header, self._dialect))
+        return Session(self.core, ref, header.id, new_log=self.core.registry.new_log(ref, header, self._dialect))
 
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Open a session by its id, or create it if it does not exist.
@@ -303,12 +308,12 @@ class SessionHost(SessionLookup):
         if actor is None:
             await self._recover()
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
-            actor = await core.registry.actor(ref, core.registry.birth(ref, header, self._dialect))
+            actor = await core.registry.actor(ref, core.registry.new_log(ref, header, self._dialect))
             self._sessions.accessed(ref)
         stored = actor.log.index.header
         if stored.key != key:
             raise SessionExists(f"{ref} exists but is not the session of the key {key!r}: move it, or load it by id")
-        return Session(core, ref, stored.id, birth=core.registry.birth(ref, stored, actor.log.dialect))
+        return Session(core, ref, stored.id, new_log=core.registry.new_log(ref, stored, actor.log.dialect))
 
     async def find_by_key(self, key: str) -> Session | None:
         """Open the session of a key, or return None if it does not exist; see `get_or_create`."""

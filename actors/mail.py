@@ -10,7 +10,7 @@ from msgspec import Struct
 from ..events.entries import Entry
 from ..events.errors import AppendError, AppendFailed, AppendInDoubt
 from ..events.stores.base import Ref
-from .commands import Append, Command, AnswerFromLog
+from .commands import AnswerFromLog, Append, Command
 
 CommandResult: TypeAlias = list[Entry]
 """The entries that a command produced; empty for a move of the leaf."""
@@ -57,7 +57,9 @@ class Mail:
         return self._result
 
 
-def unreachable_error(command: Command | AnswerFromLog, ref: Ref, error: OSError, *, written: bool = False) -> AppendError:
+def unreachable_error(
+    command: Command | AnswerFromLog, ref: Ref, error: OSError, *, written: bool = False
+) -> AppendError:
     """Return the error for a command whose log cannot be opened or read.
 
     Args:
@@ -77,7 +79,7 @@ def unreachable_error(command: Command | AnswerFromLog, ref: Ref, error: OSError
 
 
 class Decision(Struct):
-    """The outcome of deciding one command: its entries as values and as lines; no lines if it was carried out before."""
+    """The outcome of deciding one command: its entries as values and as lines; no lines for a repeated command."""
 
     entries: list[Entry]
     lines: list[bytes]

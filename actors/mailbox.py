@@ -1,7 +1,7 @@
 """The mailbox of an actor: the commands that could not be carried out at once, and the task that serves them.
 
-There is a task while commands wait, and none otherwise. The queue is made with the first command that has to wait: most
-sessions never need one.
+There is a task only while commands wait. The queue is created with the first command that has to wait: most sessions
+never need one.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ from .mail import Mail
 from .runtime import Runtime
 
 Serve: TypeAlias = Callable[[list[Mail]], Awaitable[None]]
-"""Carries out a batch of commands, each of which has its reply then."""
+"""Carries out a batch of commands; each has its reply when it returns."""
 
 
 class Mailbox:
-    """Where an actor's commands wait, at most so many as the host's limits say.
+    """The queue of an actor's commands, bounded by the host's limits.
 
     Attributes:
-        serving: Whether a command is being carried out, be it from here or, with the mailbox held, on its caller's
-            task.
+        serving: Whether a command is being carried out: from the queue or, with the mailbox held, on its caller's task.
     """
 
-    __slots__ = ("_entering", "_quiet", "_receiver", "_runtime", "_sender", "serving")
+    __slots__ = ("_quiet", "_receiver", "_runtime", "_sender", "_senders_waiting", "serving")
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._sender: MemoryObjectSendStream[Mail] | None = None
         self._receiver: MemoryObjectReceiveStream[Mail] | None = None
-        self._entering = 0
+        self._senders_waiting = 0
         self._quiet: anyio.Event | None = None
         self.serving = False
 
@@ -48,26 +47,29 @@ class Mailbox:
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing runs."""
-        return not self.serving and not self._entering
+        return not self.serving and not self._senders_waiting
 
-    # -- putting in
+    # -- queueing
 
     async def put(self, mail: Mail, serve: Serve) -> None:
-        """Put a command in, waiting while the mailbox is full, and see that somebody serves it."""
+        """Queue a command, waiting while the mailbox is full, and make sure that it is served."""
         sender = self._open()
         await checkpoint_if_cancelled()
         try:
             sender.send_nowait(mail)
         except anyio.WouldBlock:
-            self._entering += 1  # it may be served, emptied and idle before the sender has its turn again
+            self._senders_waiting += 1  # the queue may be emptied and idle before this task runs again
             try:
                 await sender.send(mail)
             finally:
-                self._entering -= 1
+                self._senders_waiting -= 1
         self._wake(serve)
 
-    def leave(self, mail: Mail) -> None:
-        """Put a command in that nobody waits for, unless the mailbox is full: whoever filled it has it served."""
+    def put_unattended(self, mail: Mail) -> None:
+        """Queue a command that no caller waits for.
+
+        It is dropped if the mailbox is full: the waiting senders have the mailbox served anyway.
+        """
         with suppress(anyio.WouldBlock):
             self._open().send_nowait(mail)
 
@@ -79,8 +81,8 @@ class Mailbox:
     # -- serving
 
     def release(self, serve: Serve) -> None:
-        """Let go of the mailbox, which was held while a command ran on its caller's task, and have served what came."""
-        self._rest()
+        """Release the mailbox, held while a command ran on its caller's task, and serve what arrived meanwhile."""
+        self._stop_serving()
         if self._receiver is not None and self.depth:
             self._wake(serve)
 
@@ -96,10 +98,10 @@ class Mailbox:
                 while mails := self._take():
                     await serve(mails)
         finally:
-            self._rest()
+            self._stop_serving()
 
     def _take(self) -> list[Mail]:
-        """Take what waits, as much as one batch may hold."""
+        """Take the waiting commands, at most one batch."""
         assert self._receiver is not None
         mails: list[Mail] = []
         while len(mails) < self._runtime.limits.batch_max:
@@ -109,8 +111,8 @@ class Mailbox:
                 break
         return mails
 
-    def _rest(self) -> None:
-        """Serve no more until somebody asks for it."""
+    def _stop_serving(self) -> None:
+        """Mark the mailbox as not being served, and wake the callers of `quiet`."""
         self.serving = False
         if self._quiet is not None:
             self._quiet.set()
@@ -119,7 +121,7 @@ class Mailbox:
     # -- ending
 
     async def quiet(self) -> None:
-        """Wait until every command that was accepted has its reply."""
+        """Wait until every accepted command has its reply."""
         while not self.idle:
             if not self.serving:
                 await checkpoint()
@@ -129,7 +131,7 @@ class Mailbox:
             await self._quiet.wait()
 
     def close(self) -> None:
-        """Give the queue up; nothing may wait in it."""
+        """Discard the queue, which must be empty."""
         if self._sender is not None and self._receiver is not None:
             self._sender.close()
             self._receiver.close()

@@ -141,9 +141,10 @@ class Session(Fitting, Conversing, Describing, Exporting):
         return await find_open_calls(self)
 
     async def close_open_calls(self, *, suspended: bool = False) -> list[str]:
-        """Close the tool calls at the end of the path that will never be answered, by appending error results for all or none.
+        """Close the tool calls at the end of the path that will never be answered, by appending error results.
 
-        What a model is shown does not change: a context closes open calls with the same words anyway.
+        All of them are closed or none. What a model is shown does not change: a context closes open calls with the same
+        words anyway.
 
         Args:
             suspended: Also close the calls that wait on purpose, which abandons their turn.
@@ -216,7 +217,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
                 or `after` is neither a cursor nor a seq.
         """
         self._check()
-        source = self._core.source(self.ref, self._birth, self._follower)
+        source = self._core.source(self.ref, self._new_log, self._follower)
         if view == "entries":
             return TransientSubscription(source, after) if transient else EntrySubscription(source, after)
         return ViewSubscription(partial(self._core.shared_view, self.ref, source, view))
@@ -251,6 +252,6 @@ class Session(Fitting, Conversing, Describing, Exporting):
                 self._follower.values = None
 
     async def passivate(self) -> bool:
-        """Release the session's memory now; the next call activates it again. Return False if it is busy or not active."""
+        """Release the session's memory now; the next call activates it again. Return False if it is busy."""
         self._check()
         return await self._core.registry.passivate(self.ref)
