@@ -430,7 +430,7 @@ class SessionActor:
             return
         index.move_leaf(seq)
         if self.log.feed is not None:
-            self.log.feed.publish(feed.LeafMoved(seq))
+            self.log.feed.publish(feed.LeafChange(seq))
         mail.answer([])
 
     # -- changes by other programs

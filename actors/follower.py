@@ -14,7 +14,7 @@ import anyio
 from ..events.errors import HostClosed, LogReplaced, TreeringError
 from ..events.stores.base import Cursor, Ref
 from ..events.telemetry import failure_of, logger
-from ..projections.feed import Feed, LeafMoved, Reset
+from ..projections.feed import Feed, LeafChange, Reset
 from .folds import Values
 from .open_log import OpenLog
 from .runtime import Runtime
@@ -98,7 +98,7 @@ class Follower:
         before = log.index.leaf
         log.restore_leaf(record)
         if log.feed is not None and log.index.leaf != before:
-            log.feed.publish(LeafMoved(log.index.leaf))
+            log.feed.publish(LeafChange(log.index.leaf))
 
     # -- subscribers
 

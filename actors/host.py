@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from ..events.child_process import after_fork_in_child
 from ..events.disk import Disk, OsDisk
 from ..events.entries import Header
 from ..events.errors import HostClosed, InvalidInput, SessionExists, TreeringError, WrongThread
@@ -563,5 +564,4 @@ def _after_fork() -> None:
         host.core.die()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+after_fork_in_child(_after_fork)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from ..events.child_process import after_fork_in_child
 from ..events.offload import Offload
 from ..events.stores.base import Store
 from .bodies import BodyCache
@@ -92,8 +93,7 @@ def _random_ids() -> list[str]:
 random_id = RandomIds()
 """The default id source of a host."""
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=random_id.forget)
+after_fork_in_child(random_id.forget)
 
 
 class Limits(Struct, frozen=True, kw_only=True):

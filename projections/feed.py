@@ -26,7 +26,7 @@ class EntryAdded(Struct, frozen=True, gc=False):
     generation: str
 
 
-class LeafMoved(Struct, frozen=True, gc=False):
+class LeafChange(Struct, frozen=True, gc=False):
     """The leaf was moved without an append; `leaf` is its ordinal, 0 for none."""
 
     leaf: int
@@ -62,7 +62,7 @@ class Reset(Struct, frozen=True):
     cursor: Cursor
 
 
-FeedEvent: TypeAlias = EntryAdded | LeafMoved | Transient | Reset
+FeedEvent: TypeAlias = EntryAdded | LeafChange | Transient | Reset
 """Anything that a feed carries."""
 
 

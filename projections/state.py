@@ -64,7 +64,7 @@ class Task(Struct, frozen=True):
     status: str
 
 
-class OpenCall(Struct, frozen=True):
+class PendingCall(Struct, frozen=True):
     """A tool call that has no result yet, and what it does if it succeeds."""
 
     id: str
@@ -87,7 +87,7 @@ class WorkState(Struct, frozen=True):
 
     original_task: str | None = None
     files: tuple[FileTouch, ...] = ()
-    open_calls: tuple[OpenCall, ...] = ()
+    open_calls: tuple[PendingCall, ...] = ()
     tasks: tuple[Task, ...] = ()
 
     @property
@@ -101,7 +101,7 @@ class WorkChange(Struct, frozen=True):
 
     original_task: str | None = None
     files: tuple[FileTouch, ...] = ()
-    opened: tuple[OpenCall, ...] = ()
+    opened: tuple[PendingCall, ...] = ()
     closed: tuple[str, ...] = ()
     tasks: tuple[Task, ...] | None = None
 
@@ -168,16 +168,16 @@ def _change(state: WorkState, entry: Entry) -> WorkChange | None:
     return None if change == WorkChange() else change
 
 
-def _calls(state: WorkState, entry: MessageEntry) -> tuple[tuple[OpenCall, ...], tuple[str, ...], list[OpenCall]]:
+def _calls(state: WorkState, entry: MessageEntry) -> tuple[tuple[PendingCall, ...], tuple[str, ...], list[PendingCall]]:
     """Return the calls that a message makes, the ids of those that it answers, and those that succeeded."""
-    opened: list[OpenCall] = []
+    opened: list[PendingCall] = []
     closed: list[str] = []
-    done: list[OpenCall] = []
+    done: list[PendingCall] = []
     for part in entry.message.content:
         if isinstance(part, ToolUsePart):
             use = part.tool_use
             touches, tasks = _effects(use.name, use.input)
-            opened.append(OpenCall(use.id, use.name, entry.id, touches, tasks))
+            opened.append(PendingCall(use.id, use.name, entry.id, touches, tasks))
         elif isinstance(part, ToolResultPart):
             result = part.tool_result
             answered = [call for call in state.open_calls if call.id == result.tool_use_id]

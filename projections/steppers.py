@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from ..events.errors import ProjectionFailed
 from .base import Projection
 from .context import Context, ContextChange, apply_change, diff, extended
-from .feed import EntryAdded, LeafMoved
+from .feed import EntryAdded, LeafChange
 from .labels import LabelChange, LabelledEntry, label_change, labels
 from .source import LogView
 from .tree import LeafChanged, NodeAdded, Tree, TreeChange, TreeReplica, build_tree, tree_changes
@@ -42,7 +42,7 @@ class ContextStepper:
         self._context = await log.context(log.index.leaf)
         return head
 
-    async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[ContextChange]:
+    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[ContextChange]:
         """Return the change that an event makes; a label makes one too, since it becomes the leaf."""
         old = self.value
         change = extended(old, log.index, event.entry) if isinstance(event, EntryAdded) else None
@@ -82,7 +82,7 @@ class TreeStepper:
         self._labels = {entry_id: mark.label for entry_id, mark in log.index.labels.items()}
         return log.index.head
 
-    async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[TreeChange]:
+    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[TreeChange]:
         """Return what an event does to the tree."""
         if isinstance(event, EntryAdded):
             label = label_change(event.entry)
@@ -124,7 +124,7 @@ class LabelStepper:
         self._labels, self._leaf = labels(log.index), log.index.leaf
         return log.index.head
 
-    async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[LabelChange]:
+    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[LabelChange]:
         """Return what an event does to the labels; where the path only grows, they need no new order."""
         index = log.index
         change = label_change(event.entry) if isinstance(event, EntryAdded) else None
@@ -170,7 +170,7 @@ class FoldStepper(Generic[V, C]):
         self._held = (value,)
         return seq
 
-    async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[C]:
+    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[C]:
         """Fold one entry; a move of the leaf changes nothing."""
         if not isinstance(event, EntryAdded):
             return ()

@@ -16,7 +16,7 @@ from ..events.errors import LogReplaced, ProjectionFailed, TreeringError
 from ..events.stores.base import Cursor
 from .changes import Changed
 from .failure import Failure
-from .feed import EntryAdded, Feed, FeedEvent, LeafMoved, Reset
+from .feed import EntryAdded, Feed, FeedEvent, LeafChange, Reset
 from .source import LogView, Source
 
 V = TypeVar("V")
@@ -46,7 +46,7 @@ class Stepper(Protocol[V_co, C]):
         """Take the log as it is when this is called, or later, and return the ordinal of the last line that is in."""
         ...
 
-    async def step(self, log: LogView, event: EntryAdded | LeafMoved) -> Sequence[C]:
+    async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[C]:
         """Go on by one event, and return what it changed; an error leaves the view as it was."""
         ...
 
@@ -201,7 +201,7 @@ class SharedView(Generic[V, C]):
             if event.entry.seq <= self.cursor.seq:
                 return
             cursor = Cursor(log.cursor.generation, event.entry.seq)
-        elif isinstance(event, LeafMoved):
+        elif isinstance(event, LeafChange):
             cursor = self.cursor
         else:
             return

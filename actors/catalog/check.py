@@ -22,9 +22,6 @@ from ..runtime import Limits, Runtime, random_id, system_clock
 from .index_file import IndexFile, IndexLine
 from .rows import Rows
 
-INDEX_CODES = frozenset({"catalog_foreign", "catalog_torn", "catalog_wrong"})
-"""What is said of an index."""
-
 
 class IndexCheck:
     """Holds the index of one root against the sessions; nothing is written but by `repair`.

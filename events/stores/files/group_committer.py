@@ -109,8 +109,6 @@ class GroupCommitter:
 
     Attributes:
         paths: The journals of this host.
-        rounds: How many rounds were carried out.
-        checkpoints: How many journals were done with.
     """
 
     def __init__(
@@ -142,8 +140,6 @@ class GroupCommitter:
         self._kept: list[_Journal] = []
         self._encoded: dict[str, bytes] = {}
         self.paths: set[str] = set()
-        self.rounds = 0
-        self.checkpoints = 0
 
     def covers(self, log: Log) -> bool:
         """Tell whether a log lies under the root, so that its appends can go to the journal."""
@@ -207,7 +203,6 @@ class GroupCommitter:
         """Take note of what became of a round, and tell those who wait for it."""
         if self._gathering is led:
             self._gathering = None
-        self.rounds += 1
         for each in led.landed:
             log = each.log
             if led.error is None:
@@ -321,7 +316,6 @@ class GroupCommitter:
                 self._distrust(job.path, done.dirty[job.path], job.error)
         self._journal = None
         self._encoded.clear()
-        self.checkpoints += 1
         try:
             await carried_out(self._offload, self._finish, done)
         except get_cancelled_exc_class() as error:

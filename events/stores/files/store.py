@@ -32,6 +32,7 @@ from uuid import uuid4
 
 import anyio
 
+from ...child_process import after_fork_in_child
 from ...dialects.base import Dialect
 from ...dialects.detect import detect
 from ...disk import Disk, FileStat, OsDisk
@@ -664,9 +665,9 @@ def _is_left(log: Log, found: FileStat) -> bool:
     return (found.device, found.inode, found.size) == (log.device, log.inode, log.size)
 
 
-def _after_fork_in_child() -> None:
+def _leave_all_to_parent() -> None:
     for store in list(_stores):
         store.leave_to_parent()
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
+after_fork_in_child(_leave_all_to_parent)
