@@ -269,9 +269,7 @@ class SessionLookup:
         if isinstance(session, os.PathLike):
             return self._ref_of_path(checked_path(session))
         if not isinstance(session, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(
-                f"{session!r} does not name a session: give an id, a name, the path of a file, or a row"
-            )
+            raise InvalidInput(f"{session!r} does not name a session: give an id, a name, the path of a file, or a row")
         is_path = os.sep in session or session.endswith(SUFFIX)
         if is_path and await self._exists(self._ref_of_path(session)):
             return self._ref_of_path(session)
