@@ -35,7 +35,7 @@ class Creation:
             handle brings it back.
     """
 
-    __slots__ = ("__weakref__", "over")
+    __slots__ = ("__weakref__", "settled")
 
     def __init__(self) -> None:
         self.settled = False
