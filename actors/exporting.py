@@ -78,9 +78,9 @@ class Exporting(Handle):
             The bytes, or the path of what was written.
 
         Raises:
-            InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination is not
-                a path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is of the
-                wrong type.
+            InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination
+                is not a path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is
+                of the wrong type.
             ExportExists: Something is at the destination.
             EntryNotFound: The session has no such entry.
             CorruptTree: The path runs into a cycle.

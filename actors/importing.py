@@ -1,9 +1,9 @@
-"""Importing: sessions of other programs become sessions of this host, and copies of sessions come together again.
+"""Importing: sessions of other programs become sessions of this host, and copies of a session are merged.
 
-A session that is not here is written in one step while its source is read, so that a large one takes no memory and a
-broken one leaves nothing. One that is here gets what it lacks, at its end. Its leaf then follows the source's, unless
-the session has gone on by itself meanwhile: then it stays where it was, and what came is another branch. Who archived
-it, or brought it back, said nothing in the conversation and did not go on; nor did who noted what was used.
+A session that does not exist here is written in one step while its source is read, so a large one takes no memory and a
+broken one leaves nothing behind. An existing one gets what it lacks, at its end. Its leaf then follows the source's,
+unless the session has continued by itself meanwhile: then the leaf stays, and the imported entries are another branch.
+Archiving or unarchiving a session, or recording usage, does not count as continuing it.
 """
 
 from __future__ import annotations
@@ -32,33 +32,33 @@ from ..events.stores.files import FileStore
 from .catalog.keeping import unarchive
 from .half_said import Latest
 from .import_report import ImportReport, ImportReports
-from .incoming import NOTHING, Converted, Copied, Incoming, There, goes_on
+from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
 from .leaf_record import encode_leaf
 from .naming import new_ref
 from .open_log import OpenLog
-from .same import Refs, matching, opened_log, shared
+from .same import Refs, compare_with_log, load_log, matching_of
 
 if TYPE_CHECKING:
     from .core import HostCore
 
 _BATCH_BYTES = 4 * 1024 * 1024
-_LATEST_MAX = 2048  # the answers that may have been taken in half said are the last ones
+_LATEST_MAX = 2048  # only the last answers may have been imported before they were complete
 _LINES_AT_ONCE = 256
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
-"""What keeps one session of a folder from coming in, and no other; not so a full disk, or a host that is closed."""
+"""The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
 
 
 async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
     """Import all sessions of a file or folder; see `SessionHost.import_sessions`."""
     offload = core.runtime.offload
     store = core.runtime.store
-    own = Path(store.root) if isinstance(store, FileStore) else None
-    walk = await offload(_walk, Path(path), format, own)
+    own_root = Path(store.root) if isinstance(store, FileStore) else None
+    walk = await offload(_walk, Path(path), format, own_root)
     sessions = walk.sessions()
     refs, reports = Refs(core), ImportReports()
     while (found := await offload(next, sessions, None)) is not None:
         try:
-            reports.append(await _take_in(core, refs, found))
+            reports.append(await _import_one(core, refs, found))
         except _OF_ONE_SESSION as error:
             if not walk.is_folder:
                 raise
@@ -71,17 +71,17 @@ async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: 
     return reports
 
 
-def _walk(source: Path, format: str | None, own: Path | None) -> Walk:
+def _walk(source: Path, format: str | None, own_root: Path | None) -> Walk:
     if "\0" in str(source):
-        raise ForeignFormatError("no file has such a name", where=Where(str(source)))
+        raise ForeignFormatError("a path cannot contain a null character", where=Where(str(source)))
     with _reading(source):
-        if source.exists() and not (source.is_dir() or source.is_file()):  # whoever opens a pipe may wait for ever
+        if source.exists() and not (source.is_dir() or source.is_file()):  # opening a pipe might block forever
             raise ForeignFormatError("it is neither a file nor a folder", where=Where(str(source)))
-        return Walk(source, format, apart=own)
+        return Walk(source, format, apart=own_root)
 
 
-async def _take_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
-    """Take in a session: as it is called, or as the one of this host that it is known to be."""
+async def _import_one(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+    """Import a session: under its own name, or into the session of this host that it is known to be."""
     session = found.session
     if isinstance(session, KeptSession):
         copied = Copied(session, str(found.path))
@@ -91,51 +91,51 @@ async def _take_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
     if session.restate is None:
         return await _write(core, converted, ref, found)
     names = (converted.header.id, converted.header.key)
-    for each in await refs.that_may_be(ref, converted.header):
-        async with core.registry.leased(each) as lease:
-            there, dialect = lease.header, lease.dialect
-            if there is None or dialect is None or there.id not in names:
+    for candidate in await refs.candidates(ref, converted.header):
+        async with core.registry.leased(candidate) as lease:
+            existing, dialect = lease.header, lease.dialect
+            if existing is None or dialect is None or existing.id not in names:
                 continue
-            both = await shared(core, lease, session)
-        if both.any and both.all:
+            overlap = await compare_with_log(core, lease, session)
+        if overlap.any and overlap.all:
             return ImportReport(
-                id=there.id,
-                ref=each,
+                id=existing.id,
+                ref=candidate,
                 source=str(found.path),
                 format=found.format.name,
-                entries=both.entries,
-                messages=both.messages,
+                entries=overlap.entries,
+                messages=overlap.messages,
                 added=0,
                 existed=True,
                 findings=tuple(session.findings),
             )
-        if both.any and dialect.name == "native":
-            ref, header = each, replace(session.header, id=there.id, key=there.key)
+        if overlap.any and dialect.name == "native":
+            ref, header = candidate, replace(session.header, id=existing.id, key=existing.key)
         else:
-            header = both.apart(found.format.name, converted.header)
+            header = overlap.separate_header(found.format.name, converted.header)
             ref = new_ref(converted.dialect, header)
-        again = await core.runtime.offload(_again, found)
-        return await _write(core, Converted(replace(again, header=header), str(found.path)), ref, found)
+        reread = await core.runtime.offload(_reread, found)
+        return await _write(core, Converted(replace(reread, header=header), str(found.path)), ref, found)
     return await _write(core, converted, ref, found)
 
 
-def _again(found: Found) -> ForeignSession:
-    """Read a session anew, since its entries were used up; its file holds no other."""
+def _reread(found: Found) -> ForeignSession:
+    """Read a session again, since its entries were used up; its file holds no other session."""
     with _reading(found.path):
         (session,) = found.format.read(found.path)
     assert isinstance(session, ForeignSession)
     return session
 
 
-def _lines(incoming: Incoming, there: There, source: Path) -> Iterator[bytes]:
-    """Make the lines that are not there; that the source cannot be read is no error of the store that writes them."""
+def _lines(incoming: Incoming, existing: ExistingLog, source: Path) -> Iterator[bytes]:
+    """Yield the lines that the log lacks; failing to read the source is not an error of the store that writes them."""
     with _reading(source):
-        yield from incoming.lines(there)
+        yield from incoming.lines(existing)
 
 
 @contextmanager
 def _reading(source: Path) -> Generator[None]:
-    """Say what is being read, should that fail."""
+    """Name the source in the error if reading it fails."""
     try:
         yield
     except OSError as error:
@@ -147,7 +147,7 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
     existed = archived = False
     async with core.registry.leased(ref) as lease:
         existed, archived = lease.header is not None, lease.packed
-        with anyio.CancelScope(shield=True):  # a session comes in whole, with its leaf, or not at all
+        with anyio.CancelScope(shield=True):  # a session is imported whole, with its leaf, or not at all
             if existed:
                 await _merge(core, lease, incoming, source)
             else:
@@ -155,9 +155,9 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
     if incoming.added:
         runtime.touched.add(ref)
         if archived:
-            await unarchive(core, ref)  # as whoever writes to it does
+            await unarchive(core, ref)  # as every write to an archived session does
         if core.registry.feed_of(ref) is not None:
-            await core.registry.actor(ref)  # its subscribers see what came
+            await core.registry.actor(ref)  # so that its subscribers see the new entries
     return ImportReport(
         id=incoming.header.id,
         ref=ref,
@@ -172,9 +172,9 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
 
 
 async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
-    """Write a session that is not there yet, while its source is read."""
-    store, lines = core.runtime.store, _lines(incoming, NOTHING, source)
-    if not isinstance(store, FileStore):  # which alone writes off the event loop for certain
+    """Write a session that does not exist yet, while its source is read."""
+    store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
+    if not isinstance(store, FileStore):  # only a file store is sure to write off the event loop
         lines = iter(await core.runtime.offload(list, lines))
     head = await store.put(lease, incoming.dialect, incoming.block, lines)
     if incoming.leaf != incoming.last:
@@ -182,20 +182,21 @@ async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -
 
 
 async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
-    """Append what a session that is there lacks.
+    """Append what an existing session lacks.
 
     Raises:
-        SessionExists: Another session is there under this name, or this one in another dialect.
+        SessionExists: Another session has this name, or this one exists in another dialect.
     """
     runtime, header, dialect = core.runtime, lease.header, lease.dialect
     assert header is not None
     assert dialect is not None
     if header.id != incoming.header.id or dialect.name != incoming.dialect.name:
-        raise SessionExists(f"{lease.ref} is there and holds another session, or this one in another dialect: move it")
-    log = await opened_log(core, lease)
-    named = await runtime.offload(_named, log.index)
-    there, before, count = await _there(core, log, named, incoming), log.index.leaf_id, await _count(log, named)
-    lines, head = _lines(incoming, there, source), lease.head
+        raise SessionExists(f"{lease.ref} exists and holds another session, or this one in another dialect: move it")
+    log = await load_log(core, lease)
+    with_ids = await runtime.offload(_seqs_with_ids, log.index)
+    existing = await _existing_log(core, log, with_ids, incoming)
+    leaf_before, advancing = log.index.leaf_id, await _count_advancing(log, with_ids)
+    lines, head = _lines(incoming, existing, source), lease.head
     while batch := await runtime.offload(_batch, lines):
         if lease.packed and isinstance(runtime.store, ArchivingStore):
             lease = await runtime.store.unpack(lease)
@@ -203,9 +204,11 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         head = await _append(core, Append(lease, head, tuple(batch)))
     if not incoming.added:
         return
-    matched = there.matching
-    went_on = count > incoming.matched if matched is None or matched.last is None else not matched.from_leaf
-    leaf = before if went_on else incoming.leaf
+    matching = existing.matching
+    has_continued = advancing > incoming.matched
+    if matching is not None and matching.last is not None:
+        has_continued = not matching.from_leaf
+    leaf = leaf_before if has_continued else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
 
@@ -216,7 +219,7 @@ async def _append(core: HostCore, append: Append) -> Cursor:
         return outcome.head
     if isinstance(outcome, (Failed, InDoubt)):
         raise outcome.error
-    raise Conflict(f"another program wrote to {append.lease.ref} meanwhile: import again, which adds what is missing")
+    raise Conflict(f"another program wrote to {append.lease.ref} meanwhile: import again to add what is missing")
 
 
 def _batch(lines: Iterator[bytes]) -> list[bytes]:
@@ -230,41 +233,52 @@ def _batch(lines: Iterator[bytes]) -> list[bytes]:
     return batch
 
 
-def _named(index: LogIndex) -> list[int]:
-    """Return the ordinals of all entries that have ids."""
+def _seqs_with_ids(index: LogIndex) -> list[int]:
+    """Return the seqs of all entries that have ids."""
     return [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
 
 
-async def _count(log: OpenLog, named: Sequence[int]) -> int:
-    """Count the entries by which a log went on, of those that have ids."""
+async def _count_advancing(log: OpenLog, with_ids: Sequence[int]) -> int:
+    """Return how many of the entries with ids advanced the session."""
     kinds = log.index.kinds
-    going = [seq for seq in named if kinds[seq] != Kind.USAGE]
-    infos = await log.entries_at([seq for seq in going if kinds[seq] == Kind.SESSION_INFO])
-    return len(going) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
+    seqs = [seq for seq in with_ids if kinds[seq] != Kind.USAGE]
+    infos = await log.entries_at([seq for seq in seqs if kinds[seq] == Kind.SESSION_INFO])
+    return len(seqs) - sum(not advances_session(entry) for entry in infos.values() if entry is not None)
 
 
-async def _there(core: HostCore, log: OpenLog, named: Sequence[int], incoming: Incoming) -> There:
-    """Tell what a log has, of whose entries these have ids."""
+async def _existing_log(core: HostCore, log: OpenLog, with_ids: Sequence[int], incoming: Incoming) -> ExistingLog:
+    """Describe a log to the import, given the seqs of its entries with ids."""
     index = log.index
-    nameless = sorted({*range(1, index.seen + 1)}.difference(named))
-    found: set[bytes] = set()
-    for start in range(0, len(nameless), _LINES_AT_ONCE):
-        found.update(await log.lines_at(nameless[start : start + _LINES_AT_ONCE]))
+    without_ids = sorted({*range(1, index.seen + 1)}.difference(with_ids))
+    lines_without_id: set[bytes] = set()
+    for start in range(0, len(without_ids), _LINES_AT_ONCE):
+        lines_without_id.update(await log.lines_at(without_ids[start : start + _LINES_AT_ONCE]))
     latest = Latest(
-        {each.id: each.message for each in await _latest(log, Kind.ASSISTANT) if isinstance(each, MessageEntry)},
-        {each.id: each.usage.usage for each in await _latest(log, Kind.USAGE) if isinstance(each, UsageEntry)},
+        {
+            each.id: each.message
+            for each in await _latest_of_kind(log, Kind.ASSISTANT)
+            if isinstance(each, MessageEntry)
+        },
+        {each.id: each.usage.usage for each in await _latest_of_kind(log, Kind.USAGE) if isinstance(each, UsageEntry)},
     )
     restate = incoming.restate if isinstance(incoming, Converted) else None
-    matched = None if restate is None else await matching(core, log, restate)
+    matching = None if restate is None else await matching_of(core, log, restate)
 
-    def parent(entry_id: str) -> str | None:
-        above = index.parents[index.find(entry_id)]
-        return index.ids[above] if above > 0 else None
+    def parent_of(entry_id: str) -> str | None:
+        parent = index.parents[index.find(entry_id)]
+        return index.ids[parent] if parent > 0 else None
 
-    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, latest, matched)
+    return ExistingLog(
+        head=index.seen,
+        has=lambda entry_id: index.find(entry_id) > 0,
+        lines_without_id=frozenset(lines_without_id),
+        parent_of=parent_of,
+        latest=latest,
+        matching=matching,
+    )
 
 
-async def _latest(log: OpenLog, kind: int) -> Iterable[Entry]:
+async def _latest_of_kind(log: OpenLog, kind: int) -> Iterable[Entry]:
     """Return the last entries of a kind."""
     index = log.index
     seqs = (seq for seq in range(index.head, 0, -1) if index.kinds[seq] == kind)

@@ -1,7 +1,7 @@
 """The mailbox of an actor: the commands that could not be carried out at once, and the task that serves them.
 
-There is a task only while commands wait. The queue is created with the first command that has to wait: most sessions
-never need one.
+There is a task only while commands wait. The queue is created with the first command that has to wait: most
+sessions never need one.
 """
 
 from __future__ import annotations

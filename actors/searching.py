@@ -76,8 +76,8 @@ class Searching:
         """Begin a search; see `SessionHost.search`.
 
         Raises:
-            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, a time
-                has no zone, or something is of another type.
+            InvalidInput: There is nothing to look for, the project is no path, `limit` or `offset` is no count, a
+                time has no zone, or something is of another type.
         """
         check_count("limit", limit)
         check_count("offset", offset)

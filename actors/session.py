@@ -213,8 +213,8 @@ class Session(Fitting, Conversing, Describing, Exporting):
             `Changed` for each change.
 
         Raises:
-            InvalidInput: There is no such view, the object is not a projection, or its name is reserved for treering;
-                or `after` is neither a cursor nor a seq.
+            InvalidInput: There is no such view, the object is not a projection, or its name is reserved for
+                treering; or `after` is neither a cursor nor a seq.
         """
         self._check()
         source = self._core.source(self.ref, self._new_log, self._follower)
