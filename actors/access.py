@@ -35,6 +35,6 @@ def opening(ref: Ref, *, to_write: bool = False) -> Generator[None]:
         if to_write and error.errno in _NOT_WRITABLE:
             reason = error.strerror or error
             raise ReadOnly(
-                f"{ref} cannot be opened for writing ({reason}): load it with `read_only=True`, or fix its permissions"
+                f"{ref} cannot be opened for writing ({reason}): load it with `read_only=True`, or see to its permissions"
             ) from error
         raise

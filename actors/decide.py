@@ -338,7 +338,7 @@ def _check_compaction(
         if not first:
             raise EntryNotFound(first_id)
         if not in_batch and not draft.is_ancestor(first, base):
-            raise UnsafeCut(f"entry {first_id!r} is not on the compacted path: give an entry of that path")
+            raise UnsafeCut(f"entry {first_id!r} is not on the path to compact: give an entry of that path")
     committed = {seq: entry for seq in _compacted(draft, command, payload) if (entry := entries.get(seq)) is not None}
     path = {**committed, **{entry.seq: entry for entry in new_entries}}
     reason = unsafe_reason(list(path.values()), sum(seq < first for seq in path))

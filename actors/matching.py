@@ -162,7 +162,7 @@ class Matching:
         return log_messages.entry_ids[max(next_places)]
 
     def _only_describes(self, entry: KnownEntry) -> bool:
-        """Return whether an entry adds nothing to messages that the log has; the log may state the same in another way."""
+        """Return whether an entry adds nothing to messages that the log has; the log may state it in another way."""
         if not self._has_message:
             return True
         if self._found_by_content:
