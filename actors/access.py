@@ -33,8 +33,8 @@ def opening(ref: Ref, *, to_write: bool = False) -> Generator[None]:
         if error.errno == errno.EISDIR:
             raise NotASession(f"{ref} is a directory: give the path of a session's file, or an id") from error
         if to_write and error.errno in _NOT_WRITABLE:
-            reason = error.strerror or error
+            why = error.strerror or error
             raise ReadOnly(
-                f"{ref} cannot be opened for writing ({reason}): load it with `read_only=True`, or see to its permissions"
+                f"{ref} cannot be opened for writing ({why}): load it with `read_only=True`, or see to its permissions"
             ) from error
         raise

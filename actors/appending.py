@@ -183,10 +183,10 @@ class Appending(Handle):
     async def append_context_edit(
         self, target_id: str, replacement: ContentLike | None, **options: Unpack[AppendOptions]
     ) -> str:
-        """Replace what contexts show of an earlier message, or hide it (None); the original stays in the log; see `append`.
+        """Replace what contexts show of an earlier message, or hide it (None); see `append`.
 
-        A tool's result remains the answer to its call: it shows the replacement, and a hidden one says only that it was
-        hidden, as long as the call is shown.
+        The original stays in the log. A tool's result remains the answer to its call: it shows the replacement, and a
+        hidden one says only that it was hidden, as long as the call is shown.
         """
         content = None if replacement is None else as_content(replacement)
         return await self.append(ContextEdit(target_id, content), **options)

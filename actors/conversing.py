@@ -97,7 +97,7 @@ class Conversing(Appending, Reading):
     # -- totals
 
     async def event_count(self) -> int:
-        """Return how many events the session holds, on all branches; a turn counts as one, however many messages it has."""
+        """Return how many events the session holds, on all branches; a turn of several messages counts as one."""
         return await self.view(EventCount())
 
     async def total_usage(self, leaf_id: str | None = None) -> Usage:

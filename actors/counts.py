@@ -16,4 +16,4 @@ def check_count(name: str, value: object) -> None:
         InvalidInput: It is not a whole number, or negative.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidInput(f"{name} is {value!r}: give a whole number from 0 on")
+        raise InvalidInput(f"{name} is {value!r}: give a whole number of 0 or more")

@@ -431,8 +431,8 @@ class SessionHost(SessionLookup):
                 missing, None uses it if it exists, False reads the logs. The hits are the same.
 
         Raises:
-            InvalidInput: The query contains nothing to search for, `limit` or `offset` is not a whole number from 0 on,
-                or a time has no time zone.
+            InvalidInput: The query contains nothing to search for, `limit` or `offset` is not a whole number of 0 or
+                more, or a time has no time zone.
         """
         self.core.check()
         return self._searching_of().search(

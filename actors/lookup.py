@@ -139,8 +139,8 @@ class SessionLookup:
             offset: How many rows to skip.
 
         Raises:
-            InvalidInput: `limit` or `offset` is not a whole number from 0 on, the project is not a path, or the status
-                is not a string.
+            InvalidInput: `limit` or `offset` is not a whole number of 0 or more, the project is not a path, or the
+                status is not a string.
         """
         if status is not None and not isinstance(status, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{status!r} is not a status: give a string, such as 'active', 'archived' or 'any'")

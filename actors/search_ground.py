@@ -64,7 +64,7 @@ class SearchScope:
         self.changes = index.changes if index is not None else -1
         self.has_unreadable = any(row.status == CORRUPTED for row in rows)
         self.numbers = {
-            ref: indexed[ref].number for ref, each in (stamps or {}).items() if is_indexed(ref, each, indexed)
+            ref: indexed[ref].number for ref, stamp in (stamps or {}).items() if is_indexed(ref, stamp, indexed)
         }
         self._positions = {
             number: at for at, row in enumerate(rows) if (number := self.numbers.get(row.ref)) is not None

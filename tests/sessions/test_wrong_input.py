@@ -196,7 +196,7 @@ FINDS: list[tuple[Call, type[InvalidInput], str]] = [
     (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is not a path"),
     (lambda host: host.list_sessions(project=5), InvalidInput, "5 is not a path"),
     (lambda host: host.list_sessions(status=5), InvalidInput, "5 is not a status"),
-    (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number from 0 on"),
+    (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number of 0 or more"),
     (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
     (lambda host: host.current_session(5), InvalidInput, "5 is not a path"),
@@ -246,7 +246,7 @@ async def test_no_path_is_no_project(session: Session, host: SessionHost) -> Non
         host.search("hello", project=wrong)
     for count in ("5", -1, None, 1.5):
         wrong = count
-        with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number from 0 on"):
+        with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number of 0 or more"):
             host.search("hello", limit=wrong)
 
 
