@@ -120,7 +120,7 @@ class SearchFile:
         Raises:
             IndexUnavailable: A newer treering made it, or SQLite cannot search within words.
         """
-        lack = _missing_feature()
+        lack = _missing()
         if lack:
             raise IndexUnavailable(lack)
         for _ in range(2):
@@ -180,7 +180,7 @@ class SearchFile:
 
 
 @cache
-def _missing_feature() -> str:
+def _missing() -> str:
     """Return what this build of SQLite lacks; "" if it lacks nothing."""
     with closing(sqlite3.connect(":memory:")) as db:
         try:
