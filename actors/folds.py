@@ -138,7 +138,7 @@ class Folds:
             held.value, held.cursor = value, Cursor(held.cursor.generation, through)
 
     async def save(self, lease: Lease) -> None:
-        """Write the checkpoints of a session that is being passivated, and forget its values; a failed one is logged."""
+        """Write the checkpoints of a session that is being passivated, and forget its values; failures are logged."""
         values = self._live.pop(lease.ref, None)
         if values is None:
             return

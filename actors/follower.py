@@ -74,7 +74,7 @@ class Follower:
         """Read what was appended, or the whole log if it was replaced, and where its leaf was moved to.
 
         Raises:
-            LogError: The file that is there now is not a session.
+            LogError: The current file is not a session.
             SessionNotFound: The log no longer exists.
             OSError: It cannot be read.
         """

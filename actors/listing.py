@@ -61,35 +61,35 @@ class SessionsSubscription:
     def __init__(self, listing: Listing, touched: Touched) -> None:
         self._listing = listing
         self._touched = touched
-        self._begun = False
-        self._waiting: dict[Ref, None] = {}
+        self._rows_yielded = False
+        self._changed: dict[Ref, None] = {}
 
     async def __aenter__(self) -> Self:
-        self._touched.listeners.append(self._waiting)
+        self._touched.listeners.append(self._changed)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         listeners = self._touched.listeners
-        listeners[:] = [each for each in listeners if each is not self._waiting]
+        listeners[:] = [each for each in listeners if each is not self._changed]
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> list[SessionSummary] | SessionChanged:
-        if not self._begun:
+        if not self._rows_yielded:
             rows = await self._listing.rows()
-            self._begun = True
+            self._rows_yielded = True
             return rows
-        while not self._waiting:
+        while not self._changed:
             if self._touched.closed:
                 raise StopAsyncIteration
             await self._touched.wait()
-        ref = next(iter(self._waiting))
-        del self._waiting[ref]  # before the await, so that a change during it is reported too
+        ref = next(iter(self._changed))
+        del self._changed[ref]  # before the await, so that a change during it is reported too
         try:
             return SessionChanged(ref, await self._listing.row(ref))
         except HostClosed:  # while the row was read
             raise StopAsyncIteration from None
         except BaseException:
-            self._waiting[ref] = None
+            self._changed[ref] = None
             raise

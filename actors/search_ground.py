@@ -37,7 +37,7 @@ class SearchRequest(Struct, frozen=True):
 
 
 class SearchScope:
-    """The sessions to search, as of one look at all logs.
+    """The sessions to search, as found by one look at all logs.
 
     Args:
         stamps: The stamps of their files; None if they are unknown.

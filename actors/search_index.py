@@ -1,7 +1,7 @@
 """The index of a root: which entries of its logs contain which characters, and how far each log was indexed.
 
 All of it is derived data, and safe to delete. Several processes may use it at once: each write first checks how far the
-log is indexed now, and each read sees the index as of one moment.
+log is indexed now, and each read sees the index at a single moment.
 
 Everything here blocks and belongs in worker threads; concurrent calls wait for one another.
 """
