@@ -1,4 +1,4 @@
-"""How many of something a caller asks for."""
+"""The check of the counts that callers pass."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from .errors import InvalidInput
 
 
 def check_count(name: str, value: object) -> None:
-    """Refuse what is no count.
+    """Refuse a value that is not a count.
 
     Args:
-        name: What the caller calls it.
-        value: What the caller gave.
+        name: The caller's name for it.
+        value: The value.
 
     Raises:
-        InvalidInput: It is no whole number, or negative.
+        InvalidInput: It is not a whole number, or negative.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidInput(f"{name} is {reprlib.repr(value)}: give a whole number from 0 on")
+        raise InvalidInput(f"{name} is {reprlib.repr(value)}: give a whole number of 0 or more")

@@ -75,7 +75,7 @@ def test_it_is_not_played_over_itself(treering: Treering, tmp_path: Path) -> Non
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}
     result = treering("demo", "--dir", tmp_path)
     assert result.exit_code == 1
-    assert "there is a session 'plan' already" in result.stderr
+    assert "session 'plan' already exists" in result.stderr
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")} == before
 
 

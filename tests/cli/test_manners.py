@@ -144,7 +144,7 @@ def test_a_root_that_is_a_file_is_refused(treering: Treering, tmp_path: Path, pr
     result = treering("sessions", env={"TREERING_ROOT": str(tmp_path / "file")})
     assert (result.exit_code, result.stdout) == (1, "")
     assert str(tmp_path / "file") in result.stderr
-    assert "no directory" in result.stderr
+    assert "is not a directory" in result.stderr
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])

@@ -211,7 +211,7 @@ async def test_refusals(tmp_path: Path) -> None:
             await host.import_sessions(WORK, format="pi")
         evil = tmp_path / "evil.jsonl"
         evil.write_text('{"type":"session","id":"../../evil","version":3,"timestamp":"2026-01-01T00:00:00Z"}\n')
-        with pytest.raises(ForeignFormatError, match="cannot be kept"):
+        with pytest.raises(ForeignFormatError, match="cannot be imported"):
             await host.import_sessions(evil)
         assert await host.list_sessions() == []
         assert not (tmp_path / "sessions").exists() or not list((tmp_path / "sessions").glob("*.jsonl"))

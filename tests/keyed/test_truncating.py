@@ -146,7 +146,7 @@ async def test_while_a_call_waits_nothing_is_cut_and_beginning_anew_is_possible(
     await sessions.add_message(KEY, "user", "old")
     await sessions.add_message(KEY, "user", "Read it.")
     await sessions.add_full_message(KEY, call("c1"))
-    with pytest.raises(UnsafeCut, match="append that first, or begin anew"):
+    with pytest.raises(UnsafeCut, match="append that first, or start over"):
         await sessions.truncate_history(KEY, keep, summary="not set either")
     assert len(await sessions.history(KEY)) == 3
     assert await sessions.summary(KEY) == ""

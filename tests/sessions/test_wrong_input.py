@@ -130,9 +130,9 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_many("ab"), "type `str` cannot be appended"),
     (lambda s: s.append_many({"role": "user"}), "type `str` cannot be appended"),
     (lambda s: s.append_many([message("user", "x"), {"role": "user"}]), "type `dict` cannot be appended"),
-    (lambda s: s.append_many(Message("user")), "`Message` is no sequence of payloads"),
-    (lambda s: s.append_many(5), "`int` is no sequence of payloads"),
-    (lambda s: s.save_turn(Message("user")), "`Message` is no sequence of payloads"),
+    (lambda s: s.append_many(Message("user")), "`Message` is not a sequence of payloads"),
+    (lambda s: s.append_many(5), "`int` is not a sequence of payloads"),
+    (lambda s: s.save_turn(Message("user")), "`Message` is not a sequence of payloads"),
     (lambda s: s.save_turn([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
     (lambda s: s.set_history([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
     (lambda s: s.append(Message("bashExecution")), "a bashExecution message needs"),
@@ -231,57 +231,57 @@ async def test_a_usage_that_another_program_wrote_is_read_as_it_is(tmp_path: Pat
 
 
 FINDS: list[tuple[Call, type[InvalidInput], str]] = [
-    (lambda host: host.create(5), InvalidSessionId, "5 is no session id: give a string"),
-    (lambda host: host.create(b"main"), InvalidSessionId, "b'main' is no session id"),
-    (lambda host: host.open(5), InvalidSessionId, "5 is no session id"),
-    (lambda host: host.open(None), InvalidSessionId, "None is no session id"),
-    (lambda host: host.create(key=5), InvalidSessionId, "5 is no key: give a string"),
-    (lambda host: host.get_or_create(5), InvalidSessionId, "5 is no key"),
-    (lambda host: host.get_or_create(SessionKey("telegram", "1")), InvalidSessionId, r"is no key: .*`str\(key\)`"),
-    (lambda host: host.find_by_key(None), InvalidSessionId, "None is no key"),
-    (lambda host: host.load(5), InvalidInput, "5 names no session: give its id"),
-    (lambda host: host.load(None), InvalidInput, "None names no session"),
-    (lambda host: host.load(b"main"), InvalidInput, "b'main' names no session"),
-    (lambda host: host.resolve(5), InvalidInput, "5 names no session"),
-    (lambda host: host.delete(5), InvalidInput, "5 names no session"),
-    (lambda host: host.archive(5), InvalidInput, "5 names no session"),
-    (lambda host: host.put(5), InvalidInput, "5 is no session: give the handle"),
-    (lambda host: host.create(cwd=5), InvalidInput, "5 is no path: give a string"),
-    (lambda host: host.create(cwd=b"/work"), InvalidInput, "b'/work' is no path"),
-    (lambda host: host.get_or_create("key", cwd=5), InvalidInput, "5 is no path"),
-    (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is no path"),
-    (lambda host: host.list_sessions(project=5), InvalidInput, "5 is no path"),
-    (lambda host: host.list_sessions(status=5), InvalidInput, "5 is no status"),
-    (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number from 0 on"),
+    (lambda host: host.create(5), InvalidSessionId, "5 is not a session id: give a string"),
+    (lambda host: host.create(b"main"), InvalidSessionId, "b'main' is not a session id"),
+    (lambda host: host.open(5), InvalidSessionId, "5 is not a session id"),
+    (lambda host: host.open(None), InvalidSessionId, "None is not a session id"),
+    (lambda host: host.create(key=5), InvalidSessionId, "5 is not a key: give a string"),
+    (lambda host: host.get_or_create(5), InvalidSessionId, "5 is not a key"),
+    (lambda host: host.get_or_create(SessionKey("telegram", "1")), InvalidSessionId, r"is not a key: .*`str\(key\)`"),
+    (lambda host: host.find_by_key(None), InvalidSessionId, "None is not a key"),
+    (lambda host: host.load(5), InvalidInput, "5 does not name a session: give an id"),
+    (lambda host: host.load(None), InvalidInput, "None does not name a session"),
+    (lambda host: host.load(b"main"), InvalidInput, "b'main' does not name a session"),
+    (lambda host: host.resolve(5), InvalidInput, "5 does not name a session"),
+    (lambda host: host.delete(5), InvalidInput, "5 does not name a session"),
+    (lambda host: host.archive(5), InvalidInput, "5 does not name a session"),
+    (lambda host: host.put(5), InvalidInput, "5 is not a session: give the handle"),
+    (lambda host: host.create(cwd=5), InvalidInput, "5 is not a path: give a string"),
+    (lambda host: host.create(cwd=b"/work"), InvalidInput, "b'/work' is not a path"),
+    (lambda host: host.get_or_create("key", cwd=5), InvalidInput, "5 is not a path"),
+    (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is not a path"),
+    (lambda host: host.list_sessions(project=5), InvalidInput, "5 is not a path"),
+    (lambda host: host.list_sessions(status=5), InvalidInput, "5 is not a status"),
+    (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number of 0 or more"),
     (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
-    (lambda host: host.current_session(5), InvalidInput, "5 is no path"),
-    (lambda host: host.import_sessions(5), InvalidInput, "5 is no path"),
-    (lambda host: host.import_sessions(b"/work"), InvalidInput, "b'/work' is no path"),
-    (lambda host: host.create(cwd="/d\udcff"), InvalidInput, r"cwd is '/d\\udcff', which is no text"),
-    (lambda host: host.open("main", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
-    (lambda host: host.get_or_create("key", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
-    (lambda host: host.create(parent_session="\udcff"), InvalidInput, "parent_session is .* no text"),
+    (lambda host: host.current_session(5), InvalidInput, "5 is not a path"),
+    (lambda host: host.import_sessions(5), InvalidInput, "5 is not a path"),
+    (lambda host: host.import_sessions(b"/work"), InvalidInput, "b'/work' is not a path"),
+    (lambda host: host.create(cwd="/d\udcff"), InvalidInput, r"cwd is '/d\\udcff', which is not valid text"),
+    (lambda host: host.open("main", cwd="/d\udcff"), InvalidInput, "cwd is .* not valid text"),
+    (lambda host: host.get_or_create("key", cwd="/d\udcff"), InvalidInput, "cwd is .* not valid text"),
+    (lambda host: host.create(parent_session="\udcff"), InvalidInput, "parent_session is .* not valid text"),
     (lambda host: host.create(parent_entry=5), InvalidInput, "parent_entry is of type `int`: give a string"),
 ]
 
 SEARCHES: list[tuple[dict[str, Any], str]] = [
     ({"query": None}, "the query is of type `NoneType`: give a string"),
     ({"query": 5}, "the query is of type `int`"),
-    ({"role": "\udcff"}, r"role is '\\udcff', which is no text"),
+    ({"role": "\udcff"}, r"role is '\\udcff', which is not valid text"),
     ({"role": 5}, "role is of type `int`: give a string"),
-    ({"tool": "\udcff"}, "tool is .* no text"),
-    ({"after": "2026-01-01"}, "a time to search by is of type `str`: give a datetime"),
-    ({"before": date(2026, 1, 1)}, "a time to search by is of type `date`"),
+    ({"tool": "\udcff"}, "tool is .* not valid text"),
+    ({"after": "2026-01-01"}, "`after` or `before` is of type `str`: give a datetime"),
+    ({"before": date(2026, 1, 1)}, "`after` or `before` is of type `date`"),
 ]
 
 EXPORTS: list[tuple[dict[str, Any], str]] = [
-    ({"destination": 5}, "5 is no path"),
-    ({"destination": b"/tmp/talk.html"}, "is no path"),
+    ({"destination": 5}, "5 is not a path"),
+    ({"destination": b"/tmp/talk.html"}, "is not a path"),
     ({"destination": "a\0b"}, "leave out the null character"),
     ({"leaf_id": ["a"]}, "leaf_id is of type `list`: give a string"),
     ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
-    ({"format": ["html"]}, "there is no format"),
+    ({"format": ["html"]}, "there is no export format"),
 ]
 
 
@@ -296,13 +296,13 @@ async def test_what_names_no_session_or_folder_is_refused(
 
 async def test_no_path_is_no_project(session: Session, host: SessionHost) -> None:
     wrong: Any = 5
-    with pytest.raises(InvalidInput, match="5 is no path"):
+    with pytest.raises(InvalidInput, match="5 is not a path"):
         await session.rebind(wrong)
-    with pytest.raises(InvalidInput, match="5 is no path"):
+    with pytest.raises(InvalidInput, match="5 is not a path"):
         host.search("hello", project=wrong)
     for count in ("5", -1, None, 1.5):
         wrong = count
-        with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number from 0 on"):
+        with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number of 0 or more"):
             host.search("hello", limit=wrong)
 
 
@@ -401,10 +401,10 @@ async def test_a_subscription_after_nothing_is_refused(session: Session) -> None
         (lambda: SessionHost(limits={"live_max": 5}), r"`limits` is of type `dict`: give `Limits\("),  # type: ignore[arg-type]
         (lambda: SessionHost(limits={}), "`limits` is of type `dict`"),  # type: ignore[arg-type]
         (lambda: SessionHost(settings={}), r"`settings` is of type `dict`: give `Settings.load\("),  # type: ignore[arg-type]
-        (lambda: SessionHost(5), "5 is no path"),  # type: ignore[arg-type]
-        (lambda: SessionHost(b"/sessions"), "is no path"),  # type: ignore[arg-type]
+        (lambda: SessionHost(5), "5 is not a path"),  # type: ignore[arg-type]
+        (lambda: SessionHost(b"/sessions"), "is not a path"),  # type: ignore[arg-type]
         (lambda: SessionHost(store=5), r"`store` is of type `int`: give a `FileStore\("),  # type: ignore[arg-type]
-        (lambda: SessionHost("a\0b"), "is no path: leave out the null character"),
+        (lambda: SessionHost("a\0b"), "is not a path: leave out null characters"),
         (lambda: Limits(live_max=0), "`live_max` cannot be 0: give a number of 1 or more"),
         (lambda: Limits(mailbox_max=-1), "`mailbox_max` cannot be -1"),
         (lambda: Limits(mailbox_max=0), "`mailbox_max` cannot be 0"),
@@ -499,7 +499,7 @@ async def test_a_folder_that_is_no_path_makes_no_session(host: SessionHost) -> N
 async def test_a_root_that_is_a_file_is_refused_when_the_host_is_entered(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
     root.touch()
-    with pytest.raises(InvalidInput, match=r"sessions is no directory: give the directory"):
+    with pytest.raises(InvalidInput, match=r"sessions is not a directory: give the directory"):
         async with SessionHost(root):
             pass
     assert root.read_bytes() == b""
