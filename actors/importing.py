@@ -160,7 +160,11 @@ async def _compare(core: HostCore, lease: Lease, incoming: Incoming, found: Foun
     apart = await _apart(log, named, incoming.header.id)
     there = await _there(core, log, named, incoming, frozenset())
     has = there.has
-    there = replace(there, has=lambda entry_id: has(entry_id) or entry_id in apart)
+
+    def knows(entry_id: str) -> bool:
+        return has(entry_id) or entry_id in apart
+
+    there = replace(there, has=knows)
     await core.runtime.offload(_exhaust, _lines(incoming, there, found.path))
     if incoming.added:
         assert lease.dialect is not None
