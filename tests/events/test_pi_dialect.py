@@ -704,6 +704,12 @@ def test_a_name_is_brought_onto_one_line() -> None:
     assert "treering" not in line
 
 
+@pytest.mark.parametrize("dialect", [pi, OmpDialect()])
+def test_a_name_of_bytes_is_refused(dialect: Dialect) -> None:
+    with pytest.raises(InvalidEntry, match="session_info"):
+        dialect.encode(entry(SessionInfo(b"My name")))  # type: ignore[arg-type]  # the point of the test
+
+
 def test_times_are_written_in_milliseconds_of_utc() -> None:
     away = datetime(2026, 1, 1, 12, 0, 1, 250999, timezone(timedelta(hours=2)))
     line = json.loads(line_of(Message("user", (text("x"),)), timestamp=away))
