@@ -181,9 +181,9 @@ class SessionLookup:
     # -- the current session of a project
 
     async def current_session(self, project: str | os.PathLike[str]) -> SessionSummary | None:
-        """Return the row of a project's current session.
+        """Return the row of a project's current session; None where none is set, or the one that was is gone.
 
-        None where none is set, or the one that was is gone, archived or damaged: that one is not gone on with.
+        One that is archived or damaged counts as gone as long as it is: `find_recent` goes on with another one then.
         """
         return await self._sessions.current(project)
 
