@@ -186,9 +186,9 @@ class SessionLookup:
     # -- the current session of a project
 
     async def current_session(self, project: str | os.PathLike[str]) -> SessionSummary | None:
-        """Return the row of a project's current session.
+        """Return the row of a project's current session; None if none is set, or if it no longer exists.
 
-        None if none is set, or if the one that was set no longer exists, is archived or is damaged.
+        One that is archived or damaged counts as missing meanwhile: `find_recent` then returns another session.
         """
         return await self._sessions.current(project)
 
