@@ -365,7 +365,7 @@ async def test_a_tool_cannot_wait_for_its_own_turn(session: Session) -> None:
     agent = AgentSession(model, session=session, tools=[nested])
     with anyio.fail_after(10):
         turn = await agent.respond("Hello")
-    assert "cannot take another of the same session" in str(turn.messages[2].content)
+    assert "cannot start another turn of the same session" in str(turn.messages[2].content)
 
 
 @pytest.mark.parametrize("between", [0, 1])
