@@ -173,9 +173,9 @@ async def test_a_model_may_hand_on_the_stream_of_another() -> None:
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        ("No.", "`str` as an answer: give a `Message`"),
+        ("No.", "`str` as an answer: return a `Message`"),
         ({"role": "assistant"}, "`dict` as an answer"),
-        (Message("user", (text("No."),)), "role 'user': give it the role 'assistant'"),
+        (Message("user", (text("No."),)), "role 'user': the role must be 'assistant'"),
         (Message("assistant", cast("tuple[Content, ...]", "No.")), "content"),
     ],
 )

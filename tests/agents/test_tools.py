@@ -111,7 +111,7 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
 
     for function, why in (
         (print, "cannot be passed by name"),
-        (5, "cannot be called"),
+        (5, "is not callable"),
         (unresolved, "cannot be described"),
         (silent, "no type hint"),
         (many, "cannot be passed by name"),
@@ -121,7 +121,7 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
             Tool.of(function)  # type: ignore[arg-type]  # that is what is refused
     with pytest.raises(InvalidInput, match="needs a name"):
         Tool("", "", {}, silent)
-    with pytest.raises(InvalidInput, match="cannot be called"):
+    with pytest.raises(InvalidInput, match="is not callable"):
         Tool("five", "", {}, 5)  # type: ignore[arg-type]  # that is what is refused
 
 
@@ -231,7 +231,7 @@ async def test_an_output_that_is_none_is_refused_where_it_is_made(session: Sessi
 
 
 def test_a_reason_to_wait_is_a_text() -> None:
-    with pytest.raises(InvalidInput, match="of type `int`"):
+    with pytest.raises(InvalidInput, match="must be a string, not `int`"):
         Suspend(5)  # type: ignore[arg-type]  # that is what is refused
     assert Suspend("for \udcff").reason == "for \ufffd"
     assert bytes(Suspend("for", {"file": "caf\udcff"}).raw_data or b"") == '{"file":"caf\ufffd"}'.encode()

@@ -335,7 +335,7 @@ def test_no_entry_comes_after_what_is_no_place_in_the_log(after: Any) -> None:
 
 
 async def test_a_subscription_after_nothing_is_refused(session: Session) -> None:
-    with pytest.raises(InvalidInput, match="no entry has the ordinal -1"):
+    with pytest.raises(InvalidInput, match="invalid seq -1"):
         session.subscribe(after=-1)
 
 
