@@ -222,7 +222,7 @@ SEARCHES: list[tuple[dict[str, Any], str]] = [
 EXPORTS: list[tuple[dict[str, Any], str]] = [
     ({"destination": 5}, "5 is no path"),
     ({"destination": b"/tmp/talk.html"}, "is no path"),
-    ({"destination": "a\0b"}, "leave out the null character"),
+    ({"destination": "a\0b"}, "remove the null character"),
     ({"leaf_id": ["a"]}, "leaf_id is of type `list`: give a string"),
     ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
     ({"format": ["html"]}, "there is no format"),
@@ -437,16 +437,16 @@ async def test_a_summarizer_that_answers_something_else_is_told_of(session: Sess
 @pytest.mark.parametrize("wrong", [EchoModel(), "short", None])
 async def test_what_is_no_summarizer_is_refused(session: Session, wrong: Any) -> None:
     before = [await session.append_message("user", "word " * 100) for _ in range(5)]
-    with pytest.raises(InvalidInput, match=r"is no summarizer: give an async function, or `summarizer_of\(model\)`"):
+    with pytest.raises(InvalidInput, match=r"is not a summarizer: pass an async function, or `summarizer_of\(model\)`"):
         await session.compact(wrong, keep_tokens=100)
-    with pytest.raises(InvalidInput, match="is no summarizer"):
+    with pytest.raises(InvalidInput, match="is not a summarizer"):
         await session.summary_for_range(before[0], before[3], 100, wrong)
     assert len(await session.entries()) == 5
 
 
 @pytest.mark.parametrize("wrong", [1000, None, {"available_tokens": 1000}])
 async def test_what_is_no_budget_is_refused(session: Session, wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"the budget is of type .*: give what `calculate_budget"):
+    with pytest.raises(InvalidInput, match=r"the budget is of type .*: pass what `calculate_budget"):
         await session.build_context(wrong)
     if wrong is not None:
         with pytest.raises(InvalidInput, match="the budget is of type"):
