@@ -49,9 +49,9 @@ class IndexLine(Struct, frozen=True, gc=False):
     inode: int
     session: SessionSummary
 
-    def holds(self, found: FileStat) -> bool:
+    def holds(self, stat: FileStat) -> bool:
         """Tell whether the session's file is unchanged since the line was made."""
-        return self.size == found.size and self.modified_ns == found.modified_ns and self.inode == found.inode
+        return self.size == stat.size and self.modified_ns == stat.modified_ns and self.inode == stat.inode
 
 
 class _Head(Struct, frozen=True):
@@ -126,13 +126,13 @@ class IndexFile:
         return IndexContents(lines, tuple(damaged))
 
     def append(self, lines: Iterable[IndexLine]) -> bool:
-        """Add what is new of some sessions, at once.
+        """Append lines in one write.
 
         Returns:
-            Whether it was added: False where the file is missing, or has to be written anew.
+            Whether they were appended; False if the file is missing or must be rewritten.
 
         Raises:
-            OSError: The disk refuses.
+            OSError: The write failed.
         """
         data = b"".join(map(_encoded, lines))
         try:

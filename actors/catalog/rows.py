@@ -67,24 +67,24 @@ class Rows:
         if row.project is not None:
             force_setattr(row, "project_hash", self._hash(row.project))
 
-    def read(self, ref: Ref, found: FileStat) -> SessionSummary | None:
+    def read(self, ref: Ref, stat: FileStat) -> SessionSummary | None:
         """Make the row of a session from its file, which may wait for the disk; None if the file was deleted meanwhile.
 
         Args:
             ref: The session.
-            found: The current stat of its file.
+            stat: The current stat of its file.
         """
         path = self._store.path_of(ref)
         try:
             try:
-                at_once = found.size <= _SMALL_BYTES or (found.size <= _WHOLE_MAX and not self._has_snapshot(path))
-                index, dialect = self._whole(path) if at_once else self._page_by_page(ref)
+                read_whole = stat.size <= _SMALL_BYTES or (stat.size <= _WHOLE_MAX and not self._has_snapshot(path))
+                index, dialect = self._whole(path) if read_whole else self._page_by_page(ref)
             except FileNotFoundError:  # it is packed, or was deleted meanwhile
                 index, dialect = self._page_by_page(ref)
         except (SessionNotFound, FileNotFoundError):
             return None
         except (TreeringError, OSError) as error:
-            modified = EPOCH + timedelta(microseconds=found.modified_ns // 1000)
+            modified = EPOCH + timedelta(microseconds=stat.modified_ns // 1000)
             return corrupted(ref, path, modified, str(error))
         return self.hashed(summarize(index, ref=ref, dialect=dialect, path=path))
 

@@ -149,5 +149,5 @@ def test_signals_in_another_thread_are_refused(backend: str) -> None:
 
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(lambda: anyio.run(enter, backend=backend))
-        with pytest.raises(WrongThread, match="signals reach only the main thread"):
+        with pytest.raises(WrongThread, match="signals reach the main thread alone"):
             done.result(60)

@@ -86,12 +86,18 @@ class Delegates(EchoModel):
             lambda model, add: AGENT(model, options={"max_tokens": 5}),
             r"`options` must be `AgentOptions\(\.\.\.\)`, not an object of type `dict`",
         ),
-        (lambda model, add: AGENT(model, hooks=[print]), r"`hooks` must be `AgentHooks\(.*\)`, not an object of type `list`"),
+        (
+            lambda model, add: AGENT(model, hooks=[print]),
+            r"`hooks` must be `AgentHooks\(.*\)`, not an object of type `list`",
+        ),
         (
             lambda model, add: AGENT(model, hooks=HOOKS(pre_generation=print)),
             "`pre_generation` must be a tuple of hooks, not the hook `print`",
         ),
-        (lambda model, add: AGENT(model, hooks=HOOKS(post_generation=print)), "`post_generation` must be a tuple of hooks"),
+        (
+            lambda model, add: AGENT(model, hooks=HOOKS(post_generation=print)),
+            "`post_generation` must be a tuple of hooks",
+        ),
         (lambda model, add: AGENT(model, session="main"), "`str` is not a session: it lacks `id`"),
     ],
 )

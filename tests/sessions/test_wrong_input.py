@@ -330,7 +330,7 @@ async def called(call: Callable[[], object]) -> None:
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])
 def test_no_entry_comes_after_what_is_no_place_in_the_log(after: Any) -> None:
     nowhere: Any = None  # it is refused before it is looked at
-    with pytest.raises(InvalidInput, match="give a number from 0 on, or the cursor"):
+    with pytest.raises(InvalidInput, match="pass a number from 0 on, or the cursor"):
         EntrySubscription(nowhere, after)
 
 
