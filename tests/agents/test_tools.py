@@ -111,18 +111,18 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
         return ""
 
     for function, why in (
-        (print, "cannot be given by name"),
-        (5, "cannot be called"),
+        (print, "cannot be passed by name"),
+        (5, "is not callable"),
         (unresolved, "cannot be described"),
         (silent, "no type hint"),
-        (many, "cannot be given by name"),
+        (many, "cannot be passed by name"),
         (strange, "cannot be described"),
     ):
         with pytest.raises(InvalidInput, match=why):
             Tool.of(function)  # type: ignore[arg-type]  # that is what is refused
     with pytest.raises(InvalidInput, match="needs a name"):
         Tool("", "", {}, silent)
-    with pytest.raises(InvalidInput, match="cannot be called"):
+    with pytest.raises(InvalidInput, match="is not callable"):
         Tool("five", "", {}, 5)  # type: ignore[arg-type]  # that is what is refused
 
 
@@ -239,7 +239,7 @@ async def test_a_function_in_a_thread_can_suspend_the_turn() -> None:
 
 
 async def test_a_handler_that_is_not_async_is_told_of() -> None:
-    with pytest.raises(InvalidInput, match="no async function"):
+    with pytest.raises(InvalidInput, match="not an async function"):
         await Tool("five", "", {}, lambda given: 5)({})  # type: ignore[arg-type,return-value]  # that is what is refused
 
 
@@ -299,7 +299,7 @@ async def test_what_is_no_json_is_told_as_the_tool_s_error(session: Session, ret
     ],
 )
 async def test_an_output_that_is_none_is_refused_where_it_is_made(session: Session, wrong: dict[str, Any]) -> None:
-    with pytest.raises(InvalidEntry, match="a tool's output is none"):
+    with pytest.raises(InvalidEntry, match="invalid tool output"):
         ToolOutput(**wrong)
 
     @tool
@@ -312,11 +312,11 @@ async def test_an_output_that_is_none_is_refused_where_it_is_made(session: Sessi
     assert turn.text == "Oh."
     failed, told = results_of(turn.messages)["1"]
     assert failed
-    assert told.startswith("InvalidEntry: a tool's output is none")
+    assert told.startswith("InvalidEntry: invalid tool output")
 
 
 def test_a_reason_to_wait_is_a_text() -> None:
-    with pytest.raises(InvalidInput, match="of type `int`"):
+    with pytest.raises(InvalidInput, match="must be a string, not `int`"):
         Suspend(5)  # type: ignore[arg-type]  # that is what is refused
     assert Suspend("for \udcff").reason == "for \ufffd"
     assert bytes(Suspend("for", {"file": "caf\udcff"}).raw_data or b"") == '{"file":"caf\ufffd"}'.encode()
@@ -551,8 +551,8 @@ async def test_what_goes_wrong_is_told_to_the_model(session: Session, told: Told
     assert results["1"] == (True, "OSError: no such disk")
     assert results["2"] == (True, "ZeroDivisionError")
     assert results["3"] == (True, "There is no tool 'nothing'. The tools are: add, fail, wrong.")
-    assert results["4"] == (True, "the arguments do not fit: Object missing required field `a`")
-    assert results["5"] == (True, 'The arguments are no JSON object: {"a": 1')
+    assert results["4"] == (True, "invalid arguments: Object missing required field `a`")
+    assert results["5"] == (True, 'The arguments are not a JSON object: {"a": 1')
     assert results["6"] == (False, "2")
     assert results["7"][0]
     assert results["8"][1].startswith("ExceptionGroup: several")

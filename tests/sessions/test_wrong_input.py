@@ -278,7 +278,7 @@ SEARCHES: list[tuple[dict[str, Any], str]] = [
 EXPORTS: list[tuple[dict[str, Any], str]] = [
     ({"destination": 5}, "5 is not a path"),
     ({"destination": b"/tmp/talk.html"}, "is not a path"),
-    ({"destination": "a\0b"}, "leave out the null character"),
+    ({"destination": "a\0b"}, "leave out null characters"),
     ({"leaf_id": ["a"]}, "leaf_id is of type `list`: give a string"),
     ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
     ({"format": ["html"]}, "there is no export format"),
@@ -386,12 +386,12 @@ async def called(call: Callable[[], object]) -> None:
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])
 def test_no_entry_comes_after_what_is_no_place_in_the_log(after: Any) -> None:
     nowhere: Any = None  # it is refused before it is looked at
-    with pytest.raises(InvalidInput, match="give a number from 0 on, or the cursor"):
+    with pytest.raises(InvalidInput, match="pass a number from 0 on, or the cursor"):
         EntrySubscription(nowhere, after)
 
 
 async def test_a_subscription_after_nothing_is_refused(session: Session) -> None:
-    with pytest.raises(InvalidInput, match="no entry has the ordinal -1"):
+    with pytest.raises(InvalidInput, match="invalid seq -1"):
         session.subscribe(after=-1)
 
 
@@ -568,16 +568,16 @@ async def test_a_summarizer_that_answers_something_else_is_told_of(session: Sess
 @pytest.mark.parametrize("wrong", [EchoModel(), "short", None])
 async def test_what_is_no_summarizer_is_refused(session: Session, wrong: Any) -> None:
     before = [await session.append_message("user", "word " * 100) for _ in range(5)]
-    with pytest.raises(InvalidInput, match=r"is no summarizer: give an async function, or `summarizer_of\(model\)`"):
+    with pytest.raises(InvalidInput, match=r"is not a summarizer: pass an async function, or `summarizer_of\(model\)`"):
         await session.compact(wrong, keep_tokens=100)
-    with pytest.raises(InvalidInput, match="is no summarizer"):
+    with pytest.raises(InvalidInput, match="is not a summarizer"):
         await session.summary_for_range(before[0], before[3], 100, wrong)
     assert len(await session.entries()) == 5
 
 
 @pytest.mark.parametrize("wrong", [1000, None, {"available_tokens": 1000}])
 async def test_what_is_no_budget_is_refused(session: Session, wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"the budget is of type .*: give what `calculate_budget"):
+    with pytest.raises(InvalidInput, match=r"the budget is of type .*: pass what `calculate_budget"):
         await session.build_context(wrong)
     if wrong is not None:
         with pytest.raises(InvalidInput, match="the budget is of type"):
