@@ -13,6 +13,7 @@ that the entry reads back unchanged, and the other program can still open the fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Union, cast
 
@@ -77,8 +78,7 @@ def read_header(line: bytes, where: Where) -> Header:
     """
     fields = object_of(well_formed(line)) or {}
     session_id = attempt(as_string, fields.get("id"))
-    raw_version = fields.get("version", Raw(b"1"))
-    version = 1 if bytes(raw_version) == b"null" else attempt(as_int, raw_version)
+    version = _version(fields.get("version", Raw(b"1")))
     if attempt(as_string, fields.get("type")) != "session" or session_id is None or version is None:
         raise NotASession("this is not a session header; the file was left as it is", where=where)
     if version > VERSION:
@@ -97,6 +97,14 @@ def read_header(line: bytes, where: Where) -> Header:
         key=mark.key,
         title=mark.title,
     )
+
+
+def _version(raw: Raw) -> int | None:
+    """Return a version, which may be a string of digits: JavaScript compares it as a number, so pi opens such a file."""
+    if bytes(raw) == b"null":
+        return 1
+    digits = attempt(as_string, raw) or ""
+    return int(digits) if re.fullmatch("[0-9]{1,9}", digits) else attempt(as_int, raw)
 
 
 class CamelDialect:
