@@ -99,12 +99,12 @@ def read_header(line: bytes, where: Where) -> Header:
     )
 
 
-def _version(named: Raw) -> int | None:
-    """Read a version; JavaScript compares digits in a text as the number that they are."""
-    if bytes(named) == b"null":
+def _version(raw: Raw) -> int | None:
+    """Return a version, which may be a string of digits: JavaScript compares it as a number, so pi opens such a file."""
+    if bytes(raw) == b"null":
         return 1
-    digits = attempt(as_string, named) or ""
-    return int(digits) if re.fullmatch("[0-9]{1,9}", digits) else attempt(as_int, named)
+    digits = attempt(as_string, raw) or ""
+    return int(digits) if re.fullmatch("[0-9]{1,9}", digits) else attempt(as_int, raw)
 
 
 class CamelDialect:
