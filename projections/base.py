@@ -70,8 +70,8 @@ class Projection(Valued[V], Protocol[V, C_co]):
     """A fold over entries, whose value is a view.
 
     `apply` is pure: it does not modify the value passed to it, and the same entries always give the same value.
-    It sees each visible line once, in the order of the log: the lines of a batch once the batch is complete, a line of an
-    aborted batch as an opaque entry, and a damaged line not at all.
+    It sees each visible line once, in the order of the log: the lines of a batch once the batch is complete, a line of
+    an aborted batch as an opaque entry, and a damaged line not at all.
     """
 
     @property

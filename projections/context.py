@@ -224,8 +224,8 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
 def message_of(entry: Entry) -> Message | None:
     """Return the message that an entry contributes to a context, or None.
 
-    A compaction contributes a message only at the beginning of a context, so it has none here. A command that is excluded
-    from the context is included here, as in pi: it is left out when messages are rendered for a provider.
+    A compaction contributes a message only at the beginning of a context, so it has none here. A command that is
+    excluded from the context is included here, as in pi: it is left out when messages are rendered for a provider.
     """
     if isinstance(entry, MessageEntry):
         message = entry.message
@@ -267,9 +267,9 @@ def last_edits(index: LogIndex, entries: Iterable[Entry | None]) -> dict[int, Co
 def with_edits(entries: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> list[Entry]:
     """Return the entries of a path with their edits applied, without those that an edit leaves out.
 
-    A tool result stays the answer to its call: a replacement without a result part becomes the content of the result, and
-    a result that was left out says so (`LEFT_OUT`) while its call is shown. The call was answered, so it must not look
-    like one that waits.
+    A tool result stays the answer to its call: a replacement without a result part becomes the content of the result,
+    and a result that was left out says so (`LEFT_OUT`) while its call is shown. The call was answered, so it must not
+    look like one that waits.
     """
     if not edits:
         return list(entries)
@@ -304,8 +304,8 @@ def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange |
     """Return the change that an entry just appended below the leaf makes to the context.
 
     Takes constant time and reads nothing. None means that the context must be built again and compared with `diff`: the
-    entry has another parent, or rearranges the context, or the context has warnings, in which case a missing parent that
-    turns up could close a cycle.
+    entry has another parent, or rearranges the context, or the context has warnings, in which case a missing parent
+    that turns up could close a cycle.
     """
     seq = entry.seq
     if not 0 < seq <= index.head or not entry.id or not index.becomes_leaf(entry) or context.warnings:

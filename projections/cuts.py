@@ -1,9 +1,9 @@
 """Safe cuts: where the kept part of a path may begin without separating a tool call from its result.
 
 A call and its results are one unit, and so is a batch of parallel calls with all of its results: kept whole or not at
-all. A path may be cut before a user message, before an assistant message without calls, before an assistant message whose
-calls are all answered further down, and before anything that is not a message, unless it lies inside a unit. While the
-last calls are unanswered no cut is safe, because the compaction would come between a call and its result.
+all. A path may be cut before a user message, before an assistant message without calls, before an assistant message
+whose calls are all answered further down, and before anything that is not a message, unless it lies inside a unit.
+While the last calls are unanswered no cut is safe, because the compaction would come between a call and its result.
 
 Positions count the entries of the path from 0; a cut at a position keeps the entry there and all later ones.
 """
@@ -30,15 +30,15 @@ def safe_cuts(entries: Sequence[Entry]) -> list[int]:
 
 
 def stable_cuts(entries: Sequence[Entry]) -> list[int]:
-    """Return the safe cuts that are not before an assistant message with calls, so that no turn is cut in its middle."""
+    """Return the safe cuts that are not before an assistant message with calls, so that no turn is split."""
     return [position for position in safe_cuts(entries) if not _has_calls(entries[position])]
 
 
 def find_safe_cut(entries: Sequence[Entry], keep_tokens: int, count: Callable[[Entry], int]) -> str | None:
     """Choose the first entry to keep, so that about `keep_tokens` are kept.
 
-    Of the safe cuts that keep at most that many tokens, choose the one that keeps most, a stable one if there is any. If
-    every safe cut keeps more, choose the last one.
+    Of the safe cuts that keep at most that many tokens, choose the one that keeps most, a stable one if there is any.
+    If every safe cut keeps more, choose the last one.
 
     Args:
         entries: The entries of the path, oldest first; those that the context shows are enough.
@@ -63,8 +63,8 @@ def unsafe_reason(entries: Sequence[Entry], first_kept: int = 0) -> str | None:
     """Return why a path must not be cut at a position, or None if it may be.
 
     Args:
-        entries: The entries of the path, or only those that would be kept. Calls that wait for results are detected among
-            these entries only, so pass the whole path if possible.
+        entries: The entries of the path, or only those that would be kept. Calls that wait for results are detected
+            among these entries only, so pass the whole path if possible.
         first_kept: The position of the first entry to keep; the number of entries if none is kept.
     """
     pairs = _Pairs(entries)

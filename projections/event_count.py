@@ -1,7 +1,7 @@
 """The event count: the number of appends to a session.
 
-An event is the result of one append: an entry, or the lines of one batch, such as a turn with its messages. Lines keep the
-marks of their batch when they are copied, so a copy has the same count as its original.
+An event is the result of one append: an entry, or the lines of one batch, such as a turn with its messages. Lines keep
+the marks of their batch when they are copied, so a copy has the same count as its original.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The feed: the recent events of one session, shared by its subscribers.
 
 Each subscriber holds only its position in the feed. The writer adds an event and wakes all subscribers at once, so a
-waiting subscriber costs nothing, and one that has fallen behind the feed continues from the log. A feed exists while the
-session has subscribers.
+waiting subscriber costs nothing, and one that has fallen behind the feed continues from the log. A feed exists while
+the session has subscribers.
 """
 
 from __future__ import annotations
@@ -55,8 +55,9 @@ def transient(name: str, data: object) -> Transient:
 class Reset(Struct, frozen=True):
     """The log has been replaced: the entries received before belong to an old generation.
 
-    Sent when another session took the place of this one or the file was replaced or shortened from outside; also possible
-    when an archived session is restored. `cursor` is the start of the new generation, all of whose entries follow.
+    Sent when another session took the place of this one or the file was replaced or shortened from outside; also
+    possible when an archived session is restored. `cursor` is the start of the new generation, all of whose entries
+    follow.
     """
 
     cursor: Cursor

@@ -1,9 +1,9 @@
 """The state of the work: the task, the files touched by tools, the open calls, the plan.
 
 It is derived from the entries by fixed rules and without a model, so the same entries always give the same state. Tools
-are recognized by name, ignoring case and punctuation: `write_file`, `WriteFile` and `write-file` are the same. The effects
-of a call count once it has succeeded, according to its result or to the record of its execution. The effects of shell
-commands on files are not guessed.
+are recognized by name, ignoring case and punctuation: `write_file`, `WriteFile` and `write-file` are the same. The
+effects of a call count once it has succeeded, according to its result or to the record of its execution. The effects of
+shell commands on files are not guessed.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class WorkState(Struct, frozen=True):
 
     Attributes:
         original_task: The text of the first user message.
-        files: The touched files, in the order of their first touch. A created file remains "created" when it is modified;
-            a file that was only read is listed as "read".
+        files: The touched files, in the order of their first touch. A created file remains "created" when it is
+            modified; a file that was only read is listed as "read".
         open_calls: The calls without a result, in the order in which they were made.
         tasks: The plan, as last written.
     """

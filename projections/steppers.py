@@ -23,7 +23,7 @@ Fold: TypeAlias = Callable[[LogView, Projection[V, C]], Awaitable[tuple[V, int]]
 
 
 class ContextStepper:
-    """The context of the leaf. An append below the leaf extends it; after any other event it is rebuilt and compared."""
+    """The context of the leaf. An append below the leaf extends it; any other event rebuilds and compares it."""
 
     name = "context"
 

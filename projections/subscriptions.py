@@ -1,8 +1,8 @@
 """Subscriptions to a session: to its entries after a cursor, or to a view and its changes.
 
-A subscription notes the end of the log and the end of the shared feed, without an await between the two. It reads the log
-up to that end and then continues in the feed, so there is no gap and no duplicate. When it has fallen behind the feed, it
-starts over in the same way.
+A subscription notes the end of the log and the end of the shared feed, without an await between the two. It reads the
+log up to that end and then continues in the feed, so there is no gap and no duplicate. When it has fallen behind the
+feed, it starts over in the same way.
 """
 
 from __future__ import annotations
@@ -167,10 +167,10 @@ class EntryFollowing(Generic[T]):
 class EntrySubscription(EntryFollowing[Never]):
     """The entries of a session after a cursor: first the existing ones, then new ones as they arrive.
 
-    Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. A `Reset` among them means that
-    the log has been replaced; the new log follows from its first entry. The iteration ends when the host closes or deletes
-    the session, with `HostClosed` or `SessionNotFound` if some entries can no longer be read; on a read-only handle it
-    waits while the file is missing.
+    Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. A `Reset` among them means
+    that the log has been replaced; the new log follows from its first entry. The iteration ends when the host closes or
+    deletes the session, with `HostClosed` or `SessionNotFound` if some entries can no longer be read; on a read-only
+    handle it waits while the file is missing.
     """
 
     def _shown(self, news: News) -> Sequence[Entry]:

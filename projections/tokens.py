@@ -1,7 +1,7 @@
 """Token counts of texts and messages: a tokenizer protocol, and an estimator.
 
-A tokenizer needs to count texts only. The counts of a message's frame, of a tool call with its arguments and of an image
-are defined here; a tokenizer that knows better counts whole messages itself (`MessageTokenizer`).
+A tokenizer needs to count texts only. The counts of a message's frame, of a tool call with its arguments and of an
+image are defined here; a tokenizer that knows better counts whole messages itself (`MessageTokenizer`).
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ _EIGHTHS = (
 class ByteEstimator:
     """An estimator that weighs characters: four of ASCII make a token, but two of those in numbers, JSON and paths.
 
-    Other scripts have rates of their own. Against OpenAI's o200k vocabulary the estimate is 0.8 to 1.5 times the count, for
-    prose in fifteen languages, requests to agents, source code and JSON (docs/tokens.md has the table). It is too low for
-    letters that form no words: 0.7 times for hexadecimal digits, 0.4 times for base64. It never falls when a text grows,
-    and takes about a millisecond for a million characters of ASCII.
+    Other scripts have rates of their own. Against OpenAI's o200k vocabulary the estimate is 0.8 to 1.5 times the count,
+    for prose in fifteen languages, requests to agents, source code and JSON (docs/tokens.md has the table). It is too
+    low for letters that form no words: 0.7 times for hexadecimal digits, 0.4 times for base64. It never falls when a
+    text grows, and takes about a millisecond for a million characters of ASCII.
     """
 
     def count(self, text: str) -> int:

@@ -1,8 +1,8 @@
 """The tree: every entry of a session, on all branches, in display order.
 
 A tree is a flat tuple of nodes, parents before children and children in the order of the log, so that neither building
-nor displaying it recurses, however deep it is. It is built from the index alone. An entry whose parent is missing, or that
-is its own ancestor, is a root.
+nor displaying it recurses, however deep it is. It is built from the index alone. An entry whose parent is missing, or
+that is its own ancestor, is a root.
 
 A follower keeps a `TreeReplica` and applies changes to it. The tree holds no bodies: load an entry by its id.
 """

@@ -1,8 +1,8 @@
 """The usage: what a session has cost, in tokens and money, in total and by model.
 
-Usage is reported by assistant messages, by compactions and branch summaries, and by separate usage records. The totals are
-over all branches, since all were paid for; `usage_totals` over the entries of a path gives that path's usage. Usage does
-not say how large a context is.
+Usage is reported by assistant messages, by compactions and branch summaries, and by separate usage records. The totals
+are over all branches, since all were paid for; `usage_totals` over the entries of a path gives that path's usage. Usage
+does not say how large a context is.
 
 The record of a turn includes the usage of the messages in the same atomic batch, which is subtracted from it.
 """
@@ -41,8 +41,8 @@ class ModelUsage(Struct, frozen=True, omit_defaults=True):
 class UsageTotals(Struct, frozen=True, omit_defaults=True):
     """The usage so far.
 
-    `by_model` is in the order in which the models first appeared. `batch` and `batch_usage` hold the usage of the messages
-    of the batch that is being folded.
+    `by_model` is in the order in which the models first appeared. `batch` and `batch_usage` hold the usage of the
+    messages of the batch that is being folded.
     """
 
     total: Usage = NOTHING

@@ -1,7 +1,7 @@
 """Views with subscribers: one value, folded once for all of them.
 
-A shared view has a position in the session's feed. The subscriber that wakes first advances it; the others find the change
-already made. The writer does no work for it.
+A shared view has a position in the session's feed. The subscriber that wakes first advances it; the others find the
+change already made. The writer does no work for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ V_co = TypeVar("V_co", covariant=True)
 CHANGES_MAX = 1024
 """The number of changes that a view retains for slow subscribers; a subscriber that missed more gets a snapshot."""
 WEIGHT_MAX = 64 * 1024
-"""The maximum total weight of the retained changes, as given by `Stepper.weigh`; the latest change is always retained."""
+"""The maximum total weight of the retained changes, by `Stepper.weigh`; the latest change is always retained."""
 
 
 class Stepper(Protocol[V_co, C]):

@@ -4,9 +4,9 @@
     turn = await agent.respond("What is in main.py?")
     print(turn.text)
 
-Without a session an agent is stateless and does no input or output of its own. With any object that has the three methods
-of `ConversationSession`, it loads the history before a turn and saves the turn once, when it ends. With a `Session` it
-stores everything as it happens, rebuilds the context before each request, and compacts automatically.
+Without a session an agent is stateless and does no input or output of its own. With any object that has the three
+methods of `ConversationSession`, it loads the history before a turn and saves the turn once, when it ends. With a
+`Session` it stores everything as it happens, rebuilds the context before each request, and compacts automatically.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ class AgentSession:
     One agent serves any number of sessions at once: the session passed to a call takes precedence over the agent's own.
     Turns of one session run one after the other; for a `Session`, this includes the turns of other agents on its host.
 
-    With a `Session`, the user's message is in the log before the model is called, each answer when it ends, and each tool
-    result, with the record of its execution, when it arrives, in order of arrival. Subscribers of the session get the
-    pieces of an answer as transient events ("agent.text", "agent.thinking", "agent.call", "agent.request",
+    With a `Session`, the user's message is in the log before the model is called, each answer when it ends, and each
+    tool result, with the record of its execution, when it arrives, in order of arrival. Subscribers of the session get
+    the pieces of an answer as transient events ("agent.text", "agent.thinking", "agent.call", "agent.request",
     "agent.retry"), which are not written to the log. A failed attempt that produced some text stays on a side branch; a
     cancelled answer stays on the path, with the stop reason "aborted".
 
@@ -127,7 +127,7 @@ class AgentSession:
         return await self._respond(said, session)(_discard)
 
     def stream(self, said: Input | None = None, *, session: ConversationSession | None = None) -> TurnStream:
-        """Answer like `respond`, and stream the turn's events while it runs: `async with agent.stream("Hello") as events`."""
+        """Answer like `respond`, and stream the turn's events: `async with agent.stream("Hello") as events`."""
         return TurnStream(self._respond(said, session), self._equipment.options.stream_events_max)
 
     async def resume(self, results: Results, *, session: ConversationSession | None = None) -> Turn:
@@ -273,7 +273,8 @@ class AgentSession:
         # A task that a tool left running may outlive its turn, so compare with the turn that runs now.
         if gate.turn in enclosing:
             raise InvalidInput(
-                f"a turn of session {session.id!r} cannot start another turn of the same session: it would wait for itself"
+                f"a turn of session {session.id!r} cannot start another turn of the same session: "
+                "it would wait for itself"
             )
         if _waits_for(gate, enclosing):
             raise InvalidInput(

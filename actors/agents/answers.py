@@ -1,4 +1,4 @@
-"""Normalize a model's answer before it is stored and its calls are executed, so that the log shows what was executed."""
+"""Normalize a model's answer before it is stored and its calls are executed, so that the log shows what was run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def with_unique_call_ids(answer: Message) -> Message:
 
 
 def with_missing_fields(transformed: Message, answer: Message) -> Message:
-    """Return a hook's message, with provider, model, usage and stop reason taken from the answer if the hook left them out."""
+    """Return a hook's message, with missing provider, model, usage and stop reason taken from the answer."""
     return replace(
         transformed,
         provider=transformed.provider or answer.provider,

@@ -1,7 +1,7 @@
 """Execute the calls of one answer concurrently, up to a limit, and hand on each result as it arrives.
 
-A failure of a tool becomes the result that the model gets, and never ends the turn: an unknown tool, invalid arguments, an
-error of the handler, a timeout, or a cancellation from elsewhere. `SystemExit` and `KeyboardInterrupt` propagate.
+A failure of a tool becomes the result that the model gets, and never ends the turn: an unknown tool, invalid arguments,
+an error of the handler, a timeout, or a cancellation from elsewhere. `SystemExit` and `KeyboardInterrupt` propagate.
 """
 
 from __future__ import annotations

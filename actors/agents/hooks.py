@@ -61,13 +61,13 @@ built from the log; use `append_context_edit` or a strategy instead.
 """
 
 PostGeneration: TypeAlias = Callable[[Message], Awaitable[Message | None]]
-"""Takes an answer and returns a replacement, or None. The arguments of a call may change, and the call is executed with the
-changed ones; the calls themselves must stay, with their ids, since results refer to them.
+"""Takes an answer and returns a replacement, or None. The arguments of a call may change, and the call is executed with
+the changed ones; the calls themselves must stay, with their ids, since results refer to them.
 
 Provider, model, usage and stop reason that the hook leaves out are taken from the original answer.
 
-If a hook raises, is cancelled, or returns a message that cannot be stored, a `Session` stores the model's original answer
-with the stop reason "aborted".
+If a hook raises, is cancelled, or returns a message that cannot be stored, a `Session` stores the model's original
+answer with the stop reason "aborted".
 """
 
 LeavePolicy: TypeAlias = Callable[[LeftWork], Awaitable[bool]]

@@ -86,7 +86,7 @@ class Keeper(Protocol):
         ...
 
     async def shrunk_context(self, window: Window) -> ContextBuildResult:
-        """Return the conversation for the next request, for a smaller window, after the provider refused the request."""
+        """Return the conversation again for a smaller window, after the provider refused the request."""
         ...
 
     async def save(self, messages: Sequence[Message], usage: Usage) -> None:

@@ -1,7 +1,7 @@
 """Store a running turn in a session as it happens.
 
-The user's message is in the log before the model is called, each answer when it ends, and each result, with the record of
-its execution, when it arrives. So a crash at any point leaves a session that can be resumed.
+The user's message is in the log before the model is called, each answer when it ends, and each result, with the record
+of its execution, when it arrives. So a crash at any point leaves a session that can be resumed.
 """
 
 from __future__ import annotations
@@ -172,8 +172,8 @@ class LiveTurn:
     async def context(self, window: Window) -> ContextBuildResult:
         """Build the context, and compact the session if it has outgrown the window; see `Keeper.context`.
 
-        The provider's last token count decides, plus an estimate for the messages since. If masking old tool results brings
-        the context below the limit, nothing else is done.
+        The provider's last token count decides, plus an estimate for the messages since. If masking old tool results
+        brings the context below the limit, nothing else is done.
         """
         if window.limit is None or not self._auto_compact:
             return await self._session.build_context(window.budget, self._builder)
@@ -265,7 +265,7 @@ class _WatchedSummarizer:
         self._failure: Exception | None = None
 
     def caused(self, error: Exception) -> bool:
-        """Tell whether an error means that no summary could be made; any other error is the session's and ends the turn."""
+        """Tell whether the error means that no summary could be made; any other is the session's and ends the turn."""
         return isinstance(error, _NO_SUMMARY) or error is self._failure
 
     def __call__(self, request: SummaryRequest) -> Awaitable[Summary]:

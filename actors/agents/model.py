@@ -15,7 +15,7 @@ from ...events.entries import Message
 from ...events.showing import shown
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
-"""The only key in the input of a call whose arguments are not a JSON object; its value is the text that the model wrote."""
+"""The only key in the input of a call whose arguments are not a JSON object; its value is the model's text."""
 
 
 class ToolSpec(Struct, frozen=True):

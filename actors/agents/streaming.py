@@ -17,8 +17,8 @@ from .turns import Work
 class TurnStream:
     """The events of one turn: `async with agent.stream("Hello") as events: async for event in events: ...`.
 
-    The turn starts when the block is entered, and waits for the reader while the buffer is full. An error of the turn is
-    raised where the iteration would end. Leaving the block before the end of the turn cancels it.
+    The turn starts when the block is entered, and waits for the reader while the buffer is full. An error of the turn
+    is raised where the iteration would end. Leaving the block before the end of the turn cancels it.
 
     Args:
         work: The turn.

@@ -7,8 +7,8 @@
 
 A function that is not async runs in a thread, so that it does not block the event loop.
 
-A tool may raise any exception: the model gets it as the result, and the turn continues. A tool that needs something from
-outside before it can answer raises `Suspend`.
+A tool may raise any exception: the model gets it as the result, and the turn continues. A tool that needs something
+from outside before it can answer raises `Suspend`.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ToolOutput(Struct, frozen=True):
 
     @classmethod
     def of(cls, value: object) -> ToolOutput:
-        """Make an output from a handler's return value: a string, text and image parts, or any value that JSON can encode.
+        """Make an output from a handler's return value: a string, text and image parts, or a JSON value.
 
         Raises:
             InvalidEntry: The value is none of these.
@@ -152,8 +152,8 @@ class Tool:
     def of(cls, function: Callable[..., object], *, name: str | None = None, description: str | None = None) -> Tool:
         """Make a tool from a function, whose parameters and type hints become the schema.
 
-        A function that is not async runs in a worker thread. When its turn is cancelled or its timeout passes, the thread
-        is abandoned and runs to its end, since threads cannot be stopped; its return value is lost.
+        A function that is not async runs in a worker thread. When its turn is cancelled or its timeout passes, the
+        thread is abandoned and runs to its end, since threads cannot be stopped; its return value is lost.
 
         Args:
             function: Executes a call. Every parameter needs a type hint; `Annotated[str, Meta(description="...")]`
@@ -258,7 +258,7 @@ def _arguments_type(function: Callable[..., object], name: str) -> type[Struct]:
 
 
 def _schema_of(arguments: type[Struct], name: str) -> dict[str, object]:
-    """Return the JSON schema of the arguments, with their own definition at the top level, where providers expect it."""
+    """Return the JSON schema of the arguments, with its own definition at the top level, where providers expect it."""
     try:
         _, schemas = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     except TypeError as error:

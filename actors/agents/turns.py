@@ -245,7 +245,7 @@ class TurnRun:
         return compose(self._system_prompt, (), summary=self._summary or None)
 
     async def _request_answer(self, request: ModelRequest, text_pieces: list[str]) -> Message:
-        """Send the request to the model once, adding the pieces of the answer's text to `text_pieces` as they arrive."""
+        """Send the request to the model once, adding the pieces of text to `text_pieces` as they arrive."""
         model = self._equipment.model
         async with answer_stream(model, request) as pieces:
             async for piece in pieces:
@@ -331,8 +331,8 @@ class TurnRun:
             final = with_missing_fields(checked_answer(transformed, "a post-generation hook"), answer)
         if [call.id for call in calls_of(final)] != [call.id for call in calls_of(answer)]:
             raise InvalidInput(
-                "a post-generation hook changed which calls an answer makes: it may change their arguments, but must keep "
-                "their ids and their order, since results refer to them"
+                "a post-generation hook changed which calls an answer makes: it may change their arguments, but must "
+                "keep their ids and their order, since results refer to them"
             )
         return whole(final)
 

@@ -113,8 +113,8 @@ def checked_session(session: object) -> ConversationSession | None:
     missing = [name for name in _SESSION if not hasattr(session, name)]
     if missing:
         raise InvalidInput(
-            f"{_describe(session)} is not a session: it lacks `{'`, `'.join(missing)}`; pass what `host.open(...)` returns, "
-            "or an object with the three methods of `ConversationSession`"
+            f"{_describe(session)} is not a session: it lacks `{'`, `'.join(missing)}`; "
+            "pass what `host.open(...)` returns, or an object with the three methods of `ConversationSession`"
         )
     return cast("ConversationSession", session)  # the members exist; their types show only in use
 

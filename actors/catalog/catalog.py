@@ -1,4 +1,4 @@
-"""The catalog of one host: the rows of its sessions, resolving a string to a session, and each project's current session.
+"""The catalog of one host: rows of its sessions, session lookup by a string, and each project's current session.
 
 It is based on a listing, which depends on the store, and for file stores on an index and pointers under the root. The
 host's methods delegate to it.

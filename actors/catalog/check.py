@@ -1,8 +1,8 @@
 """Check the index against the sessions' files.
 
-A line whose file changed since, or is gone, is not damage, since it is not used. A line is wrong if it would be used and
-differs from its file. The index is derived, so a repair rewrites it with the correct lines, and the next listing adds the
-others.
+A line whose file changed since, or is gone, is not damage, since it is not used. A line is wrong if it would be used
+and differs from its file. The index is derived, so a repair rewrites it with the correct lines, and the next listing
+adds the others.
 """
 
 from __future__ import annotations

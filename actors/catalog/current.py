@@ -1,8 +1,8 @@
 """The current session of each project: a pointer under the root, `.treering/current/<project hash>`.
 
 It is a symbolic link to the session's file, which people and any program can follow; if the system or the disk has no
-links, it is a file that holds the same path. A pointer is not part of any session: if it is lost, or points to a file that
-is gone, the project has no current session.
+links, it is a file that holds the same path. A pointer is not part of any session: if it is lost, or points to a file
+that is gone, the project has no current session.
 """
 
 from __future__ import annotations

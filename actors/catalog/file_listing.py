@@ -1,8 +1,8 @@
 """The listing of a file store: rows in memory and in the index, each rebuilt when its file has changed.
 
-A listing stats each file, and opens only those that changed since their row was made. The row of a session that is live in
-this host is made from memory. The time when a session was last accessed is the only field that no log holds: it is stored
-in the index and nowhere else.
+A listing stats each file, and opens only those that changed since their row was made. The row of a session that is live
+in this host is made from memory. The time when a session was last accessed is the only field that no log holds: it is
+stored in the index and nowhere else.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Remembered(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """The result for a file: an index line that is valid while the file is unchanged, or a row for this listing only."""
+    """The result for a file: an index line, valid while the file is unchanged, or a row for this listing only."""
 
     line: IndexLine | None
     row: SessionSummary | None = None
@@ -245,7 +245,7 @@ class FileListing:
                 self._update_access_time(ref)
 
     def _read_index(self) -> dict[Ref, IndexLine]:
-        """Return the lines of the index, with the project hashes computed again, which depend on more than the files."""
+        """Return the lines of the index with fresh project hashes, which depend on more than the sessions' files."""
         lines = self._index.read().lines
         for line in lines.values():
             self._rows.update_hash(line.session)

@@ -4,9 +4,9 @@
     {"ref":"abc.jsonl","size":811,"modified_ns":1767261607000000000,"inode":42,"session":{"id":"abc","title":...}}
 
 It is derived. A line is valid while the session's file has the size, time and inode in the line; of two lines about one
-session, the later one is valid. Changes are appended, so that a short-lived program writes one line and not all of them;
-when the file has grown to more than twice its size, it is rewritten under another name and renamed. Two processes may do
-all of this to one file at the same time: at worst a line is missing, and is rebuilt.
+session, the later one is valid. Changes are appended, so that a short-lived program writes one line and not all of
+them; when the file has grown to more than twice its size, it is rewritten under another name and renamed. Two processes
+may do all of this to one file at the same time: at worst a line is missing, and is rebuilt.
 
 Nothing here is an error: an index that is missing, torn, foreign or of a newer version is treated as empty.
 

@@ -1,8 +1,9 @@
 """The writer of the index: it writes some time after a change, and not more often than an interval allows.
 
 Any change to a session makes its line outdated. The writer then waits for further changes (`debounce_ms`) and for the
-interval since its last write (`update_metadata_interval_ms`), and writes all changed lines together. Entries are never held
-back for it. A host that closes writes the rest; if a write fails, nothing is lost, since missing lines are rebuilt.
+interval since its last write (`update_metadata_interval_ms`), and writes all changed lines together. Entries are never
+held back for it. A host that closes writes the rest; if a write fails, nothing is lost, since missing lines are
+rebuilt.
 """
 
 from __future__ import annotations
@@ -143,8 +144,8 @@ class IndexWriter:
     async def _lines(self, refs: Sequence[Ref], *, at_once: bool) -> tuple[list[IndexLine], list[Ref]]:
         """Return the current lines of sessions, and the sessions that must wait for the next time.
 
-        A session to which this host is writing waits: reading its file would produce a line that is outdated before it is
-        written.
+        A session to which this host is writing waits: reading its file would produce a line that is outdated before it
+        is written.
         """
         late = anyio.current_time() - _BUSY_S
         may_wait = {ref for ref in refs if not at_once and self._busy_since.get(ref, late + 1) > late}

@@ -1,11 +1,11 @@
 """Archive and unarchive sessions, and apply the retention that archives automatically. Nothing here deletes.
 
-Archiving a session appends a session_info entry with the status to its log, and passivates it. If the store supports it,
-the log is then packed (see `ArchivingStore`). The session is listed, searched, forked and opened read-only as before.
-Writing to it, or loading it for writing, unarchives it: it is unpacked, and an entry sets the status to active.
+Archiving a session appends a session_info entry with the status to its log, and passivates it. If the store supports
+it, the log is then packed (see `ArchivingStore`). The session is listed, searched, forked and opened read-only as
+before. Writing to it, or loading it for writing, unarchives it: it is unpacked, and an entry sets the status to active.
 
-A retention uses the time of the last entry in the log, never the time of the file. It leaves sessions alone that are in use,
-here or in another process, and reports them.
+A retention uses the time of the last entry in the log, never the time of the file. It leaves sessions alone that are in
+use, here or in another process, and reports them.
 """
 
 from __future__ import annotations

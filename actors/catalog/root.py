@@ -12,8 +12,9 @@ ROOT = "TREERING_ROOT"
 def default_root() -> Path:
     """Return the root that the command `treering` uses, so that a program and the command see the same sessions.
 
-    It is the value of the environment variable `TREERING_ROOT`, or else the platform's folder for application data: on Linux
-    `~/.local/share/treering/sessions`, on macOS `~/Library/Application Support/treering/sessions`. It may not exist yet.
+    It is the value of the environment variable `TREERING_ROOT`, or else the platform's folder for application data: on
+    Linux `~/.local/share/treering/sessions`, on macOS `~/Library/Application Support/treering/sessions`. It may not
+    exist yet.
     """
     configured = os.environ.get(ROOT)
     if configured:

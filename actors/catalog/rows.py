@@ -1,7 +1,7 @@
 """Make rows: from memory for a live session, from the file for any other one.
 
-Small files are read whole, larger ones page by page from the snapshot on; in both cases entries are dropped as soon as they
-are counted. A file that cannot be read also has a row, which says why.
+Small files are read whole, larger ones page by page from the snapshot on; in both cases entries are dropped as soon as
+they are counted. A file that cannot be read also has a row, which says why.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The settings of a host: persistence, how often it writes derived data, and when it archives.
 
-A host reads no configuration file by itself. A program sets them in code, passes a mapping, or loads a file of its own::
+A host reads no configuration file by itself. A program sets them in code, passes a mapping, or loads a file of its
+own::
 
     SessionHost("~/sessions", settings=Settings(auto_archive_after_days=90))
     SessionHost("~/sessions", settings=Settings.load("~/sessions/config.toml"))
 
-No setting delays an entry: it is in its file when its append returns. Only the index, which is derived, is written later
-and less often.
+No setting delays an entry: it is in its file when its append returns. Only the index, which is derived, is written
+later and less often.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         auto_persist: Keep sessions in files; otherwise all sessions live in memory, and nothing is written anywhere.
-        save_after_assistant_message: Write the index after an assistant message, after `debounce_ms`; otherwise the message
-            reaches the index with the next other change, or when the host closes.
+        save_after_assistant_message: Write the index after an assistant message, after `debounce_ms`; otherwise the
+            message reaches the index with the next other change, or when the host closes.
         save_after_tool_execution: Likewise, for the record of a tool execution.
         debounce_ms: How long the index waits for further changes before it is written, in milliseconds.
         update_metadata_interval_ms: The minimum time between two writes of the index, in milliseconds.
-        max_sessions_per_project: How many active sessions a project keeps; a retention sweep archives those that were used
-            longest ago.
+        max_sessions_per_project: How many active sessions a project keeps; a retention sweep archives those that were
+            used longest ago.
         auto_archive_after_days: After how many days without an entry the sweep archives a session.
         apply_retention_at_start: Run the sweep whenever a host opens, and not only on request.
     """
@@ -78,8 +79,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 the user's home directory.
 
         Raises:
-            InvalidInput: A key is unknown, or a value has the wrong type or is out of range; the message names it. Or the
-                file is not valid TOML or JSON.
+            InvalidInput: A key is unknown, or a value has the wrong type or is out of range; the message names it. Or
+                the file is not valid TOML or JSON.
             OSError: The file cannot be read.
         """
         name = "the settings" if isinstance(source, Mapping) else f"the settings in {os.fspath(source)}"

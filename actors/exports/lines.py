@@ -87,7 +87,7 @@ def _restated(restated: Restated, source: Dialect, lines: Sequence[Numbered]) ->
 
 
 def _leaf_last(selection: Selection) -> list[int]:
-    """Move the leaf to the end if it has no children, since most programs take the last entry of a file for the leaf."""
+    """Move the leaf to the end if it has no children, since most programs take a file's last entry for the leaf."""
     seqs, index = list(visible(selection)), selection.log.index
     leaf = selection.leaf
     if not leaf or not seqs or seqs[-1] == leaf or index.kinds[leaf] == Kind.ABORTED:

@@ -1,7 +1,7 @@
 """The selection for an export: the whole session or one path, its header, and the order of its lines.
 
-The selection is taken from the index once, at the beginning, so that an export is consistent however long it takes. Lines
-are read on demand, some at a time, and converted off the event loop.
+The selection is taken from the index once, at the beginning, so that an export is consistent however long it takes.
+Lines are read on demand, some at a time, and converted off the event loop.
 """
 
 from __future__ import annotations

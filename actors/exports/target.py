@@ -49,7 +49,7 @@ class _TemporaryFile:
     def __init__(self, path: Path, overwrite: bool) -> None:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise InvalidInput(
-                f"{path} is not a regular file, but a device or a pipe: export without a path, and write the bytes there"
+                f"{path} is not a regular file but a device or a pipe: export without a path, and write the bytes there"
             )
         if not overwrite:
             refuse_existing(path)

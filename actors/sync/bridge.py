@@ -108,8 +108,8 @@ class Bridge:
             raise HostClosed("the host belongs to the parent of this forked process: open a new one here")
         if threading.current_thread() is self._thread:
             raise WrongThread("a blocking call inside the host's own event loop would never return: use the async twin")
-        # An accepted call must reach the loop while it runs, or its thread would wait forever: `_close` waits for that. An
-        # interrupt may strike between any two steps here, so everything acquired is released on the way out.
+        # An accepted call must reach the loop while it runs, or its thread would wait forever: `_close` waits for that.
+        # An interrupt may strike between any two steps here, so everything acquired is released on the way out.
         posting = threading.Lock()
         try:
             with posting:

@@ -43,7 +43,8 @@ SyncSessionLike: TypeAlias = SyncSession | SessionSummary | str | os.PathLike[st
 class SyncHost:
     """A host of sessions for programs without an event loop; every method may be called from any thread.
 
-    Leaving the block refuses new calls, ends the subscriptions, completes the calls in progress and passivates all sessions.
+    Leaving the block refuses new calls, ends the subscriptions, completes the calls in progress and passivates all
+    sessions.
 
     Args:
         root: See `SessionHost`, as for all arguments that are not listed here.

@@ -46,8 +46,8 @@ class Subscription(Protocol[T_co]):
 class SyncSubscription(Generic[T]):
     """The items of a subscription: `with session.subscribe("tree") as changes: for change in changes: ...`.
 
-    Iteration ends when another thread calls `close`, when the host is closed, or when the session is deleted. An interrupt
-    or a timeout while a thread waits loses no item.
+    Iteration ends when another thread calls `close`, when the host is closed, or when the session is deleted. An
+    interrupt or a timeout while a thread waits loses no item.
     """
 
     def __init__(self, bridge: Bridge, subscription: Subscription[T]) -> None:
@@ -82,7 +82,8 @@ class SyncSubscription(Generic[T]):
         """Wait for the next item.
 
         Args:
-            timeout_s: The maximum wait in seconds, including the wait for other threads that read from the subscription.
+            timeout_s: The maximum wait in seconds, including the wait for other threads that read from the
+                subscription.
 
         Raises:
             TimeoutError: No item arrived in time.

@@ -49,7 +49,8 @@ def checked_budget(budget: object) -> ContextBudget:
     """
     if not isinstance(budget, ContextBudget):
         raise InvalidInput(
-            f"the budget is of type `{type(budget).__name__}`: pass what `calculate_budget(...)` or `session.budget()` returns"
+            f"the budget is of type `{type(budget).__name__}`: pass what `calculate_budget(...)` or "
+            "`session.budget()` returns"
         )
     return budget
 

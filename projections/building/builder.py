@@ -4,9 +4,9 @@
     result = builder.build(await session.context(), calculate_budget(8192, system_prompt, tools, ByteEstimator()))
     result.messages, result.strategy, result.needs_summary
 
-A context that fits is sent whole. Otherwise the strategies are tried by priority, and the first result that fits is used;
-if none fits, a minimal context is built. Every result fits, contains the last user message, and keeps calls together with
-their results; if that is impossible, `ContextOverflow` is raised, and no other error.
+A context that fits is sent whole. Otherwise the strategies are tried by priority, and the first result that fits is
+used; if none fits, a minimal context is built. Every result fits, contains the last user message, and keeps calls
+together with their results; if that is impossible, `ContextOverflow` is raised, and no other error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The strategy that clears the results of old tool calls, in steps.
 
-A provider's prompt cache is valid while each request begins with the previous one. So nothing is cleared below the limit;
-when the limit is exceeded, all results but the last few are cleared at once, and the beginning then stays unchanged until
-the limit is exceeded again. The steps are not stored: they are found by walking the messages from the first one on, in
-the order in which they were sent.
+A provider's prompt cache is valid while each request begins with the previous one. So nothing is cleared below the
+limit; when the limit is exceeded, all results but the last few are cleared at once, and the beginning then stays
+unchanged until the limit is exceeded again. The steps are not stored: they are found by walking the messages from the
+first one on, in the order in which they were sent.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from .state_extraction import SessionState, as_entries, extract_session_state, f
 from .strategy import StrategyResult
 
 _STEPS = ((100, 4000), (40, 1000), (15, 400), (5, 150))
-"""Smaller and smaller limits on the lines of a list and the characters of task and status, if the state does not fit."""
+"""Smaller and smaller limits on the lines of a list and the characters of task and status, tried until one fits."""
 
 
 class MinimalState:

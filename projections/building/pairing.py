@@ -1,8 +1,8 @@
 """The pairing of calls and results in messages that are sent: providers refuse one without the other.
 
 Adjacent messages of an assistant are one turn. The results of its calls stand right after it, before any other message.
-`paired` brings messages into that form, whatever a crash, an aborted turn, an edit or another program left behind; the log
-is not changed.
+`paired` brings messages into that form, whatever a crash, an aborted turn, an edit or another program left behind; the
+log is not changed.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ NO_RESULT = "[no result: the turn ended before the tool answered]"
 def paired(messages: Sequence[ContextMessage]) -> tuple[ContextMessage, ...]:
     """Return the messages in the form that providers accept, each call with its result and each result with its call.
 
-    Leave out results without a call, second results of a call, messages that become empty, and messages that are never sent
-    to a provider. Give a call without a result a placeholder. Move results up to their calls past messages in between.
+    Leave out results without a call, second results of a call, messages that become empty, and messages that are never
+    sent to a provider. Give a call without a result a placeholder. Move results up to their calls past messages in
+    between.
     """
     sendable = (each for each in messages if _is_sendable(each.message))
     result: list[ContextMessage] = []
@@ -63,7 +64,8 @@ def pairing_fault(messages: Sequence[ContextMessage]) -> str | None:
 def unanswered(messages: Sequence[Message]) -> list[tuple[int, ToolUse]]:
     """Return the calls of the assistant's last turn that have no result, each with the position of its message.
 
-    Calls of earlier turns do not count: once the assistant has answered again, providers no longer accept their results.
+    Calls of earlier turns do not count: once the assistant has answered again, providers no longer accept their
+    results.
     """
     waiting: dict[str, tuple[int, ToolUse]] = {}
     previous = ""

@@ -1,7 +1,7 @@
 """The strategy that shortens tool results, except those of the last messages.
 
-How a result is shortened depends on the tool: it keeps both ends of a file or of a command's output, the first hits of a
-search, and the beginning of anything else.
+How a result is shortened depends on the tool: it keeps both ends of a file or of a command's output, the first hits of
+a search, and the beginning of anything else.
 """
 
 from __future__ import annotations

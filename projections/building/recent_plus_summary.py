@@ -34,8 +34,8 @@ class RecentPlusSummary:
     """Send a summary and the last messages.
 
     Args:
-        recent_count: The number of messages at the end that are kept unchanged; more, to keep an assistant's turn whole;
-            fewer, if they would leave no room for a summary.
+        recent_count: The number of messages at the end that are kept unchanged; more, to keep an assistant's turn
+            whole; fewer, if they would leave no room for a summary.
         target_ratio: The share of the budget that a summary should take.
     """
 

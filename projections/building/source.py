@@ -19,8 +19,8 @@ class ContextSource(Struct, frozen=True):
         messages: The messages that can be sent, oldest first, each call with its result.
         original_count: The number of messages in the original context.
         entry_ids: The entries of those messages.
-        entries: The entries of the path with their edits applied, oldest first, for the state of the work; if empty, the
-            messages are used.
+        entries: The entries of the path with their edits applied, oldest first, for the state of the work; if empty,
+            the messages are used.
         project_path: The directory of the project.
         summaries: The stored summaries.
     """

@@ -90,8 +90,8 @@ class ContextStrategy(Protocol):
     ) -> StrategyResult | NeededSummary:
         """Return messages that fit the budget, or the summary that would be needed for that.
 
-        This is a pure function. If its result does not fit, or if it raises, the builder tries the next strategy. It must
-        keep calls together with their results, and include the last user message.
+        This is a pure function. If its result does not fit, or if it raises, the builder tries the next strategy. It
+        must keep calls together with their results, and include the last user message.
         """
         ...
 

@@ -173,7 +173,7 @@ async def generate_summary(
             pending = cast("object", summarizer(request))  # the declared type is not checked at run time
             if not isinstance(pending, Awaitable):
                 raise InvalidInput(
-                    f"the summarizer returned `{type(pending).__name__}` instead of an awaitable: write it as `async def`"
+                    f"the summarizer returned `{type(pending).__name__}`, not an awaitable: write it as `async def`"
                 )
             answer = await cast("Awaitable[Summary]", pending)
         except options.too_much:

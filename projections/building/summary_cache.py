@@ -1,8 +1,8 @@
 """Stored summaries of ranges of messages, so that a summarizer is not asked twice for the same range.
 
-A summary is derived: it can always be made again, and it is valid for exactly the messages from which its key was computed.
-It is stored in the log as a custom entry of the type `treering.summary`, which is never sent to a model, can be expressed
-in every dialect and is copied by every fork::
+A summary is derived: it can always be made again, and it is valid for exactly the messages from which its key was
+computed. It is stored in the log as a custom entry of the type `treering.summary`, which is never sent to a model, can
+be expressed in every dialect and is copied by every fork::
 
     {"key":"3f0c...","start_id":"a1","end_id":"b7","message_count":42,"content":"The user asked ...","tokens":310,
      "summarizer":"ollama/qwen3:8b","original_tokens":18211,"compression_ratio":0.017,"start_seq":1,"end_seq":57}

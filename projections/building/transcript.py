@@ -60,8 +60,8 @@ def transcript(messages: Sequence[Message], *, calls: bool = False) -> list[str]
 def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:
     """Join texts so that they take at most `max_tokens`, shortening the largest ones first.
 
-    A shortened text keeps two thirds of its remaining length at the head and one third at the tail. If that is not enough,
-    texts in the middle are left out, keeping the first one and the last ones.
+    A shortened text keeps two thirds of its remaining length at the head and one third at the tail. If that is not
+    enough, texts in the middle are left out, keeping the first one and the last ones.
     """
     allowed = max_tokens
     while True:

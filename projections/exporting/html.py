@@ -1,8 +1,8 @@
 """A session as one self-contained HTML page: it loads nothing, and works without its script.
 
 All content of a session is escaped. A content security policy in the page's head allows only the page's own style and
-script, identified by their hashes, and embedded images. Tools and thinking are collapsed; the script expands or collapses
-all of them in one click and remembers the choice.
+script, identified by their hashes, and embedded images. Tools and thinking are collapsed; the script expands or
+collapses all of them in one click and remembers the choice.
 """
 
 from __future__ import annotations

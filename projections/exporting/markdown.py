@@ -1,8 +1,8 @@
 """A session as one Markdown text: the path to one entry, from its beginning.
 
-The text of a message cannot break the document around it: a text that would (a heading, raw HTML, an unclosed code block)
-is quoted, with its raw HTML escaped. This is decided by parsing the text. Calls are shown with their arguments, results
-are collapsed in `<details>`.
+The text of a message cannot break the document around it: a text that would (a heading, raw HTML, an unclosed code
+block) is quoted, with its raw HTML escaped. This is decided by parsing the text. Calls are shown with their arguments,
+results are collapsed in `<details>`.
 """
 
 from __future__ import annotations
@@ -149,8 +149,8 @@ class MarkdownText:
 def passage(text: str) -> str:
     """Return a message's text in a form that does not affect the Markdown after it.
 
-    A text that does not affect what follows is returned unchanged. Any other text is quoted; if raw HTML would escape even
-    from the quotation, it is put into a code block.
+    A text that does not affect what follows is returned unchanged. Any other text is quoted; if raw HTML would escape
+    even from the quotation, it is put into a code block.
     """
     text = text.strip("\n")
     if not text.strip():

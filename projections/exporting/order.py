@@ -1,8 +1,8 @@
 """The reading order of a tree in a document.
 
-The main line runs straight down: the path to the leaf, and below the leaf, or on a branch, the last child. Other children
-are branches that follow their parent directly, before the main line continues. Nothing here recurses, however deep the
-tree is.
+The main line runs straight down: the path to the leaf, and below the leaf, or on a branch, the last child. Other
+children are branches that follow their parent directly, before the main line continues. Nothing here recurses, however
+deep the tree is.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ def reading_order(parents: Sequence[int], kinds: Sequence[int], leaf: int) -> li
     """Return a whole tree in reading order.
 
     Args:
-        parents: The seq of each line's parent, indexed by seq from 1; 0 or less at a root. A parent precedes its children.
-        kinds: The kind of each line, indexed by seq. Damaged lines and those of batches that were never completed are left
-            out, and their children attached to their parents.
+        parents: The seq of each line's parent, indexed by seq from 1; 0 or less at a root. A parent precedes its
+            children.
+        kinds: The kind of each line, indexed by seq. Damaged lines and those of batches that were never completed are
+            left out, and their children attached to their parents.
         leaf: The seq of the leaf, 0 for none.
     """
     children: dict[int, list[int]] = {}

@@ -1,8 +1,8 @@
 """Render the Markdown of messages as safe HTML.
 
-Raw HTML becomes text, images are named but never loaded, links other than to the web or a mailbox become text, and headings
-are smaller than the page's own. The only attributes in the output that a message controls are the address of a link and
-the language of a code block, both escaped.
+Raw HTML becomes text, images are named but never loaded, links other than to the web or a mailbox become text, and
+headings are smaller than the page's own. The only attributes in the output that a message controls are the address of a
+link and the language of a code block, both escaped.
 """
 
 from __future__ import annotations

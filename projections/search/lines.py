@@ -1,8 +1,8 @@
 """Extract the searchable texts of a log, line by line.
 
-Batches follow the rules of the index (see `LogIndex.fold`): the lines of an atomic batch count once its last line is there,
-and never if another line comes first. Unlike the index, this decodes only lines that may match, and remembers only the
-open batch.
+Batches follow the rules of the index (see `LogIndex.fold`): the lines of an atomic batch count once its last line is
+there, and never if another line comes first. Unlike the index, this decodes only lines that may match, and remembers
+only the open batch.
 """
 
 from __future__ import annotations

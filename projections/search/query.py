@@ -2,14 +2,15 @@
 
 A query consists of words and "phrases". An entry matches when it contains all of them, in any order, also inside longer
 words; letter case does not matter, in any script. The words of a phrase may be separated by any whitespace. An unclosed
-quote extends to the end. There are no operators and there is nothing to escape: any text with at least one word is a query.
+quote extends to the end. There are no operators and there is nothing to escape: any text with at least one word is a
+query.
 
     timeout                 "timeout", "Timeouts", "SocketTimeoutError"
     read timeout            both, anywhere in the same entry
     "read timeout"          one right after the other
 
-Letters are compared by Unicode's full case folding, so that "STRASSE" finds "Straße". There is no normalization: a letter
-that Unicode can encode in two ways (é as one character or as two) matches only the same encoding.
+Letters are compared by Unicode's full case folding, so that "STRASSE" finds "Straße". There is no normalization: a
+letter that Unicode can encode in two ways (é as one character or as two) matches only the same encoding.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
     entries    a row for each searchable entry, with its original text
     grams      the trigrams of each entry's folded text
 
-The entries of a log are numbered in blocks of `SPAN`, so that they lie together: a common term is looked up log by log, the
-most recently used first, and only until there are enough hits. Also, numbers that are close take little space.
+The entries of a log are numbered in blocks of `SPAN`, so that they lie together: a common term is looked up log by log,
+the most recently used first, and only until there are enough hits. Also, numbers that are close take little space.
 
 `grams` is an FTS5 table that stores neither text nor positions (`content=''`, `detail=none`): it finds the entries that
 contain all trigrams of a query, and the texts themselves decide which of those really match. So the index finds exactly
@@ -102,7 +102,7 @@ def match(query: Query) -> str | None:
 
 
 def select(filters: Filters, *, matched: bool) -> str:
-    """Return the statement that selects the entries between two numbers, optionally only those that match an expression.
+    """Return the statement that selects the entries between two numbers, optionally only those that match a query.
 
     Its named parameters are `first` and `last`, the two numbers; `match`; `role`, `after` and `before`.
     """

@@ -45,7 +45,7 @@ def snippet(text: str, query: Query) -> Snippet:
 
 
 def _first(text: str, query: Query) -> tuple[int, int]:
-    """Return the span of the first match, searching growing prefixes, since texts may be long and most matches early."""
+    """Return the span of the first match. Search growing prefixes, since texts may be long and most matches early."""
     size = 4 * QUERY_CHARS_MAX
     while size < len(text):
         spans = query.find_all(text[:size])

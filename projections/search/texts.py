@@ -1,7 +1,7 @@
 """The searchable text of an entry: messages of users, models and tools, and information about the session.
 
-Not searched are images, the data of extensions, usage records, records of tool executions (their arguments are in the call,
-their output in the result), and opaque entries.
+Not searched are images, the data of extensions, usage records, records of tool executions (their arguments are in the
+call, their output in the result), and opaque entries.
 """
 
 from __future__ import annotations
