@@ -76,8 +76,6 @@ async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: 
 
 
 def _walk(source: Path, format: str | None, own_root: Path | None) -> Walk:
-    if "\0" in str(source):
-        raise ForeignFormatError("a path cannot contain a null character", where=Where(str(source)))
     with _reading(source):
         if source.exists() and not (source.is_dir() or source.is_file()):  # opening a pipe might block forever
             raise ForeignFormatError("it is neither a file nor a folder", where=Where(str(source)))

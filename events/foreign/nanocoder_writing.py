@@ -141,13 +141,21 @@ def write_nanocoder(
 
 
 def _kept(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return what of a path still counts, where its latest compaction has no summary; all of it elsewhere."""
+    """Return the part of a path that still counts, if its latest compaction has no summary; otherwise all of it.
+
+    System messages always count.
+    """
     at = next((at for at in reversed(range(len(entries))) if isinstance(entries[at], CompactionEntry)), None)
     latest = None if at is None else entries[at]
     if not isinstance(latest, CompactionEntry) or latest.compaction.summary:
         return entries
     first_kept = latest.compaction.first_kept_entry_id
-    return entries[next((place for place, entry in enumerate(entries) if entry.id == first_kept), at) :]
+    start = next((place for place, entry in enumerate(entries) if entry.id == first_kept), at)
+    return [*filter(_is_system, entries[:start]), *entries[start:]]
+
+
+def _is_system(entry: Entry) -> bool:
+    return isinstance(entry, MessageEntry) and entry.message.role == "system"
 
 
 def _put(path: Path, values: Iterable[object]) -> None:

@@ -262,9 +262,9 @@ def test_a_handler_may_return_what_it_likes(returned: object, told: object) -> N
 @pytest.mark.parametrize(
     ("returned", "why"),
     [
-        (b"caf\xe9", "a tool's output is of type `bytes`: decode it first"),
+        (b"caf\xe9", "tool output is of type `bytes`: decode it first"),
         (bytearray(b"a"), "of type `bytearray`: decode it first"),
-        ({"read": b"a"}, "a value of type `bytes` is none"),
+        ({"read": b"a"}, "values of type `bytes` have no JSON form"),
         ([float("nan")], "cannot be written as JSON"),
     ],
 )

@@ -39,7 +39,7 @@ def test_the_reserve_can_be_given(words: Tokenizer) -> None:
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ((None,), "model_context_window is None: give a whole number from 0 on"),
+        ((None,), "model_context_window is None: give a whole number of 0 or more"),
         ((-1,), "model_context_window is -1"),
         ((8192.0,), "model_context_window is 8192.0"),
         ((8192, None), "are texts, no `NoneType`"),

@@ -140,7 +140,7 @@ def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(sit: Sit, pro
     person = sit("-r", "talk")
     person.until("Once more, yes.\n\n>")
     person.press(f"/branch {first}\r")
-    person.until("6 messages left behind: take a summary along? [y/N]")
+    person.until("6 messages left behind: keep a summary of them? [y/N]")
     person.press("y\r")
     person.until("with a summary of 6 messages\n>")
     person.press("\x04")

@@ -99,7 +99,7 @@ def test_a_role_of_a_program_s_own_is_searched_for(treering: Treering, root: Pat
     assert (hit["role"], hit["entry_id"]) == ("critic", "a")
     result = treering("search", "lost", "--role", "asistant")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert result.stderr.startswith("nothing found; 'asistant' is none of the usual roles: those are assistant, ")
+    assert result.stderr.startswith("nothing found; 'asistant' is not one of the usual roles: assistant, ")
 
 
 def test_nothing_found_is_no_error(treering: Treering, two: None) -> None:

@@ -299,9 +299,9 @@ async def test_what_a_truncated_session_left_out_does_not_come_back_from_nanocod
     async with SessionHost(tmp_path / "elsewhere") as elsewhere:
         (report,) = await elsewhere.import_sessions(folder)
         again = (await (await elsewhere.load(report.id)).context()).messages
-    assert [plain_text(each.message.content) for each in again] == ["q2", "a2"]
-    messages = (await session.context()).messages
-    assert [each.message for each in again] == [each.message for each in messages]
+    shown = [(each.role, plain_text(each.content)) for each in again]
+    assert shown == [("system", "Bake well."), ("user", "q2"), ("assistant", "a2")]
+    assert shown == [(each.role, plain_text(each.content)) for each in (await session.context()).messages]
 
 
 async def test_nanocoder_is_told_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:

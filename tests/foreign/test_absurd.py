@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from treering import ImportReports, SessionHost
-from treering.events.errors import ForeignFormatError
+from treering.events.errors import ForeignFormatError, InvalidInput
 
 from .conftest import Take
 
@@ -228,12 +228,14 @@ async def test_what_cannot_be_opened_at_all_is_refused_by_name(tmp_path: Path) -
     (tmp_path / "loop").symlink_to("loop")
     os.mkfifo(tmp_path / "pipe")
     async with SessionHost(tmp_path / "sessions") as host:
-        for path in ("loop", "missing", "pipe", "a\0b"):
+        for path in ("loop", "missing", "pipe"):
             for name in (None, "codex", "claude-code", "opencode", "native"):
                 with pytest.raises(ForeignFormatError):
                     await host.import_sessions(tmp_path / path, format=name)
         with pytest.raises(ForeignFormatError):
             await host.import_sessions(tmp_path, format="native")
+        with pytest.raises(InvalidInput, match="leave out null characters"):
+            await host.import_sessions(tmp_path / "a\0b")
 
 
 @pytest.mark.parametrize("name", ["x" * 5000, "../../../elsewhere", "a/b", ".."])

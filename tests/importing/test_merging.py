@@ -201,7 +201,7 @@ async def test_refusals(tmp_path: Path) -> None:
         for path in (tmp_path / "notes.txt", tmp_path / "absent.jsonl", tmp_path):
             with pytest.raises(ForeignFormatError, match=path.name):
                 await host.import_sessions(path)
-        with pytest.raises(InvalidInput, match="half characters"):
+        with pytest.raises(InvalidInput, match="lone surrogates"):
             await host.import_sessions("\ud800")
         with pytest.raises(InvalidInput, match="type `list`"):
             await host.import_sessions(WORK, format=cast("str", []))

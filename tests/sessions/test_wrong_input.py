@@ -433,7 +433,7 @@ def test_the_least_bounds_are_taken() -> None:
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        (lambda s: s.find_safe_cut(None), "keep_tokens is None: give a whole number from 0 on"),
+        (lambda s: s.find_safe_cut(None), "keep_tokens is None: give a whole number of 0 or more"),
         (lambda s: s.dry_compact(keep_tokens="100"), "keep_tokens is '100'"),
         (lambda s: s.compact(_in_short, target_tokens="x"), "target_tokens is 'x'"),
         (lambda s: s.summarize_branch(s.path()[0], _in_short, target_tokens=None), "target_tokens is None"),
@@ -442,11 +442,11 @@ def test_the_least_bounds_are_taken() -> None:
         (lambda s: s.truncate_history(None), "keep_last is None"),
         (lambda s: s.truncate_history(-1), "keep_last is -1"),
         (lambda s: s.truncate_history(float("nan")), "keep_last is nan"),
-        (lambda s: s.truncate_history(9, command_id="\ud800"), "which is no text"),
+        (lambda s: s.truncate_history(9, command_id="\ud800"), "which is not valid text"),
         (lambda s: s.append_message("user", "x", expected_seq="x"), "expected_seq is 'x'"),
         (lambda s: s.update_metadata(extra=[("a", 1)]), "Expected `object`, got `list` - as `extra`"),
-        (lambda s: s.export("json", "\ud800"), "is no path: leave out"),
-        (lambda s: s.rebind("a\0b"), "is no path: leave out the null character"),
+        (lambda s: s.export("json", "\ud800"), "is not a path: leave out"),
+        (lambda s: s.rebind("a\0b"), "is not a path: leave out null characters"),
         (lambda s: s.total_tokens(tokenizer=5), "`int` is no tokenizer: give an object with `count"),
         (lambda s: s.dry_compact(tokenizer=EchoModel()), "`EchoModel` is no tokenizer"),
         (lambda s: s.build_context(calculate_budget(100), 5), "the builder is of type `int`"),
@@ -491,7 +491,7 @@ async def test_a_value_of_any_depth_names_no_entry(session: Session) -> None:
 
 async def test_a_folder_that_is_no_path_makes_no_session(host: SessionHost) -> None:
     for folder in ("\x00", "\ud800"):
-        with pytest.raises(InvalidInput, match="is no path: leave out"):
+        with pytest.raises(InvalidInput, match="is not a path: leave out"):
             await host.create(cwd=folder)
     assert await host.list_sessions() == []
 
@@ -507,7 +507,7 @@ async def test_a_root_that_is_a_file_is_refused_when_the_host_is_entered(tmp_pat
 
 async def test_a_root_below_a_file_is_refused_when_the_host_is_entered(tmp_path: Path) -> None:
     (tmp_path / "notes").touch()
-    with pytest.raises(InvalidInput, match=r"sessions cannot be made, since it lies below a file: give another"):
+    with pytest.raises(InvalidInput, match="sessions lies below a file: give another directory"):
         async with SessionHost(tmp_path / "notes" / "sessions"):
             pass
 
