@@ -1,7 +1,7 @@
-"""Texts of many scripts to try the estimate on, written for this purpose.
+"""Texts in many scripts for testing the token estimate, written for this purpose.
 
-The rates of the estimate were set while looking at `PARAGRAPHS`. `CHATS` were written afterwards, to see whether they hold
-for what people ask agents: short, technical, with names of files and commands in between.
+The rates of the estimate were tuned on `PARAGRAPHS`. `CHATS` were written afterwards, to check that the rates also hold
+for what people ask agents: short technical texts that contain file names and commands.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lines go in: ordinals, heads, and fences that let nothing through."""
+"""Tests for writing lines: seqs, heads, and fencing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Appending(StoreCase):
     """The promises of `append`, `try_append` and `resolve`."""
 
     async def assert_fenced(self, writer: Writer, outcome: object, head: Cursor, epoch: int) -> None:
-        """The outcome is a fence that shows the true head, and the log is as it was."""
+        """Assert that an append was fenced with the current head, and that the log is unchanged."""
         assert outcome == Fenced(head, epoch)
         assert (await writer.store.open(writer.lease.ref)).head == head
 

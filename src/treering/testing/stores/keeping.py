@@ -1,4 +1,4 @@
-"""What is kept beside a log: the snapshot of the index, the leaf record, the checkpoints of projections."""
+"""Tests for the data kept beside a log: index snapshot, leaf record, projection checkpoints."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Keeping(StoreCase):
             await store.save(writer.lease, kind, writer.head, kind.encode())
         again = await self.reopen(store)
         if again is None:
-            pytest.skip("the store's data end with it")
+            pytest.skip("the store's data do not outlive it")
         try:
             assert await again.load(self.ref("a"), "leaf") == Blob(writer.head, b"leaf")
             assert await again.load(self.ref("a"), "index") in (Blob(writer.head, b"index"), None)

@@ -1,4 +1,4 @@
-"""Logs that are packed: the same logs in less room. For stores that are an `ArchivingStore`; others skip these tests."""
+"""Tests for packed logs, which take less space; skipped for stores that are not an `ArchivingStore`."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Packing(StoreCase):
     """The promises of `pack` and `unpack`."""
 
     async def packed(self, store: Store, name: str = "a") -> ArchivingStore:
-        """Make a log of five lines and pack it."""
+        """Create a log of five lines and pack it."""
         if not isinstance(store, ArchivingStore):
-            pytest.skip("the store does not pack logs")
+            pytest.skip("the store cannot pack logs")
         writer = await self.writer(store, name)
         await writer.append(*lines(1, 5))
         await store.pack(writer.lease)
         return store
 
     async def owned(self, store: Store) -> Lease:
-        """Acquire the log, which has to succeed."""
+        """Acquire the log, assert that it succeeded, and return the lease."""
         return (await self.writer(store, "a")).lease
 
     async def test_a_packed_log_is_listed_and_read_as_before(self, store: Store) -> None:
@@ -64,7 +64,7 @@ class Packing(StoreCase):
 
     async def test_where_the_leaf_was_moved_to_is_kept(self, store: Store) -> None:
         if not isinstance(store, ArchivingStore):
-            pytest.skip("the store does not pack logs")
+            pytest.skip("the store cannot pack logs")
         writer = await self.writer(store, "a")
         head = await writer.append(*lines(1, 5))
         await store.save(writer.lease, "leaf", head, b"where")

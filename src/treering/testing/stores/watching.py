@@ -1,4 +1,4 @@
-"""Logs are watched: a change after the call wakes, and the last one always does."""
+"""Tests for watching logs: changes after the call wake the watcher, and the last change always does."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .case import NATIVE, StoreCase, header_of, line, lines, watching
 class Watching(StoreCase):
     """The promises of `watch`."""
 
-    async def woken(self, changes: AsyncIterator[set[Ref]], asked: Sequence[Ref], ref: Ref) -> None:
-        """Wait until a log is said to have changed."""
+    async def woken(self, changes: AsyncIterator[set[Ref]], watched: Sequence[Ref], ref: Ref) -> None:
+        """Wait until the watch reports a change of a log."""
         with fail_after(self.patience_s):
             async for changed in changes:
-                assert changed <= set(asked)
+                assert changed <= set(watched)
                 if ref in changed:
                     return
         raise AssertionError("the watch ended by itself")
 
     async def followed(self, store: Store, changes: AsyncIterator[set[Ref]], ref: Ref, seq: int) -> None:
-        """Look at a log each time that it is said to have changed, until it has gone on to an ordinal."""
+        """Open a log at each reported change, until it has reached a seq."""
         with fail_after(self.patience_s):
             async for changed in changes:
                 if ref in changed and (await store.open(ref)).head.seq >= seq:
