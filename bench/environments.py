@@ -1,7 +1,7 @@
 """The environments of peers: one virtual environment for each set of requirements, created once and kept.
 
-They are in `.bench` in the checkout. Peers whose environment is missing are reported as absent, never as slow. Installing
-takes minutes, so only `python -m bench prepare` does it.
+They are in `.bench` in the checkout. Peers whose environment is missing are reported as absent, never as slow.
+Installing takes minutes, so only `python -m bench prepare` does it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _install_for_node(folder: Path, requirements: tuple[str, ...]) -> str | None
 
 
 def _unpack(folder: Path, requirement: str) -> str | None:
-    """Unpack a package without its dependencies, and add a stand-in for the two functions its session module imports."""
+    """Unpack a package without its dependencies, and add a stand-in for those that its session module imports."""
     error = _run(("npm", "pack", requirement, "--pack-destination", str(folder), "--loglevel=error"))
     if error is not None:
         return error

@@ -21,6 +21,10 @@ _COLUMNS = (
     "survives",
 )
 
+_LEGEND = (
+    "Figures are medians of interleaved rounds. Speed is the yardstick's time divided by the side's: higher is better."
+)
+
 
 def tables(report: Report, charts: Collection[str]) -> str:
     """Format a result as Markdown.
@@ -33,7 +37,7 @@ def tables(report: Report, charts: Collection[str]) -> str:
     packages = ", ".join(f"{name} {installed}" for name, installed in facts.packages.items())
     parts = [
         f"{facts.processors} x {facts.processor}, {facts.system}, {facts.python}; {packages}.",
-        "Figures are medians of interleaved rounds. Speed is the yardstick's time divided by the side's: higher is better.",
+        _LEGEND,
     ]
     parts += [f"Absent: {name} ({why})." for name, why in report.absent.items()]
     return (

@@ -1,7 +1,7 @@
 """Peers: alternatives that people would choose, and the jobs that each can do.
 
-A peer is a file in `bench/peers` with a list `PEERS`. Its class derives from `Peer` and has a method for each job that it
-can do, named after the job's verb::
+A peer is a file in `bench/peers` with a list `PEERS`. Its class derives from `Peer` and has a method for each job that
+it can do, named after the job's verb::
 
     class Mine(Peer):
         name = "mine"

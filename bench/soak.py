@@ -1,8 +1,8 @@
 """The soak: a virtual day of a host with many agents. Is memory stable, the loop responsive, every entry stored?
 
-Agents spend most of their time thinking, and only that is shortened: at 144 times the speed, a day takes ten minutes and
-has all of its turns. Everything else runs in real time; if the machine does not keep up, there are fewer turns. At the
-end every log is read line by line and compared with what was acknowledged, and some sessions are replayed.
+Agents spend most of their time thinking, and only that is shortened: at 144 times the speed, a day takes ten minutes
+and has all of its turns. Everything else runs in real time; if the machine does not keep up, there are fewer turns. At
+the end every log is read line by line and compared with what was acknowledged, and some sessions are replayed.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ from typing import Any
 from uuid import UUID
 
 _WORDS = ("session", "log", "keeps", "every", "entry", "of", "the", "tree", "and", "nobody", "rewrites", "what", "was")
-_CODE = 'def load(path: str) -> bytes:\n    """Read a file."""\n    with open(path, "rb") as file:\n        return file.read()\n'
+_CODE = (
+    'def load(path: str) -> bytes:\n    """Read a file."""\n'
+    '    with open(path, "rb") as file:\n        return file.read()\n'
+)
 
 
 class _Writer:

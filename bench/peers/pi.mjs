@@ -16,7 +16,10 @@ const user = () => ({ role: "user", content: TEXT, timestamp: Date.now() });
 const assistant = () => ({
     role: "assistant", content: [{ type: "text", text: TEXT }], timestamp: Date.now(), stopReason: "stop",
     api: "none", provider: "none", model: "none",
-    usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 } },
+    usage: {
+        input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2,
+        cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+    },
 });
 
 async function timed(work) {
@@ -88,7 +91,8 @@ const jobs = {
         const list = () => SessionManager.list("/work", job.file);
         if (job.warm) await list();
         const listed = await timed(list);
-        if (listed.length !== job.sessions) throw new Error(`pi listed ${listed.length} sessions instead of ${job.sessions}`);
+        if (listed.length !== job.sessions)
+            throw new Error(`pi listed ${listed.length} sessions instead of ${job.sessions}`);
     },
     async MakeLists() {
         mkdirSync(folder, { recursive: true });

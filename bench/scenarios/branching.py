@@ -15,6 +15,7 @@ SCENARIOS = [
         (),
         "pi 1.5.2",
         rounds_max=3,
-        note="pi keeps the leaf in memory and loses it with the process; treering writes it to disk before branch() returns.",
+        note="pi keeps the leaf in memory and loses it with the process; "
+        "treering writes it to disk before branch() returns.",
     )
 ]

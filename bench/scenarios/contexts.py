@@ -41,7 +41,8 @@ SCENARIOS = [
         _compacted,
         (Goal("treering/uvloop", "figure", 5.0),),
         rounds_max=5,
-        note="The first context reads its messages from the file, the second finds them decoded. pi holds all in memory.",
+        note="The first context reads its messages from the file, the second finds them decoded. "
+        "pi holds all in memory.",
     ),
     *map(_whole, (1_000, 10_000, 100_000)),
 ]

@@ -22,7 +22,8 @@ def _scenario(name: str, title: str, sessions: int, entries: int, warm: bool, *g
         lambda peers, scale: _sides(sessions, entries, warm, peers, scale),
         goals,
         rounds_max=3,
-        note="Cold means without an index of sessions: pi and treering then read the files. google-adk reads table rows.",
+        note="Cold means without an index of sessions: pi and treering then read the files. "
+        "google-adk reads table rows.",
         full_only=sessions > 1_000,
     )
 

@@ -36,7 +36,8 @@ SCENARIOS = [
         (Goal("treering/uvloop", "figure", 1_200),),
         rounds_max=1,
         note="The number that the job added, without the event loop's own. treering opens at most an eighth of the "
-        "process's limit, up to 1,024, and 128 for locks: with a limit of 256, appending to a thousand sessions still works.",
+        "process's limit, up to 1,024, and 128 for locks: "
+        "with a limit of 256, appending to a thousand sessions still works.",
     ),
     Scenario(
         "loop-stall",

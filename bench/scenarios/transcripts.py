@@ -46,7 +46,7 @@ SCENARIOS = [
         _sides,
         (Goal("Claude Code", "figure", 10),),
         rounds_max=3,
-        note="An operation is a megabyte; 10 ms/MB is 100 MB/s. Most lines have 1 to 3 KB, and tool results appear in them "
-        "twice, as in real transcripts.",
+        note="An operation is a megabyte; 10 ms/MB is 100 MB/s. "
+        "Most lines have 1 to 3 KB, and tool results appear in them twice, as in real transcripts.",
     )
 ]

@@ -26,7 +26,7 @@ class Appending(StoreCase):
         assert opening.dialect.name == "native"
         assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
 
-    async def test_ordinals_go_on_from_append_to_append(self, store: Store) -> None:
+    async def test_seqs_continue_across_appends(self, store: Store) -> None:
         writer = await self.writer(store, "a")
         heads = [await writer.append(*lines(first, last)) for first, last in ((1, 1), (2, 4), (5, 5), (6, 10))]
         assert [head.seq for head in heads] == [1, 4, 5, 10]
