@@ -166,7 +166,7 @@ def _verdict(goal: Goal, yardstick: str | None, sides: Sequence[SideResult]) -> 
     if own is None:
         return Verdict(goal, None, None)
     if goal.of == "figure":
-        return Verdict(goal, own.median, goal.met(own.median))
+        return Verdict(goal, own.median, goal.is_met_by(own.median))
     if goal.against is None:
         mine = next(side for side in sides if side.name == goal.side)
         speeds = [mine.speed.median] if mine.speed is not None and yardstick is not None else []
@@ -176,4 +176,4 @@ def _verdict(goal: Goal, yardstick: str | None, sides: Sequence[SideResult]) -> 
     if not speeds:
         return Verdict(goal, None, None)
     value = min(speeds) if goal.of == "speed" else 1 / min(speeds)
-    return Verdict(goal, value, goal.met(value))
+    return Verdict(goal, value, goal.is_met_by(value))

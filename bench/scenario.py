@@ -74,7 +74,7 @@ class Goal(Struct, frozen=True):
     aim: float | None = None
     against: tuple[str, ...] | None = None
 
-    def met(self, value: float) -> bool:
+    def is_met_by(self, value: float) -> bool:
         """Tell whether a value meets the goal."""
         return value >= self.limit if self.of == "speed" else value <= self.limit
 

@@ -113,7 +113,9 @@ class Agent:
         """Branch from the end of an earlier turn, sometimes with a summary of the abandoned branch."""
         end = self._random.choice(self._ends)
         if self._random.random() < 0.3:
-            self._note_acknowledged(await self.session.branch_with_summary(end, "Another way was tried, and given up."))
+            self._note_acknowledged(
+                await self.session.branch_with_summary(end, "Another approach was tried and abandoned.")
+            )
         else:
             await self.session.branch(end)
         self._did["branches"] += 1

@@ -75,11 +75,11 @@ class Workspace:
     def cached_folder(self, name: str, make: Callable[[Path], None]) -> Path:
         """Return a folder that is filled once for the whole run."""
         path = self.folder / name
-        if not (path / "made").exists():
+        if not (path / "complete").exists():
             shutil.rmtree(path, ignore_errors=True)  # left by an attempt that failed
             path.mkdir()
             make(path)
-            (path / "made").touch()
+            (path / "complete").touch()
         return path
 
     def log(self, entries: int, *, compacted: bool = False) -> Log:

@@ -93,8 +93,8 @@ def _log(entries: int, compacted: bool, space: Workspace) -> str:
             for seq in range(1, entries + 1):
                 own = f"{seq * 0x9E3779B1 % 2**32:08x}"
                 if seq == at:
-                    kept = f"{(seq - KEPT) * 0x9E3779B1 % 2**32:08x}"
-                    line = COMPACTION_OF_PI.format(id=own, parent=parent, text=TEXT, kept=kept)
+                    kept_id = f"{(seq - KEPT) * 0x9E3779B1 % 2**32:08x}"
+                    line = COMPACTION_OF_PI.format(id=own, parent=parent, text=TEXT, kept=kept_id)
                 else:
                     line = LINE_OF_PI.format(id=own, parent=parent, text=TEXT)
                 file.write(line)

@@ -118,16 +118,16 @@ class PlainLoop(Peer):
         if self._library != "msgspec" or self._handles == "synced":
             return None
         folder, encode, before = space.new_folder(), _with_msgspec(), open_descriptors()
-        held: list[int] = []
+        open_files: list[int] = []
         for number in range(job.sessions):
             file = _open(folder, number)
             os.write(file, encode(str(uuid4()), None))
             if self._handles == "held":
-                held.append(file)
+                open_files.append(file)
             else:
                 os.close(file)
         sample = Sample(job.sessions, value=float(open_descriptors() - before))
-        for file in held:
+        for file in open_files:
             os.close(file)
         return sample
 

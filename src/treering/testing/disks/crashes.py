@@ -50,8 +50,8 @@ class Crashes:
 
     def __iter__(self) -> Iterator[DiskImage]:
         """Yield the disks, beginning with the one that lost nothing; a disk may occur more than once."""
-        for kept, chosen in self._all() if self.complete else self._some():
-            yield self._image.left_by(kept, dict(zip(self._numbers, chosen, strict=True)))
+        for surviving, chosen in self._all() if self.complete else self._some():
+            yield self._image.after_power_cut(surviving, dict(zip(self._numbers, chosen, strict=True)))
 
     def _all(self) -> Iterator[tuple[list[Naming], Sequence[bytes]]]:
         return product(self._names, product(*self._choices))
@@ -59,8 +59,8 @@ class Crashes:
     def _some(self) -> Iterator[tuple[list[Naming], Sequence[bytes]]]:
         for extreme in (0, -1):
             rest = [options[extreme] for options in self._choices]
-            for kept in self._names:
-                yield kept, rest
+            for surviving in self._names:
+                yield surviving, rest
             for at, options in enumerate(self._choices):
                 for content in options:
                     yield self._names[0], [*rest[:at], content, *rest[at + 1 :]]
@@ -99,7 +99,7 @@ def namings(waiting: Sequence[Naming]) -> list[list[Naming]]:
         chosen = [set(range(end)) for end in range(len(waiting), -1, -1)]
         chosen += [everything - {at} for at in everything]
         chosen += [with_needs(waiting, {at}) for at in everything]
-    return [[waiting[at] for at in sorted(kept)] for kept in chosen if kept == with_needs(waiting, kept)]
+    return [[waiting[at] for at in sorted(names)] for names in chosen if names == with_needs(waiting, names)]
 
 
 def digest(image: DiskImage) -> bytes:

@@ -186,18 +186,18 @@ class DiskImage:
         twin.waiting = [naming.among(twins) for naming in self.waiting]
         return twin
 
-    def left_by(self, kept: Iterable[Naming], contents: dict[int, bytes]) -> DiskImage:
+    def after_power_cut(self, surviving: Iterable[Naming], contents: dict[int, bytes]) -> DiskImage:
         """Return the image after a power cut, given the surviving changes of names and contents of unsynced files."""
         names = {node.number: dict(node.synced_names) for node in self.nodes()}
-        for naming in kept:
+        for naming in surviving:
             naming.apply(names)
-        left = DiskImage()
-        left.now_ns, left.last_number = self.now_ns, self.last_number
+        image = DiskImage()
+        image.now_ns, image.last_number = self.now_ns, self.last_number
         twins: dict[int, Node] = {}
 
         def twin_of(node: Node) -> Node:
             if node.number not in twins:
-                twin = twins[node.number] = left._adopt(Node(node.number, is_directory=node.names is not None))
+                twin = twins[node.number] = image._adopt(Node(node.number, is_directory=node.names is not None))
                 twin.modified_ns = node.modified_ns
                 twin.synced += contents.get(node.number, node.synced)
                 twin.content += twin.synced
@@ -205,9 +205,9 @@ class DiskImage:
                     twin.names |= {name: twin_of(child) for name, child in names[node.number].items()}
             return twins[node.number]
 
-        left.root = twin_of(self.root)
-        left.settle()
-        return left
+        image.root = twin_of(self.root)
+        image.settle()
+        return image
 
 
 def parts_of(path: str) -> list[str]:

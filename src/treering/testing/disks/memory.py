@@ -95,7 +95,7 @@ class MemoryDisk:
             image = self.image.copy()
             image.settle()
         else:
-            image = self.image.left_by([], {})
+            image = self.image.after_power_cut([], {})
         return MemoryDisk(image, clock=self._clock)
 
     def crash_states(self) -> Iterator[MemoryDisk]:
@@ -103,10 +103,10 @@ class MemoryDisk:
         with self.lock:
             image = self.image.copy()
         seen: set[bytes] = set()
-        for left in Crashes(image):
-            if (key := digest(left)) not in seen:
+        for crashed in Crashes(image):
+            if (key := digest(crashed)) not in seen:
                 seen.add(key)
-                yield MemoryDisk(left, clock=self._clock)
+                yield MemoryDisk(crashed, clock=self._clock)
 
     # the calls of Disk
 

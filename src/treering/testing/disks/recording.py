@@ -25,8 +25,8 @@ class RecordingDisk(WrappedDisk):
         ...                               # append, and wait for the acknowledgement
         acknowledged = len(disk.operations)
         ...                               # continue
-        for left in disk.crash_states(since=acknowledged):
-            ...                           # open `left`: it contains the append
+        for crashed in disk.crash_states(since=acknowledged):
+            ...                           # open `crashed`: it contains the append
 
     Args:
         inner: A `MemoryDisk`, or wrappers around one; by default a new one.
@@ -64,10 +64,10 @@ class RecordingDisk(WrappedDisk):
                 image.apply(operation)
             crashes = Crashes(image)
             covered = crashes.complete
-            for left in crashes:
-                if (key := digest(left)) not in seen:
+            for crashed in crashes:
+                if (key := digest(crashed)) not in seen:
                     seen.add(key)
-                    disk = MemoryDisk(left)
+                    disk = MemoryDisk(crashed)
                     disk.cut_after = moment
                     yield disk
 

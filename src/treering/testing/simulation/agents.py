@@ -25,7 +25,7 @@ from ...events.errors import (
 from ...events.stores.base import Cursor
 from ...projections.feed import Reset
 from .checks import Broken
-from .ledger import Asked, Fate
+from .ledger import CommandRecord, Fate
 from .unwell import ERRORS
 from .world import World
 
@@ -157,30 +157,32 @@ class Writer:
         self, name: str, session: Session, tokens: Sequence[str], call: Call, options: AppendOptions
     ) -> None:
         """Send a command, record its outcome, and retry it if the outcome is unknown and a retry is safe."""
-        world, asked = self._world, self._world.ledgers[name].ask(tokens)
+        world, record = self._world, self._world.ledgers[name].note_command(tokens)
         in_doubt = False
         for _ in range(TRIES_MAX):
-            in_doubt = await self._try(name, asked, call, options, in_doubt=in_doubt)
+            in_doubt = await self._try(name, record, call, options, in_doubt=in_doubt)
             if not in_doubt or "command_id" not in options or world.gone:
                 return
             await anyio.sleep(self._random.choice((0.0, 1.0)))
 
-    async def _try(self, name: str, asked: Asked, call: Call, options: AppendOptions, *, in_doubt: bool) -> bool:
+    async def _try(
+        self, name: str, record: CommandRecord, call: Call, options: AppendOptions, *, in_doubt: bool
+    ) -> bool:
         world = self._world
-        asked.fate = "open"
+        record.fate = "open"
         patience = 0.0 if self._random.random() < 0.1 else 1e6
         fate: Fate = "unknown"
         try:
             with anyio.move_on_after(patience):
                 ids = await call(options)
                 if not world.gone:
-                    world.ledgers[name].answer(asked, ids)
+                    world.ledgers[name].answer(record, ids)
                     fate = "acknowledged"
                     self._check_own_write(name, ids)
         except AppendInDoubt:
             pass
         except (CommandConflict, LogReplaced) as error:
-            raise Broken(f"{name}: {asked.tokens} {options}: {error!r} without a cause") from error
+            raise Broken(f"{name}: {record.tokens} {options}: {error!r} without a cause") from error
         except Closed:
             fate = "unknown" if in_doubt else "refused"
             raise
@@ -189,11 +191,11 @@ class Writer:
         except TreeringError:
             fate = "refused"
         except OSError as error:
-            raise Broken(f"{name}: {asked.tokens}: an append raised {error!r} instead of a TreeringError") from error
+            raise Broken(f"{name}: {record.tokens}: an append raised {error!r} instead of a TreeringError") from error
         finally:
             if fate != "acknowledged":
-                asked.fate = "unknown" if world.gone else fate
-            world.tell(f"{self._name}: {name} {' '.join(asked.tokens)} {asked.fate}")
+                record.fate = "unknown" if world.gone else fate
+            world.tell(f"{self._name}: {name} {' '.join(record.tokens)} {record.fate}")
         if fate == "acknowledged":
             world.check_live(name)
         return fate == "unknown"

@@ -14,7 +14,7 @@ Fate: TypeAlias = Literal["open", "acknowledged", "refused", "unknown"]
 """The outcome of a command as its caller knows it."""
 
 
-class Asked(Struct, eq=False):
+class CommandRecord(Struct, eq=False):
     """One command: the tokens of its entries, and its outcome.
 
     Attributes:
@@ -34,54 +34,54 @@ class Ledger:
     """The commands that append to one session, with their outcomes.
 
     Attributes:
-        asked: The commands, in the order in which they were sent.
+        commands: The commands, in the order in which they were sent.
         acknowledged: The number of entries acknowledged so far.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.asked: list[Asked] = []
+        self.commands: list[CommandRecord] = []
         self.acknowledged = 0
 
-    def ask(self, tokens: Sequence[str]) -> Asked:
+    def note_command(self, tokens: Sequence[str]) -> CommandRecord:
         """Record a command that is about to be sent."""
-        asked = Asked(tuple(tokens))
-        self.asked.append(asked)
-        return asked
+        record = CommandRecord(tuple(tokens))
+        self.commands.append(record)
+        return record
 
-    def answer(self, asked: Asked, ids: Sequence[str]) -> None:
+    def answer(self, record: CommandRecord, ids: Sequence[str]) -> None:
         """Record that a command was acknowledged.
 
         Raises:
             Broken: There are too few ids, or it was acknowledged with other ids before.
         """
         ids = tuple(ids)
-        if len(ids) < len(asked.tokens):
-            raise Broken(f"{self.name}: {len(asked.tokens)} entries were requested but {len(ids)} acknowledged")
-        if asked.ids and asked.ids != ids:
-            raise Broken(f"{self.name}: {asked.tokens} had the ids {asked.ids} and now has {ids}")
-        if asked.fate != "acknowledged":
-            self.acknowledged += len(asked.tokens)
-        asked.fate, asked.ids = "acknowledged", ids
+        if len(ids) < len(record.tokens):
+            raise Broken(f"{self.name}: {len(record.tokens)} entries were requested but {len(ids)} acknowledged")
+        if record.ids and record.ids != ids:
+            raise Broken(f"{self.name}: {record.tokens} had the ids {record.ids} and now has {ids}")
+        if record.fate != "acknowledged":
+            self.acknowledged += len(record.tokens)
+        record.fate, record.ids = "acknowledged", ids
 
     @property
     def in_flight(self) -> int:
         """The number of commands that have no answer yet."""
-        return sum(asked.fate == "open" for asked in self.asked)
+        return sum(record.fate == "open" for record in self.commands)
 
     @property
     def in_doubt(self) -> bool:
         """Whether there are commands whose outcome is unknown."""
-        return any(asked.fate == "unknown" for asked in self.asked)
+        return any(record.fate == "unknown" for record in self.commands)
 
     def must_hold(self) -> set[str]:
         """Return the tokens that the log must contain."""
-        return {token for asked in self.asked if asked.fate == "acknowledged" for token in asked.tokens}
+        return {token for record in self.commands if record.fate == "acknowledged" for token in record.tokens}
 
     def note_settled(self) -> None:
         """Record that all acknowledged entries have reached the disk, whatever the durability."""
-        for asked in self.asked:
-            asked.settled = asked.settled or asked.fate == "acknowledged"
+        for record in self.commands:
+            record.settled = record.settled or record.fate == "acknowledged"
 
     def check(self, entries: Sequence[Entry], *, lossy: bool = False) -> None:
         """Compare the visible entries of a log with what callers know.
@@ -102,16 +102,16 @@ class Ledger:
             if token in id_by_token:
                 raise Broken(f"{self.name}: {token} is stored twice, as {id_by_token[token]} and {entry.id}")
             id_by_token[token] = entry.id or ""
-        for asked in self.asked:
-            stored = [token for token in asked.tokens if token in id_by_token]
-            if stored and len(stored) != len(asked.tokens):
-                raise Broken(f"{self.name}: only {stored} of {asked.tokens} is stored")
-            if asked.fate == "acknowledged" and not stored and not (lossy and not asked.settled):
-                raise Broken(f"{self.name}: {asked.tokens} was acknowledged but is not stored")
-            if asked.fate == "refused" and stored and not lossy:
+        for record in self.commands:
+            stored = [token for token in record.tokens if token in id_by_token]
+            if stored and len(stored) != len(record.tokens):
+                raise Broken(f"{self.name}: only {stored} of {record.tokens} is stored")
+            if record.fate == "acknowledged" and not stored and not (lossy and not record.settled):
+                raise Broken(f"{self.name}: {record.tokens} was acknowledged but is not stored")
+            if record.fate == "refused" and stored and not lossy:
                 raise Broken(f"{self.name}: {stored} was refused but is stored")
-            if stored and asked.ids and asked.ids[: len(stored)] != tuple(id_by_token[token] for token in stored):
-                raise Broken(f"{self.name}: {stored} does not have the acknowledged ids {asked.ids}")
+            if stored and record.ids and record.ids[: len(stored)] != tuple(id_by_token[token] for token in stored):
+                raise Broken(f"{self.name}: {stored} does not have the acknowledged ids {record.ids}")
 
     def accept(self, entries: Sequence[Entry], *, on_disk: bool) -> None:
         """Take the checked content of a log as the expected content from now on.
@@ -122,11 +122,11 @@ class Ledger:
                 may still remove an entry that was not acknowledged.
         """
         id_by_token = {token: entry.id or "" for entry in entries if (token := token_of(entry)) is not None}
-        for asked in self.asked:
-            if all(token in id_by_token for token in asked.tokens):
-                if asked.fate != "acknowledged" and not on_disk:
-                    asked.fate = "unknown"
+        for record in self.commands:
+            if all(token in id_by_token for token in record.tokens):
+                if record.fate != "acknowledged" and not on_disk:
+                    record.fate = "unknown"
                     continue
-                asked.fate, asked.ids = "acknowledged", tuple(id_by_token[token] for token in asked.tokens)
+                record.fate, record.ids = "acknowledged", tuple(id_by_token[token] for token in record.tokens)
             else:
-                asked.fate, asked.ids = "refused", ()
+                record.fate, record.ids = "refused", ()

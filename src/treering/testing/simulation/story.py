@@ -131,11 +131,11 @@ async def _check_recovery(world: World, followers: list[Subscriber]) -> None:
     for name in world.names:
         session = await world.session(name)
         token = world.token()
-        asked = world.ledgers[name].ask([token])
+        record = world.ledgers[name].note_command([token])
         ids = [await session.append_message("user", token)]
         if world.gone:
             return
-        world.ledgers[name].answer(asked, ids)
+        world.ledgers[name].answer(record, ids)
         world.check_live(name)
     for follower in followers:
         ids = [entry.id or "" for entry in await (await world.session(follower.name)).entries()]

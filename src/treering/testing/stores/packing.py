@@ -70,9 +70,9 @@ class Packing(StoreCase):
         await store.save(writer.lease, "leaf", head, b"where")
         await store.pack(writer.lease)
         for lease in (await self.acquire_log(store), None):
-            kept = await store.load(self.ref("a"), "leaf")
-            assert kept is not None
-            assert (kept.head.seq, kept.data) == (5, b"where")
+            blob = await store.load(self.ref("a"), "leaf")
+            assert blob is not None
+            assert (blob.head.seq, blob.data) == (5, b"where")
             if lease is not None:
                 await store.unpack(lease)
 

@@ -76,8 +76,8 @@ class Rewriting(StoreCase):
         old = await writer.append(*lines(1, 3))
         await store.save(writer.lease, "leaf", old, b"kept")
         await self.put(store, writer.lease, lines(1, 3))
-        kept = await store.load(self.ref("a"), "leaf")
-        assert kept is None or kept.head == old
+        blob = await store.load(self.ref("a"), "leaf")
+        assert blob is None or blob.head == old
 
     async def test_a_lost_lease_puts_nothing(self, store: Store) -> None:
         first = await self.writer(store, "a")
