@@ -1,4 +1,4 @@
-"""What the disk says when a log is opened, in words that tell what to do about it."""
+"""Errors of the disk when a log is opened, in words that say what to do about them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from contextlib import contextmanager
 from ..events.errors import NotASession, ReadOnly, TreeringError
 from ..events.stores.base import Ref
 
-_NOT_TO_BE_WRITTEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+_NOT_WRITABLE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 @contextmanager
 def opening(ref: Ref, *, to_write: bool = False) -> Generator[None]:
-    """Say of a log that cannot be opened what is in the way, as far as a program can do something about it.
+    """Translate the errors of opening a log, as far as a program can do something about them.
 
     Args:
         ref: The name of the log.
-        to_write: It is opened for writing.
+        to_write: Whether it is opened for writing.
 
     Raises:
         NotASession: It is a directory.
         ReadOnly: It, or its lock, may not be written.
-        OSError: The disk refuses otherwise.
+        OSError: Any other error of the disk.
     """
     try:
         yield
@@ -32,7 +32,7 @@ def opening(ref: Ref, *, to_write: bool = False) -> Generator[None]:
     except OSError as error:
         if error.errno == errno.EISDIR:
             raise NotASession(f"{ref} is a directory: give the path of a session's file, or an id") from error
-        if to_write and error.errno in _NOT_TO_BE_WRITTEN:
+        if to_write and error.errno in _NOT_WRITABLE:
             why = error.strerror or error
             raise ReadOnly(
                 f"{ref} cannot be opened for writing ({why}): load it with `read_only=True`, or see to its permissions"

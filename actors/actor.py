@@ -1,9 +1,9 @@
 """The actor that owns one session and is the only one that writes its log.
 
-Commands come in through a bounded mailbox. Whatever waits is taken as one batch: decided against the state, written in
-one go, made durable, folded, published, answered. While nothing waits, a command runs to completion on its caller's
-task, in the same steps and with the same results, and no task is needed; with the first contention the mailbox serves,
-by a task that ends when it is empty.
+Commands arrive through a bounded mailbox. All waiting commands form one batch, which is decided against the state,
+written in one call, made durable, folded, published and answered. When nothing is waiting, a command runs to completion
+on its caller's task instead, in the same steps and with the same results, so no task is needed. As soon as commands
+compete, the mailbox serves them from a task that ends when the mailbox is empty.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from ..events.stores.base import ArchivingStore, Committed, Cursor, Failed, Fenc
 from ..events.telemetry import logger
 from ..projections import feed
 from ..projections.summary import ACTIVE, ARCHIVED
-from .commands import Append, Command, Landed, MoveLeaf, Unarchive
-from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, says_status, stands_alone, wanted
+from .commands import AnswerFromLog, Append, Command, MoveLeaf, Unarchive
+from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, needs_own_write, seqs_to_read, sets_status
 from .leaf_record import encode_leaf
-from .mail import Decided, Made, Mail, unreachable
+from .mail import CommandResult, Decision, Mail, unreachable_error
 from .mailbox import Mailbox
 from .open_log import OpenLog
 from .runtime import Runtime
 
 _TRIES_MAX = 64
 _SNAPSHOT_SHARE = 100
-"""Of how many lines one has to be new before a snapshot is rewritten: the longer the log, the more that costs."""
+"""A snapshot is rewritten when one line in this many is new, since rewriting costs more the longer the log is."""
 
 
-class _Begun(NamedTuple):
-    """An append that was decided, and that the store could not write at once."""
+class _DeferredAppend(NamedTuple):
+    """An append that was decided but that the store could not write at once."""
 
-    decided: Decided
+    decision: Decision
     request: stores.Append
     started: float
 
@@ -58,9 +58,9 @@ class SessionActor:
     """Owns one session's log from activation to passivation.
 
     Attributes:
-        log: The log: its index and the way to its bodies.
+        log: The log: its index and access to its bodies.
         recent: Whether it was used since the host last looked for idle sessions.
-        torn: The torn tail that was repaired when the session was taken up, until somebody has been told of it.
+        torn: The torn tail that was repaired on activation, until it has been reported.
     """
 
     __slots__ = ("_header_block", "_lease", "_mailbox", "_runtime", "_stale", "log", "recent", "torn")
@@ -70,7 +70,7 @@ class SessionActor:
         self._lease = lease
         self._header_block = header_block
         self._mailbox = Mailbox(runtime)
-        self._stale = lease.packed  # so that nothing is appended before it is unpacked
+        self._stale = lease.packed  # an archived log must be unpacked before an append
         self.log = log
         self.recent = True
         self.torn = lease.torn
@@ -82,12 +82,12 @@ class SessionActor:
 
     @property
     def written(self) -> bool:
-        """Whether the log is there, as far as is known: its header goes with the first append."""
+        """Whether the log exists, as far as is known: its header is written with the first append."""
         return self._header_block is None
 
     @property
     def archived(self) -> bool:
-        """Whether the session is archived: whatever is to be written brings it back first."""
+        """Whether the session is archived; any write brings it back first."""
         return self.log.index.info.status == ARCHIVED
 
     @property
@@ -100,39 +100,39 @@ class SessionActor:
         """Whether nothing waits and nothing runs."""
         return self._mailbox.idle
 
-    # -- taking commands
+    # -- accepting commands
 
-    async def perform(self, command: Command) -> Made:
-        """Carry out a command and return what it made.
+    async def perform(self, command: Command) -> CommandResult:
+        """Carry out a command and return the entries that it produced.
 
-        A caller that is cancelled has its command not taken, or carried out whole.
+        If the caller is cancelled, the command is either not accepted or carried out whole.
         """
-        request: Command | Landed = command
+        request: Command | AnswerFromLog = command
         if isinstance(command, Append) and not self._mailbox.serving and not self._stale and not self.archived:
             await checkpoint_if_cancelled()
-            done = self._perform_now(command)
-            if isinstance(done, _Begun):
-                return await self._perform_waiting(command, done)
-            if isinstance(done, list):
+            outcome = self._perform_now(command)
+            if isinstance(outcome, _DeferredAppend):
+                return await self._perform_deferred(command, outcome)
+            if isinstance(outcome, list):
                 runtime = self._runtime
                 if runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
                     await cancel_shielded_checkpoint()
                     runtime.turn_at = runtime.timer()
-                return done
-            request = done
+                return outcome
+            request = outcome
         mail = Mail(request)
         await self._mailbox.put(mail, self._run)
         return await mail.reply()
 
     # -- carrying them out
 
-    def _perform_now(self, command: Append) -> Made | Append | Landed | _Begun:
+    def _perform_now(self, command: Append) -> CommandResult | Append | AnswerFromLog | _DeferredAppend:
         """Carry out an append without waiting, or return what is left to do through the mailbox."""
         draft = Draft(self.log.index)
-        if wanted(draft, command):
+        if seqs_to_read(draft, command):
             return command
-        decided = self._decide(draft, command, NO_ENTRIES)
-        request = self._request([decided])
+        decision = self._decide(draft, command, NO_ENTRIES)
+        request = self._request([decision])
         started = self._runtime.timer()
         try:
             outcome = self._runtime.store.try_append(request)
@@ -140,70 +140,72 @@ class SessionActor:
             self._stale = True
             raise
         if outcome is None:
-            return _Begun(decided, request, started)
+            return _DeferredAppend(decision, request, started)
         if isinstance(outcome, Fenced):
             return command
         if isinstance(outcome, Committed):
-            if self._as_expected(request, outcome):
-                self._take_in([decided], outcome, started)
-                return decided.entries
+            if self._landed_as_expected(request, outcome):
+                self._apply([decision], outcome, started)
+                return decision.entries
             self._stale = True
-            return Landed(decided.ids)
+            return AnswerFromLog(decision.ids)
         self._stale = True
         self._runtime.counters.failures += 1
         raise outcome.error
 
-    async def _perform_waiting(self, command: Append, begun: _Begun) -> Made:
-        """Carry out an append that was decided, on its caller's task, where the store takes its time."""
+    async def _perform_deferred(self, command: Append, deferred: _DeferredAppend) -> CommandResult:
+        """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
         self._mailbox.serving = True
         try:
             outcome: Outcome | Exception
             try:
-                (outcome,) = await self._runtime.store.append([begun.request])
-            except anyio.get_cancelled_exc_class():  # and yet it was appended, or may have been
+                (outcome,) = await self._runtime.store.append([deferred.request])
+            except anyio.get_cancelled_exc_class():  # the lines may have been written all the same
                 self._stale = True
-                self._mailbox.leave(Mail(Landed(begun.decided.ids)))
+                self._mailbox.put_unattended(Mail(AnswerFromLog(deferred.decision.ids)))
                 raise
-            except Exception as error:  # noqa: BLE001 - the mailbox's way tells what that means
+            except Exception as error:  # noqa: BLE001 - `_run` below turns it into a reply
                 outcome = error
-            if isinstance(outcome, Committed) and self._as_expected(begun.request, outcome):
-                self._take_in([begun.decided], outcome, begun.started)
-                return begun.decided.entries
-            begun.decided.mail = mail = Mail(command)
+            if isinstance(outcome, Committed) and self._landed_as_expected(deferred.request, outcome):
+                self._apply([deferred.decision], outcome, deferred.started)
+                return deferred.decision.entries
+            deferred.decision.mail = mail = Mail(command)
             with anyio.CancelScope(shield=True):
-                await self._run([mail], (begun, outcome))
+                await self._run([mail], (deferred, outcome))
         finally:
             self._mailbox.release(self._run)
         return await mail.reply()
 
-    async def _run(self, mails: list[Mail], begun: tuple[_Begun, Outcome | Exception] | None = None) -> None:
+    async def _run(
+        self, mails: list[Mail], first_try: tuple[_DeferredAppend, Outcome | Exception] | None = None
+    ) -> None:
         """Carry out a batch; every command has its reply when this returns.
 
         Args:
             mails: The commands.
-            begun: The first attempt, where it was made before, and what became of it.
+            first_try: An attempt that was already made, and its outcome.
         """
         waiting = mails
         try:
-            if begun is not None:
-                (attempt, outcome) = begun
+            if first_try is not None:
+                (deferred, outcome) = first_try
                 if isinstance(outcome, Exception):
                     raise outcome
-                waiting = await self._settle([attempt.decided], attempt.request, outcome, attempt.started)
+                waiting = await self._settle([deferred.decision], deferred.request, outcome, deferred.started)
                 if not waiting:
                     return
             for _ in range(_TRIES_MAX):
                 waiting = await self._attempt(waiting)
                 if not waiting:
                     return
-            raise AppendFailed("another program keeps appending to this log: try again when it is quiet")
+            raise AppendFailed("another program keeps appending to this log: try again when it has stopped")
         except TreeringError as error:
             self._refuse(mails, error)
         except OSError as error:
             self._stale = True
             for mail in mails:
-                self._refuse([mail], unreachable(mail.command, self.log.ref, error, written=mail.written))
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, every caller gets an answer
+                self._refuse([mail], unreachable_error(mail.command, self.log.ref, error, written=mail.written))
+        except Exception as error:  # noqa: BLE001 - every caller gets a reply, whatever went wrong
             self._stale = True
             logger().error("actor_failed", session_id=self.log.index.header.id, error=type(error).__qualname__)
             self._refuse(mails, error)
@@ -215,48 +217,48 @@ class SessionActor:
                 mail.refuse(error)
 
     async def _attempt(self, mails: Sequence[Mail]) -> list[Mail]:
-        """Carry out what can be carried out against the state as it is, and return what has to be tried again."""
+        """Carry out what can be carried out against the current state, and return the commands to try again."""
         if self._stale:
             await self._recover()
-        left = deque(mails)
-        while left:
-            group = await self._next_group(left)
-            again = await self._commit(group) if group else []
-            if again or self._stale:
-                return [*again, *(mail for mail in left if not mail.answered)]
+        remaining = deque(mails)
+        while remaining:
+            group = await self._next_group(remaining)
+            to_retry = await self._commit(group) if group else []
+            if to_retry or self._stale:
+                return [*to_retry, *(mail for mail in remaining if not mail.answered)]
         return []
 
-    async def _next_group(self, left: deque[Mail]) -> list[Decided]:
-        """Take the next commands that can be written in one go, and carry out those among them that write nothing.
+    async def _next_group(self, remaining: deque[Mail]) -> list[Decision]:
+        """Decide the next commands that can be written together, and carry out those that write nothing.
 
         Args:
-            left: The commands, from which those that are dealt with are taken.
+            remaining: The commands; those that are dealt with are removed from it.
         """
         draft = Draft(self.log.index)
-        group: list[Decided] = []
-        while left:
-            mail = left[0]
+        group: list[Decision] = []
+        while remaining:
+            mail = remaining[0]
             command = mail.command
-            alone = self.archived or stands_alone(draft, command)
-            if alone and group:
+            written_alone = self.archived or needs_own_write(draft, command)
+            if written_alone and group:
                 break
-            if self.archived and not isinstance(command, Landed) and not says_status(command):
-                await self._bring_back(mail, command)
+            if self.archived and not isinstance(command, AnswerFromLog) and not sets_status(command):
+                await self._unarchive_for(mail, command)
                 if self._stale:
                     break
                 draft = Draft(self.log.index)
-                command = _relying_on_nothing(command)
-            left.popleft()
+                command = _without_expectations(command)
+            remaining.popleft()
             if not mail.answered:
-                decided = await self._decide_or_answer(draft, mail, command)
-                if decided is not None:
-                    group.append(decided)
-            if alone:
+                decision = await self._decide_or_answer(draft, mail, command)
+                if decision is not None:
+                    group.append(decision)
+            if written_alone:
                 break
         return group
 
-    async def _decide_or_answer(self, draft: Draft, mail: Mail, command: Command | Landed) -> Decided | None:
-        """Decide what is to be written, or carry out a command that writes nothing, which then has its reply."""
+    async def _decide_or_answer(self, draft: Draft, mail: Mail, command: Command | AnswerFromLog) -> Decision | None:
+        """Decide what a command writes; a command that writes nothing is carried out and answered instead."""
         if isinstance(command, Append):
             return await self._decide_mail(draft, mail, command)
         if isinstance(command, MoveLeaf):
@@ -264,13 +266,13 @@ class SessionActor:
         elif isinstance(command, Unarchive):
             mail.answer([])
         else:
-            await self._answer_landed(mail, command.ids)
+            await self._answer_from_log(mail, command.ids)
         return None
 
-    async def _bring_back(self, mail: Mail, command: Command) -> None:
-        """Say that the session is archived no longer, if the command will be carried out then.
+    async def _unarchive_for(self, mail: Mail, command: Command) -> None:
+        """Append the entry that marks the session active again, if the command is going to be carried out.
 
-        One that will not be, since it is refused or was carried out before, has its reply when this returns.
+        A command that is refused, or was carried out before, has its reply when this returns.
         """
         if isinstance(command, MoveLeaf):
             try:
@@ -282,54 +284,54 @@ class SessionActor:
         if mail.answered:
             return
         active = Append((SessionInfo(status=ACTIVE),))
-        decided = self._decide(Draft(self.log.index), active, NO_ENTRIES)
-        decided.mail = errand = Mail(active)
-        await self._commit([decided])
-        if errand.answered:
+        decision = self._decide(Draft(self.log.index), active, NO_ENTRIES)
+        decision.mail = status_mail = Mail(active)
+        await self._commit([decision])
+        if status_mail.answered:
             try:
-                await errand.reply()
+                await status_mail.reply()
             except TreeringError as error:
                 mail.refuse(error)
 
-    async def _decide_mail(self, draft: Draft, mail: Mail, command: Append) -> Decided | None:
-        """Decide one command of a batch, or reply where it is refused or was carried out before."""
+    async def _decide_mail(self, draft: Draft, mail: Mail, command: Append) -> Decision | None:
+        """Decide one command of a batch, or reply if it is refused or was carried out before."""
         try:
-            seqs = wanted(draft, command)
+            seqs = seqs_to_read(draft, command)
             entries = await self.log.entries_at(seqs) if seqs else NO_ENTRIES
-            decided = self._decide(draft, command, entries)
+            decision = self._decide(draft, command, entries)
         except LogReplaced:
             raise
         except TreeringError as error:
             mail.refuse(error)
             return None
-        if not decided.lines:
-            mail.answer(decided.entries)
+        if not decision.lines:
+            mail.answer(decision.entries)
             return None
-        decided.mail = mail
-        for entry in decided.entries:
+        decision.mail = mail
+        for entry in decision.entries:
             draft.add(entry)
-        return decided
+        return decision
 
-    def _decide(self, draft: Draft, command: Append, entries: Entries) -> Decided:
-        """Decide a command and write its lines; what is kept of an entry is what its line says."""
+    def _decide(self, draft: Draft, command: Append, entries: Entries) -> Decision:
+        """Decide a command and encode its lines; the entries are kept as decoded from their encoded lines."""
         dialect = self.log.dialect
-        made, new = decide(draft, command, self._runtime.now(), self._runtime.new_id, dialect, entries)
-        if not new:
-            return Decided(list(made), [])
+        decided, is_new = decide(draft, command, self._runtime.now(), self._runtime.new_id, dialect, entries)
+        if not is_new:
+            return Decision(list(decided), [])
         if command.aside and not dialect.can_append_aside:
             raise DialectCannot(
-                f"a {dialect.name} file cannot say that an entry does not become the leaf: use a native session"
+                f"the {dialect.name} format cannot store an entry that does not become the leaf: use a native session"
             )
-        decided = Decided([], [])
-        for entry in made:
-            line, read = dialect.write(entry)
-            decided.entries.append(read)
-            decided.lines.append(line)
-        return decided
+        decision = Decision([], [])
+        for entry in decided:
+            line, as_decoded = dialect.write(entry)
+            decision.entries.append(as_decoded)
+            decision.lines.append(line)
+        return decision
 
     # -- writing
 
-    def _request(self, group: Sequence[Decided]) -> stores.Append:
+    def _request(self, group: Sequence[Decision]) -> stores.Append:
         lines = tuple(group[0].lines) if len(group) == 1 else tuple(line for each in group for line in each.lines)
         return stores.Append(
             self._lease,
@@ -341,12 +343,12 @@ class SessionActor:
         )
 
     @staticmethod
-    def _as_expected(request: stores.Append, outcome: Committed) -> bool:
-        """Tell whether the lines landed where they were meant to, with no other program's before them."""
+    def _landed_as_expected(request: stores.Append, outcome: Committed) -> bool:
+        """Return whether the lines landed where they were meant to, with no other program's lines before them."""
         return outcome.head.seq == request.expected_head.seq + len(request.lines)
 
-    async def _commit(self, group: Sequence[Decided]) -> list[Mail]:
-        """Write a group of commands and reply to each, or return those that have to be decided again."""
+    async def _commit(self, group: Sequence[Decision]) -> list[Mail]:
+        """Write a group of commands and reply to each, or return those that must be decided again."""
         request = self._request(group)
         started = self._runtime.timer()
         outcome = self._runtime.store.try_append(request)
@@ -355,12 +357,12 @@ class SessionActor:
         return await self._settle(group, request, outcome, started)
 
     async def _settle(
-        self, group: Sequence[Decided], request: stores.Append, outcome: Outcome, started: float
+        self, group: Sequence[Decision], request: stores.Append, outcome: Outcome, started: float
     ) -> list[Mail]:
         mails = [each.mail for each in group if each.mail is not None]
         if isinstance(outcome, Committed):
-            if self._as_expected(request, outcome):
-                self._take_in(group, outcome, started)
+            if self._landed_as_expected(request, outcome):
+                self._apply(group, outcome, started)
                 for each in group:
                     if each.mail is not None:
                         each.mail.answer(each.entries)
@@ -369,7 +371,7 @@ class SessionActor:
                 await self._recover()
                 for each in group:
                     if each.mail is not None:
-                        await self._answer_landed(each.mail, each.ids)
+                        await self._answer_from_log(each.mail, each.ids)
             return []
         self._stale = True
         if isinstance(outcome, Fenced):
@@ -382,8 +384,8 @@ class SessionActor:
         self._refuse(mails, outcome.error)
         return []
 
-    def _take_in(self, group: Sequence[Decided], outcome: Committed, started: float) -> None:
-        """Make what was committed part of the state and of every view."""
+    def _apply(self, group: Sequence[Decision], outcome: Committed, started: float) -> None:
+        """Apply a committed write to the state and to every view."""
         log = self.log
         log.generation = outcome.head.generation
         self._header_block = None
@@ -401,18 +403,18 @@ class SessionActor:
         if self._runtime.touched.listeners:
             self._runtime.touched.add(log.ref)
 
-    async def _answer_prefix(self, group: Sequence[Decided], outcome: Failed) -> None:
-        """Reply to the commands of a failed write whose lines landed whole."""
+    async def _answer_prefix(self, group: Sequence[Decision], outcome: Failed) -> None:
+        """Reply to those commands of a failed write whose lines landed completely."""
         await self._recover()
         for each in group:
             if each.mail is not None and all(self.log.index.find(entry_id) for entry_id in each.ids):
-                await self._answer_landed(each.mail, each.ids)
+                await self._answer_from_log(each.mail, each.ids)
 
-    async def _answer_landed(self, mail: Mail, ids: Sequence[str]) -> None:
-        """Reply with entries that are in the log."""
+    async def _answer_from_log(self, mail: Mail, ids: Sequence[str]) -> None:
+        """Reply with entries that are already in the log."""
         seqs = [self.log.index.find(entry_id) for entry_id in ids]
         if not all(seqs):
-            mail.refuse(AppendFailed("another program removed what was just appended: append it again"))
+            mail.refuse(AppendFailed("another program removed the lines that were just appended: append them again"))
             return
         mail.answer(await self.log.entries_in(seqs))
 
@@ -432,27 +434,27 @@ class SessionActor:
         mail.answer([])
 
     async def _save_move(self, command: MoveLeaf) -> int:
-        """Keep beside the log where the leaf is moved to, and return the seq of the new leaf."""
+        """Record the new leaf beside the log, and return its seq."""
         if self._header_block is not None:
             return decide_move(self.log.index, command)
         for _ in range(_TRIES_MAX):
-            await self._recover()  # a line that another program appended before would take the leaf with it
+            await self._recover()  # a line that another program appended before this would move the leaf again
             seq = decide_move(self.log.index, command)
             head = Cursor(self.log.generation, self.log.index.seen)
             try:
                 await self._runtime.store.save(self._lease, "leaf", head, encode_leaf(command.entry_id))
             except LeafMoved:
-                continue  # another line came meanwhile
+                continue  # another line was appended meanwhile
             except AppendInDoubt:
-                await self.log.find_leaf()  # the record counts for whoever opens the session next
+                await self.log.find_leaf()  # as the next process that opens the session would
                 raise
             return seq
         raise AppendFailed("another program keeps appending to this log: try again when it is quiet")
 
-    # -- the log as others leave it
+    # -- changes by other programs
 
     async def refresh(self) -> None:
-        """Catch up with what other programs did to the file: appended to it where it is shared, or replaced it."""
+        """Read what other programs did to the file: appended to it, if they share it, or replaced it."""
         log = self.log
         if self._header_block is not None or self._mailbox.serving or not (log.replaced or log.dialect.shared):
             return
@@ -464,20 +466,20 @@ class SessionActor:
                     log.replaced = True
             if log.replaced:
                 self._stale = True
-                mail = Mail(Landed(()))
+                mail = Mail(AnswerFromLog(()))
                 await self._mailbox.put(mail, self._run)
-                with suppress(LogReplaced):  # the new log is served from here on, and its subscribers were notified
+                with suppress(LogReplaced):  # the new log is served now, and subscribers got a `Reset`
                     await mail.reply()
 
     async def _recover(self) -> None:
-        """Look at the log again after an error, another program's append, or a doubt.
+        """Look at the log again after an error, another program's append, or an append in doubt.
 
         Raises:
-            LogReplaced: It is another log now; from here on, that one is served.
+            LogReplaced: Another log has taken its place; that one is served from now on.
         """
         if self._lease.packed and isinstance(self._runtime.store, ArchivingStore):
             self._lease = await self._runtime.store.unpack(self._lease)
-            self.log.generation = self._lease.head.generation  # another file, with the same bytes
+            self.log.generation = self._lease.head.generation  # another file with the same bytes
         head = await self._runtime.store.resolve(self._lease)
         if self._header_block is not None and head.seq == 0 and not head.generation:
             self._stale = False
@@ -496,7 +498,7 @@ class SessionActor:
             self._runtime.touched.add(self.log.ref)
 
     async def _reopen(self, head: Cursor) -> None:
-        """Serve the log that stands where the old one was."""
+        """Serve the log that has taken the old one's place."""
         old = self.log
         try:
             opening = await self._runtime.store.open(old.ref)
@@ -506,29 +508,28 @@ class SessionActor:
         else:
             log = OpenLog(self._runtime, old.ref, opening.header, opening.dialect, opening.head.generation)
             await log.catch_up()
-        followers = old.feed
+        subscriber_feed = old.feed
         old.attach(None)
         self.log = log
-        log.attach(followers)
-        if followers is not None:
-            followers.publish(feed.Reset(Cursor(log.generation, 0)))
+        log.attach(subscriber_feed)
+        if subscriber_feed is not None:
+            subscriber_feed.publish(feed.Reset(Cursor(log.generation, 0)))
 
     # -- passivation
 
     async def quiet(self) -> None:
-        """Wait until every command that was accepted has its answer."""
+        """Wait until every accepted command has its reply."""
         await self._mailbox.quiet()
 
     async def passivate(self) -> None:
-        """Keep the index's snapshot where the log has grown enough, and let the log go."""
+        """Write a snapshot of the index if the log has grown enough, and release the log."""
         index = self.log.index
-        kept = self.log.snapshot_at
-        enough = max(self._runtime.limits.snapshot_after_lines, kept // _SNAPSHOT_SHARE)
+        snapshot_seq = self.log.snapshot_at
+        enough = max(self._runtime.limits.snapshot_after_lines, snapshot_seq // _SNAPSHOT_SHARE)
         try:
-            if index.head - kept >= enough and self._header_block is None and not self._stale:
-                await self._runtime.store.save(
-                    self._lease, "index", self.log.cursor, await self._runtime.offload(index.dump)
-                )
+            if index.head - snapshot_seq >= enough and self._header_block is None and not self._stale:
+                dump = await self._runtime.offload(index.dump)
+                await self._runtime.store.save(self._lease, "index", self.log.cursor, dump)
         finally:
             self._mailbox.close()
             await self._runtime.store.release([self._lease])
@@ -539,8 +540,8 @@ def _note_written(mails: Sequence[Mail]) -> None:
         mail.written = True
 
 
-def _relying_on_nothing(command: Command) -> Command:
-    """Return a command without its expectations, which the state met before the session was brought back for it."""
+def _without_expectations(command: Command) -> Command:
+    """Return a command without its expectations, which were met before its session was unarchived for it."""
     if isinstance(command, Append):
         return replace(command, expected_leaf=UNSET, expected_seq=None)
     return replace(command, expected_leaf=UNSET) if isinstance(command, MoveLeaf) else command

@@ -1,6 +1,6 @@
 """The part of a session's handle that appends.
 
-Every call makes one command and returns when its entries are in the file and in every view.
+Every call makes one command, and returns when its entries are in the file and in every view.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .handle import Handle
 
 
 class Appending(Handle):
-    """What can be appended to a session."""
+    """The append calls of a session."""
 
     __slots__ = ()
 
@@ -39,24 +39,25 @@ class Appending(Handle):
         """Append one entry below the leaf and make it the leaf.
 
         Args:
-            payload: What the entry says: a `Message`, a `Label`, a `Custom`, any payload.
+            payload: The content of the entry: a `Message`, a `Label`, a `Custom`, or any other payload.
             **options: See `AppendOptions`.
 
         Returns:
-            The entry's id. The entry is in the file, and in every view, when this returns.
+            The entry's id. The entry is in the file and in every view when this returns.
 
         Raises:
-            InvalidInput: The payload breaks a rule; nothing was written.
-            Conflict: The session is not as `expected_leaf` or `expected_seq` said, or the command id was used before.
-            EntryNotFound: The payload or `below` names an entry that is not there.
-            AppendFailed: The disk refused; nothing was written.
-            AppendInDoubt: The disk did not say; retry with the same `command_id`.
+            InvalidInput: The payload is invalid; nothing was written.
+            Conflict: The session is not in the state of `expected_leaf` or `expected_seq`, or the command id was used
+                before.
+            EntryNotFound: The payload or `below` names an entry that does not exist.
+            AppendFailed: The write failed; nothing was written.
+            AppendInDoubt: It is unknown whether the entry was written; retry with the same `command_id`.
         """
         return await self._append_one(payload, options)
 
     async def append_many(self, payloads: Sequence[Payload], **options: Unpack[AppendOptions]) -> list[str]:
-        """Append entries, each below the one before, all or none of them; see `append`."""
-        return await self._append(_listed(payloads), options)
+        """Append entries, each below the one before, all of them or none; see `append`."""
+        return await self._append(_as_payloads(payloads), options)
 
     async def append_message(
         self,
@@ -74,20 +75,20 @@ class Appending(Handle):
         """Append a message; see `append`.
 
         Args:
-            role: "user", "assistant", "tool", "system", or another of `ROLES`. A role of a program's own is kept and shown,
-                and no model is told of it.
+            role: "user", "assistant", "tool", "system", or another of `ROLES`. Any other role is kept and shown, but
+                not sent to a model.
             content: A string, a content part, or a sequence of both.
             model: The model that answered.
             provider: Its provider.
             usage: What the provider counted.
             stop_reason: Why the model stopped.
-            tool_name: The tool that a result comes from.
+            tool_name: The tool that produced a result.
             metadata: A free JSON object.
             **options: See `AppendOptions`.
 
         Raises:
-            InvalidEntry: The content is neither a string nor parts, the metadata no object, or the usage none; also where
-                a field has the wrong type.
+            InvalidEntry: The content is neither a string nor parts, the metadata is not an object, the usage is
+                invalid, or a field has the wrong type.
         """
         message = Message(
             role,
@@ -120,19 +121,22 @@ class Appending(Handle):
         from_hook: bool = False,
         **options: Unpack[AppendOptions],
     ) -> str:
-        """Let a summary stand for everything on the path before an entry; see `append`.
+        """Append a summary that stands for everything on the path before an entry; see `append`.
+
+        What the system messages on the path say is stored with it. Without a summary and a first kept entry, it clears the
+        context, and nothing is.
 
         Args:
             summary: What the context shows instead.
             first_kept_entry_id: The first entry that stays; None keeps nothing. `find_safe_cut` finds one.
             tokens_before: The size of the context that is compacted.
-            details: Anything that the caller wants to note, as JSON.
-            usage: What making the summary took.
-            from_hook: An extension made it.
+            details: Any JSON value to record with the compaction.
+            usage: What making the summary used.
+            from_hook: Whether an extension made the compaction.
             **options: See `AppendOptions`.
 
         Raises:
-            UnsafeCut: It would part a tool call from its result, or the entry is not on the path.
+            UnsafeCut: The cut would separate a tool call from its result, or the entry is not on the path.
         """
         raw = None if details is None else raw_json(details)
         used = None if usage is None else checked_usage(usage)
@@ -144,15 +148,15 @@ class Appending(Handle):
     async def append_session_info(
         self, name: str | None = None, *, metadata: Mapping[str, object] | None = None, **options: Unpack[AppendOptions]
     ) -> str:
-        """Name the session ("" takes the name away), or note a free JSON object about it; see `append`."""
+        """Name the session ("" removes the name), or store a free JSON object about it; see `append`."""
         raw = None if metadata is None else raw_object(metadata, "metadata")
         return await self.append(SessionInfo(name, raw_metadata=raw), **options)
 
     async def append_custom_entry(self, custom_type: str, data: object = None, **options: Unpack[AppendOptions]) -> str:
-        """Append an extension's own data, which no model sees; see `append`.
+        """Append an extension's own data, which is never sent to a model; see `append`.
 
         Args:
-            custom_type: Whose data it is; not empty.
+            custom_type: Identifies the extension; not empty.
             data: Any JSON value.
             **options: See `AppendOptions`.
         """
@@ -167,13 +171,13 @@ class Appending(Handle):
         details: object = None,
         **options: Unpack[AppendOptions],
     ) -> str:
-        """Append an extension's message that the model sees; see `append`.
+        """Append an extension's message, which is sent to the model; see `append`.
 
         Args:
-            custom_type: Whose message it is; not empty.
+            custom_type: Identifies the extension; not empty.
             content: What the model sees.
-            display: Whether people are shown it.
-            details: Anything for the user interface, as JSON; no model sees it.
+            display: Whether the message is shown to people.
+            details: Any JSON value for the user interface; it is not sent to a model.
             **options: See `AppendOptions`.
         """
         raw = None if details is None else raw_json(details)
@@ -182,10 +186,10 @@ class Appending(Handle):
     async def append_context_edit(
         self, target_id: str, replacement: ContentLike | None, **options: Unpack[AppendOptions]
     ) -> str:
-        """Change what contexts show of an earlier message, or (None) leave it out; the original stays; see `append`.
+        """Replace what contexts show of an earlier message, or hide it (None); see `append`.
 
-        The result of a tool stays the answer to its call: the replacement is what it says then, and one that is left out
-        says only that, as long as the call is shown.
+        The original stays in the log. A tool's result remains the answer to its call: it shows the replacement, and a
+        hidden one says only that it was hidden, as long as the call is shown.
         """
         content = None if replacement is None else as_content(replacement)
         return await self.append(ContextEdit(target_id, content), **options)
@@ -199,7 +203,7 @@ class Appending(Handle):
         model: str | None = None,
         **options: Unpack[AppendOptions],
     ) -> str:
-        """Record usage that no message carries; see `append`."""
+        """Record usage that belongs to no message; see `append`."""
         return await self.append(UsageRecord(kind, checked_usage(usage), provider, model), **options)
 
     async def append_tool_execution(
@@ -222,11 +226,11 @@ class Appending(Handle):
         Args:
             tool_call_id: The id of the call.
             tool_name: The tool.
-            arguments: What it was called with.
-            content: What it answered.
-            is_error: Whether it failed.
+            arguments: The arguments of the call.
+            content: The result.
+            is_error: Whether the tool failed.
             error: What went wrong, for the record.
-            exit_code: A command's exit code.
+            exit_code: The exit code of a command.
             duration_ms: How long it ran, in milliseconds.
             tokens: The size of the result, in tokens.
             message_id: The entry of the assistant's message that holds the call.
@@ -257,32 +261,32 @@ class Appending(Handle):
         metadata: Mapping[str, object] | None = None,
         **options: Unpack[AppendOptions],
     ) -> list[str]:
-        """Append the messages of one turn and what it used, all or nothing.
+        """Append the messages of one turn and what it used, all of it or nothing.
 
         Returns:
-            The ids of the messages, and last that of the turn's record.
+            The ids of the messages, followed by that of the turn's record.
         """
-        given = _listed(messages)
+        payloads = _as_payloads(messages)
         record = UsageRecord(
             "turn",
             Usage() if usage is None else checked_usage(usage),
-            messages=len(given),
+            messages=len(payloads),
             raw_metadata=None if metadata is None else raw_object(metadata, "metadata"),
         )
-        return await self._append((*given, record), options)
+        return await self._append((*payloads, record), options)
 
     async def set_label(self, target_id: str, label: str | None, **options: Unpack[AppendOptions]) -> str:
-        """Bookmark an entry; an empty label, or None, takes the bookmark away; see `append`."""
+        """Bookmark an entry; None or an empty label removes the bookmark; see `append`."""
         return await self.append(Label(target_id, label or None), **options)
 
 
-def _listed(payloads: Sequence[Payload]) -> tuple[Payload, ...]:
-    """Return payloads as what is appended in one piece.
+def _as_payloads(payloads: Sequence[Payload]) -> tuple[Payload, ...]:
+    """Return a sequence of payloads as a tuple.
 
     Raises:
-        InvalidEntry: It is one of them, or something else.
+        InvalidEntry: It is a single payload, or something else that is not a sequence.
     """
     try:
         return tuple(payloads)
     except TypeError:
-        raise InvalidEntry(f"`{type(payloads).__name__}` is no sequence of payloads: give a list of them") from None
+        raise InvalidEntry(f"`{type(payloads).__name__}` is not a sequence of payloads: give a list") from None

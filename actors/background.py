@@ -1,7 +1,6 @@
-"""Work that goes on beside a host's callers: the index, the sweep of idle sessions, retention.
+"""Background work of a host: the index, the sweep of idle sessions, retention.
 
-Nobody waits for it, so nobody can be told of its errors: they are logged. None of them ends the host, which has work to do
-that matters more.
+No caller waits for it, so its errors are logged. None of them ends the host, whose other work goes on.
 """
 
 from __future__ import annotations
@@ -13,38 +12,38 @@ import anyio
 from ..events.telemetry import failure_of, logger
 
 WAIT_S = 1.0
-"""How many seconds to wait after a failure; twice as many after each that follows soon."""
+"""How many seconds to wait after a failure, doubled after each further failure that follows soon."""
 
 WAIT_MAX_S = 60.0
-"""How many seconds to wait at most. What went well for that long begins with `WAIT_S` again."""
+"""The longest wait in seconds. Work that ran this long before it failed starts over with `WAIT_S`."""
 
 
-async def attempted(work: str, run: Callable[[], Awaitable[object]]) -> bool:
-    """Do something once, and tell whether it went well; an error is logged.
+async def attempt(work: str, run: Callable[[], Awaitable[object]]) -> bool:
+    """Run something once, and return whether it succeeded; an error is logged.
 
     Args:
-        work: What the log calls it.
-        run: Does it.
+        work: Its name in the log.
+        run: The work.
     """
     try:
         await run()
-    except Exception as error:  # noqa: BLE001 - a bug in what runs beside must not end the program
+    except Exception as error:  # noqa: BLE001 - a bug in background work must not end the program
         logger().error("background_failed", work=work, **failure_of(error))
         return False
     return True
 
 
-async def kept_up(work: str, run: Callable[[], Awaitable[object]]) -> None:
-    """Do something until it ends by itself, and begin it again, after a while, whenever it fails.
+async def keep_running(work: str, run: Callable[[], Awaitable[object]]) -> None:
+    """Run something until it returns by itself, and restart it after a wait whenever it fails.
 
     Args:
-        work: What the log calls it.
-        run: Does it.
+        work: Its name in the log.
+        run: The work.
     """
     wait_s = WAIT_S
     while True:
         began = anyio.current_time()
-        if await attempted(work, run):
+        if await attempt(work, run):
             return
         if anyio.current_time() - began > WAIT_MAX_S:
             wait_s = WAIT_S

@@ -1,8 +1,8 @@
-"""Entries that were read lately, kept for all sessions of a host within one bound on bytes.
+"""A cache of recently read entries, shared by all sessions of a host and bounded in bytes.
 
-Entries are frozen and keep free JSON raw, so the same object can be given to everyone. The garbage collector would look at
-a hundred thousand of them again and again; so they stand a few neighbours together in plain dicts, which it passes over
-as long as nothing in them is of interest to it, and only those are kept in the order of their use.
+Entries are frozen and keep free JSON raw, so the same object can be handed to every caller. The garbage collector would
+visit a hundred thousand of them again and again. So a few neighbours at a time are kept in a plain dict, which it skips
+as long as nothing in it is tracked; only these dicts are kept in the order of their use.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from msgspec import Struct
 from ..events.entries import Entry
 
 _SEQ_BITS = 40
-"""How many bits of a key are the ordinal; those above are the number of the log."""
+"""How many bits of a key hold the seq; those above hold the number of the log."""
 
 _NEIGHBOUR_BITS = 5
-"""How many bits of the ordinal tell neighbours apart, which are kept and let go together."""
+"""How many low bits of a seq distinguish neighbours, which are kept and evicted together."""
 
 
-class Held(Struct, frozen=True, gc=False):
-    """An entry that is kept, None for a damaged line, and how many bytes its line has."""
+class CachedBody(Struct, frozen=True, gc=False):
+    """A cached entry, None for a damaged line, and the size of its line in bytes."""
 
     entry: Entry | None
     size: int
@@ -32,14 +32,14 @@ class BodyCache:
     """A least-recently-used cache of decoded entries.
 
     Args:
-        max_bytes: How many bytes of lines it may hold; one entry larger than that is not kept.
+        max_bytes: How many bytes of lines it may hold; a single entry larger than that is not kept.
     """
 
     __slots__ = ("_neighbours", "_size", "max_bytes")
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self._neighbours: OrderedDict[int, dict[int, Held]] = OrderedDict()
+        self._neighbours: OrderedDict[int, dict[int, CachedBody]] = OrderedDict()
         self._size = 0
 
     @property
@@ -47,8 +47,8 @@ class BodyCache:
         """How many bytes of lines are held."""
         return self._size
 
-    def get(self, log: int, seq: int) -> Held | None:
-        """Return what is held of a log's entry, or None where nothing is."""
+    def get(self, log: int, seq: int) -> CachedBody | None:
+        """Return the cached entry of a log, or None if it is not cached."""
         key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
         neighbours = self._neighbours.get(key)
         if neighbours is None:
@@ -57,7 +57,7 @@ class BodyCache:
         return neighbours.get(seq)
 
     def put(self, log: int, seq: int, entry: Entry | None, size: int) -> None:
-        """Keep a log's entry, letting go of the least recently used ones where the bound asks for it."""
+        """Cache a log's entry, evicting the least recently used ones if the bound requires it."""
         if size > self.max_bytes:
             return
         key = (log << _SEQ_BITS | seq) >> _NEIGHBOUR_BITS
@@ -68,13 +68,13 @@ class BodyCache:
             self._neighbours.move_to_end(key)
             if seq in neighbours:
                 self._size -= neighbours[seq].size
-        neighbours[seq] = Held(entry, size)
+        neighbours[seq] = CachedBody(entry, size)
         self._size += size
         while self._size > self.max_bytes:
-            _, let_go = self._neighbours.popitem(last=False)
-            self._size -= sum(each.size for each in let_go.values())
+            _, evicted = self._neighbours.popitem(last=False)
+            self._size -= sum(each.size for each in evicted.values())
 
     def put_run(self, log: int, first: int, entries: Sequence[Entry | None], size: int) -> None:
-        """Keep consecutive entries of a log, each of about this size."""
+        """Cache consecutive entries of a log, each of about this size."""
         for seq, entry in enumerate(entries, first):
             self.put(log, seq, entry, size)

@@ -1,4 +1,4 @@
-"""Leaving a branch with a summary of what was done on it."""
+"""Leaving a branch with a summary of the work on it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ BRANCH_SUMMARY_TOKENS = 2_000
 
 
 class BranchReport(Struct, frozen=True):
-    """What came of leaving a branch.
+    """The result of leaving a branch.
 
     Attributes:
-        entry_id: The entry of the summary, which is the leaf now; None where nothing was left behind to summarize.
+        entry_id: The entry of the summary, which is now the leaf; None if there was nothing to summarize.
         from_id: The leaf that was left.
         ancestor_id: The last entry that both branches share.
         message_count: How many messages the summary stands for.
@@ -66,14 +66,14 @@ async def summarize_branch(
     if not messages:
         await session.branch(entry_id)
         return BranchReport(None, leaf_id, ancestor_id, 0, "", details)
-    made = await generate_summary(messages, target_tokens, summarizer, tokenizer=tokenizer, options=options)
-    payload = BranchSummary(made.content, "", raw_json(details), made.usage)
+    generated = await generate_summary(messages, target_tokens, summarizer, tokenizer=tokenizer, options=options)
+    payload = BranchSummary(generated.content, "", raw_json(details), generated.usage)
     summary_id = await session.append(payload, below=entry_id, expected_leaf=leaf_id)
-    return BranchReport(summary_id, leaf_id, ancestor_id, len(messages), made.content, details)
+    return BranchReport(summary_id, leaf_id, ancestor_id, len(messages), generated.content, details)
 
 
 def left_between(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int]]:
-    """Return the last entry that two paths share, and what the first has after it."""
+    """Return the last entry that two paths share, and the entries of the first path after it."""
     shared = set(index.path(target))
     left: list[int] = []
     for seq in index.upward(leaf):
@@ -84,5 +84,5 @@ def left_between(index: LogIndex, leaf: int, target: int) -> tuple[int, list[int
 
 
 async def told_between(log: OpenLog, leaf: int, seqs: Sequence[int]) -> tuple[ContextMessage, ...]:
-    """Return what some entries of the path to a leaf say to a model, as contexts at that leaf show it."""
+    """Return what some entries of the path to a leaf tell a model, as contexts at that leaf show it."""
     return paired(told_by(await (await ShownPath.to(log, leaf)).entries(seqs)))

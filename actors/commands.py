@@ -1,7 +1,7 @@
-"""What can be asked of a session's actor.
+"""The commands of a session's actor.
 
-A command is a value. It says what its caller wants and what it relies on; whether that can be done is decided against
-the state (`actors.decide`), by the one actor that owns the session.
+A command is a value. It says what its caller wants and what the caller relies on; whether it can be carried out is
+decided against the state (`actors.decide`), by the one actor that owns the session.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from ..events.entries import Payload
 
 
 class AppendOptions(TypedDict, total=False):
-    """What every append call takes beside what it appends.
+    """Options that every append call takes.
 
     Keys:
-        below: The entry to append to; None makes a new root. Without it, the leaf.
+        below: The entry to append to; None starts a new root. The default is the leaf.
         aside: Do not make the new entry the leaf; needs `below`.
-        expected_leaf: Refuse with `LeafMoved` unless this entry (None: no entry) is the leaf.
-        expected_seq: Refuse with `LeafMoved` unless the log ends with this ordinal.
-        command_id: The caller's own id of this request. The same id again appends nothing and answers the same.
+        expected_leaf: Raise `LeafMoved` unless this entry (None: no entry) is the leaf.
+        expected_seq: Raise `LeafMoved` unless the log ends with this seq.
+        command_id: The caller's own id for this request. A repeated id appends nothing and returns the same result.
     """
 
     below: str | None
@@ -43,21 +43,21 @@ class Append(Struct, frozen=True, gc=False):
 
 
 class MoveLeaf(Struct, frozen=True):
-    """Make an entry the leaf, or none of them; nothing is written to the log."""
+    """Make an entry the leaf, or clear the leaf (None); nothing is written to the log."""
 
     entry_id: str | None
     expected_leaf: str | UnsetType | None = UNSET
 
 
 class Unarchive(Struct, frozen=True):
-    """Bring the session back from the archive; where it is not archived, nothing is written."""
+    """Bring the session back from the archive; writes nothing if it is not archived."""
 
 
-class Landed(Struct, frozen=True):
-    """Answer with entries that are in the log already, at ordinals that only the log knows."""
+class AnswerFromLog(Struct, frozen=True):
+    """Reply with entries that are already in the log, looked up by their ids."""
 
     ids: tuple[str, ...]
 
 
 Command: TypeAlias = Append | MoveLeaf | Unarchive
-"""Anything that an actor can be asked to do."""
+"""Everything that callers can ask of an actor."""

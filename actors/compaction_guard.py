@@ -1,10 +1,10 @@
-"""The guard against compacting for ever.
+"""The guard against endless compaction.
 
-Each compaction that has a limit notes in its details how large the context is after it, and the limit::
+Each compaction that has a limit records in its details how large the context is after it, and the limit::
 
     {"readFiles": [], "modifiedFiles": ["a.py"], "treering": {"tokens_after": 5200, "limit": 4096}}
 
-So the guard needs no memory of its own: what was in vain stands in the log, and stays in force through a restart.
+So the guard needs no memory of its own: failed compactions are recorded in the log, and still count after a restart.
 """
 
 from __future__ import annotations
@@ -21,39 +21,41 @@ from ..projections.context import boundary
 from .open_log import OpenLog
 
 NOTE = "treering"
-"""The key in a compaction's details under which the sizes stand."""
+"""The key in a compaction's details that holds the sizes."""
 
 LOOP_AFTER = 3
-"""After how many compactions in vain, one after the other, no other is tried."""
+"""How many failed compactions in a row stop further ones."""
 
 
-async def refuse_loop(log: OpenLog, leaf: int, last: CompactionEntry, loop_after: int, *, fails: bool) -> None:
-    """Refuse another compaction after several in vain, when it would be in vain too, or nobody has asked anything since.
+async def check_for_loop(log: OpenLog, leaf: int, last: CompactionEntry, loop_after: int, *, fails: bool) -> None:
+    """Refuse another compaction after several that failed to reach the limit.
+
+    It is refused if it would fail as well, or if no user message followed the last one.
 
     Args:
         log: The session's log.
         leaf: The leaf that would be compacted.
         last: The latest compaction on its path.
-        loop_after: How many in vain are enough.
-        fails: The next one, too, would not bring the context below its limit.
+        loop_after: How many failed compactions are enough.
+        fails: Whether the next one would not bring the context below its limit either.
 
     Raises:
         CompactionLoop: It is refused.
     """
-    vain = 0
+    failed_count = 0
     async with aclosing(_compactions(log, last)) as compactions:
         async for entry in compactions:
-            if vain == loop_after or not _was_vain(entry.compaction.details):
+            if failed_count == loop_after or not _has_failed(entry.compaction.details):
                 break
-            vain += 1
-    if vain < loop_after:
+            failed_count += 1
+    if failed_count < loop_after:
         return
     index = log.index
-    since = takewhile(lambda seq: seq != last.seq, index.upward(leaf))
-    if fails or not any(index.kinds[seq] == Kind.USER for seq in since):
+    newer_seqs = takewhile(lambda seq: seq != last.seq, index.upward(leaf))
+    if fails or not any(index.kinds[seq] == Kind.USER for seq in newer_seqs):
         raise CompactionLoop(
-            f"{vain} compactions in a row did not bring the context below its limit: "
-            "shorten the system prompt or the last messages, or take a model with a larger window"
+            f"{failed_count} compactions in a row did not bring the context below its limit: "
+            "shorten the system prompt or the last messages, or use a model with a larger window"
         )
 
 
@@ -67,9 +69,9 @@ async def _compactions(log: OpenLog, last: CompactionEntry) -> AsyncGenerator[Co
         entry = (await log.entries_at([seq]))[seq] if seq else None
 
 
-def _was_vain(details: JSON) -> bool:
+def _has_failed(details: JSON) -> bool:
     note = details.get(NOTE) if isinstance(details, dict) else None
     if not isinstance(note, dict):
         return False
-    after, limit = note.get("tokens_after"), note.get("limit")
-    return isinstance(after, int) and isinstance(limit, int) and after > limit
+    tokens_after, limit = note.get("tokens_after"), note.get("limit")
+    return isinstance(tokens_after, int) and isinstance(limit, int) and tokens_after > limit

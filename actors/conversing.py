@@ -1,7 +1,7 @@
-"""The part of a session's handle that takes it for one conversation: its history, its summary, its title, what it cost.
+"""The part of a session's handle that treats it as one conversation: history, summary, title, usage.
 
-Programs that know nothing of trees need no more than this. Each call that changes something appends; what was there before
-stays in the log and can be read.
+Programs that know nothing of trees need no more than this. Every change is an append; what was there before stays in
+the log and can be read.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class Conversing(Appending, Reading):
     # -- the history
 
     async def history(self) -> list[Message]:
-        """Return the messages that the context shows, oldest first: a list of the caller's own."""
+        """Return the messages that the context shows, oldest first, as a list of the caller's own."""
         return await self.messages()
 
     async def set_history(self, messages: Sequence[Message], **options: Unpack[AppendOptions]) -> list[str]:
-        """Begin anew with other messages, all or none of them; the former ones stay readable on their branch.
+        """Start over with other messages, all of them or none; the former ones stay readable on their branch.
 
         Args:
-            messages: The new history, oldest first; without any, the context is empty.
+            messages: The new history, oldest first; an empty one empties the context.
             **options: See `AppendOptions`; `below` is always the root.
 
         Returns:
-            The ids of what was appended.
+            The ids of the appended entries.
         """
         options["below"] = None
         return await self.append_many(messages or [Compaction("", None, 0)], **options)
@@ -48,62 +48,63 @@ class Conversing(Appending, Reading):
     ) -> str | None:
         """Keep the last messages in the context and leave out the others, which stay in the log.
 
-        A call and its results are kept together, so a message or a few more than asked for may stay. What is said meanwhile
-        on the same path is among the last messages.
+        A call and its results are kept together, so a few more messages than requested may stay. Messages appended to
+        the same path in the meantime count as last messages. System messages stay, and are not counted.
 
         Args:
-            keep_last: How many messages stay; 0 leaves none.
-            summary: A summary to set in the same step, of what is left out.
-            **options: See `AppendOptions`. With `expected_leaf`, nothing that was appended since goes unsummarized.
+            keep_last: How many messages stay; 0 leaves none, and no system message either.
+            summary: A summary of the omitted messages, set in the same step.
+            **options: See `AppendOptions`. With `expected_leaf`, no message that the summary does not cover is left
+                out.
 
         Returns:
-            The id of the compaction that does it; None where the context shows no more than that.
+            The id of the compaction, or None if the context shows no more than that many messages.
 
         Raises:
             InvalidInput: The number is negative.
-            LeafMoved: Meanwhile the session went over to another branch; nothing was written.
+            LeafMoved: The session moved to another branch in the meantime; nothing was written.
             UnsafeCut: A tool call waits for its result; nothing was written.
         """
         return await truncate(self, keep_last, summary, options)
 
-    # -- what is said of it
+    # -- summary and title
 
     @property
     def summary(self) -> str:
-        """The summary that was set last; empty where there is none."""
+        """The summary that was set last; empty if there is none."""
         return self._index().info.summary or ""
 
     async def set_summary(self, summary: str, **options: Unpack[AppendOptions]) -> str:
-        """Keep a summary beside the messages ("" takes it away); see `append`."""
+        """Store a summary beside the messages ("" removes it); see `append`."""
         return await self.append(SessionInfo(summary=summary), **options)
 
     @property
     def title(self) -> str | None:
-        """The title that a person set, else the one that the file came with; None where there is neither."""
+        """The title that a person set, otherwise the one that came with the file; None if there is neither."""
         index = self._index()
         return (index.header.title if index.info.name is None else index.info.name) or None
 
     async def set_title(self, title: str, **options: Unpack[AppendOptions]) -> str:
-        """Give the session a title ("" takes it away), which is in the file when this returns; see `append`."""
+        """Set the title ("" removes it); it is in the file when this returns; see `append`."""
         return await self.append(SessionInfo(title), **options)
 
     @property
     def updated(self) -> datetime:
-        """When something was last appended; when the session was created, where nothing was."""
+        """When something was last appended, or when the session was created if nothing was."""
         index = self._index()
         return max(index.last_time, index.header.timestamp)
 
-    # -- what it amounts to
+    # -- totals
 
     async def event_count(self) -> int:
-        """Return how many events the session holds, on all branches: a turn is one, however many messages it has."""
+        """Return how many events the session holds, on all branches; a turn of several messages counts as one."""
         return await self.view(EventCount())
 
     async def total_usage(self, leaf_id: str | None = None) -> Usage:
-        """Return what the session has used: all branches together, since all were paid for, or one path.
+        """Return what the session has used: on all branches together, since all were paid for, or on one path.
 
         Args:
-            leaf_id: The end of the path to add up; all entries of the session where none is given.
+            leaf_id: The end of the path to add up; by default all entries of the session count.
 
         Raises:
             EntryNotFound: The session has no such entry.

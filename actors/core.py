@@ -1,6 +1,6 @@
-"""What a host does for its handles: finds the actor behind each, and the views over it.
+"""What a host does for its handles: finds the actor behind each one, and serves the views over its log.
 
-This is the inside of `SessionHost`; programs do not see it.
+This is the internal part of `SessionHost`; programs do not use it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .follower import Follower
 from .keys import id_of_key
 from .naming import check_text, checked_id, new_ref
 from .open_log import OpenLog
-from .registry import Birth, Registry
+from .registry import NewLog, Registry
 from .runtime import Runtime
 
 V = TypeVar("V")
@@ -40,26 +40,26 @@ _BUILT_IN: dict[str, type[Stepper[Any, Any]]] = {
 
 
 class OwnedSource:
-    """A session that this host owns, as the views see it; it is taken up whenever it is read."""
+    """A session that this host owns, as its views see it; reading it activates it."""
 
-    __slots__ = ("_birth", "_core", "_ref")
+    __slots__ = ("_core", "_new_log", "_ref")
 
-    def __init__(self, core: HostCore, ref: Ref, birth: Birth | None) -> None:
+    def __init__(self, core: HostCore, ref: Ref, new_log: NewLog | None) -> None:
         self._core = core
         self._ref = ref
-        self._birth = birth
+        self._new_log = new_log
 
     def open_feed(self) -> Feed:
-        """Return the session's feed, and count one more subscriber."""
+        """Return the session's feed, counting one more subscriber."""
         return self._core.registry.open_feed(self._ref)
 
     def close_feed(self, feed: Feed) -> None:
-        """Count one subscriber of a feed less."""
+        """Count one subscriber less."""
         self._core.registry.close_feed(self._ref, feed)
 
     async def ready(self) -> OpenLog:
-        """Return the session's log, taking the session up and catching up with other programs."""
-        actor = await self._core.registry.actor(self._ref, self._birth)
+        """Return the session's log, activating the session and reading what other programs have appended."""
+        actor = await self._core.registry.actor(self._ref, self._new_log)
         await actor.refresh()
         return actor.log
 
@@ -70,7 +70,7 @@ class HostCore:
     Attributes:
         runtime: The seams, bounds and counters.
         registry: The live actors.
-        dialect: What new sessions are written in.
+        dialect: The dialect of new sessions.
     """
 
     def __init__(self, runtime: Runtime, dialect: Dialect) -> None:
@@ -92,23 +92,23 @@ class HostCore:
         parent_entry: str | None = None,
         key: str | None = None,
     ) -> tuple[Header, Ref]:
-        """Make the header of a new session, and the name of its log.
+        """Return the header of a new session and the name of its log.
 
         Raises:
             InvalidSessionId: The id or the key cannot name a file.
-            InvalidInput: Both are given, a field is no text, or the host's clock tells no time zone.
+            InvalidInput: Both an id and a key are given, a field is not a string, or the host's clock has no time zone.
         """
         dialect = dialect or self.dialect
         now = self.runtime.now()
-        if now.tzinfo is None:  # here and not for each entry, of which there are many more
+        if now.tzinfo is None:  # checked here and not for each entry, of which there are many more
             raise InvalidInput(
-                "the host's clock tells no time zone: give one that does, as `lambda: datetime.now(UTC)`"
+                "the host's clock has no time zone: give one that has, such as `lambda: datetime.now(UTC)`"
             )
-        for name, given in (("cwd", cwd), ("parent_session", parent_session), ("parent_entry", parent_entry)):
-            check_text(name, given)
+        for name, value in (("cwd", cwd), ("parent_session", parent_session), ("parent_entry", parent_entry)):
+            check_text(name, value)
         if key is not None:
             if session_id is not None:
-                raise InvalidInput("a session with a key has its id from the key: give one of the two")
+                raise InvalidInput("the id of a session with a key follows from the key: give one of the two")
             session_id = id_of_key(key)
         header = Header(
             id=checked_id(session_id) if session_id is not None else self.runtime.new_id(),
@@ -125,50 +125,52 @@ class HostCore:
         """Refuse calls that cannot be served.
 
         Raises:
-            HostClosed: The host was closed, or this process was forked from the one that it lives in.
-            WrongThread: The call comes from another thread than the host's.
+            HostClosed: The host was closed, or this process was forked from the one that the host lives in.
+            WrongThread: The call comes from a thread other than the host's.
         """
         if self.registry.closing:
-            why = "belongs to the process that this one was forked from" if self._dead else "is closed"
-            raise HostClosed(f"the host {why}: open another one")
+            state = "belongs to the process that this one was forked from" if self._dead else "is closed"
+            raise HostClosed(f"the host {state}: open another one")
         if threading.get_ident() != self._thread:
-            raise WrongThread("the handle belongs to the event loop of another thread: use SyncHost from threads")
+            raise WrongThread("the handle belongs to the event loop of another thread: use `SyncHost` from threads")
 
     def die(self) -> None:
-        """Serve no more: this is the child of a fork."""
+        """Refuse all further calls: this is the child process of a fork."""
         self._dead = True
         self.registry.closing = True
 
     def path_of(self, ref: Ref) -> str | None:
-        """Return the path of a session's file, or None where the store keeps no files."""
+        """Return the path of a session's file, or None if the store keeps no files."""
         store = self.runtime.store
         return str(store.path_of(ref)) if isinstance(store, FileStore) else None
 
     # -- reading
 
-    def source(self, ref: Ref, birth: Birth | None, follower: Follower | None) -> Source:
-        """Return what the views of a session read from."""
-        return follower if follower is not None else OwnedSource(self, ref, birth)
+    def source(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> Source:
+        """Return the source that the views of a session read from."""
+        return follower if follower is not None else OwnedSource(self, ref, new_log)
 
-    def index(self, ref: Ref, birth: Birth | None, follower: Follower | None) -> tuple[LogIndex, str]:
-        """Return a session's index and generation at once, reading the log's beside files where it was let go."""
+    def index(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> tuple[LogIndex, str]:
+        """Return a session's index and generation without waiting; a passivated session's log is read from its file."""
         if follower is not None:
             return follower.log.index, follower.log.generation
         actor = self.registry.use(ref)
         if actor is not None:
             return actor.log.index, actor.log.generation
-        return OpenLog.peek(self.runtime, ref, birth.header if birth and not birth.beginning.over else None)
+        return OpenLog.peek(self.runtime, ref, new_log.header if new_log and not new_log.creation.settled else None)
 
-    async def view(self, log: OpenLog, follower: Follower | None, projection: Valued[V], *, anew: bool) -> V:
-        """Return the value of a projection; made anew, it is so for its subscribers too."""
-        value, _ = await self.folds.value(log.ref, self._values(log.ref, follower), log, projection, anew=anew)
-        if anew:
+    async def view(self, log: OpenLog, follower: Follower | None, projection: Valued[V], *, from_scratch: bool) -> V:
+        """Return the value of a projection; computing it from scratch also restarts the views of its subscribers."""
+        value, _ = await self.folds.value(
+            log.ref, self._values(log.ref, follower), log, projection, from_scratch=from_scratch
+        )
+        if from_scratch:
             for shared in self._shared(log.ref, projection.name):
                 shared.restart()
         return value
 
     def _values(self, ref: Ref, follower: Follower | None) -> Values:
-        """Return the values of a session's projections; they are kept as long as it is live, or followed."""
+        """Return the values of a session's projections, which are kept as long as it is live or followed."""
         values = self.folds.of(ref, live=self.registry.live(ref) is not None)
         if follower is not None:
             follower.values = values
@@ -182,10 +184,10 @@ class HostCore:
     # -- following
 
     def shared_view(self, ref: Ref, source: Source, view: str | Projection[Any, Any]) -> SharedView[Any, Any]:
-        """Return the view that a session's subscribers share, making it for the first of them.
+        """Return the view that a session's subscribers share, creating it for the first of them.
 
         Raises:
-            InvalidInput: There is no view of this name, or it is not for a projection.
+            InvalidInput: There is no view of this name, or the object is not a projection.
         """
         stepper: Stepper[Any, Any]
         if not isinstance(view, str):
@@ -195,7 +197,7 @@ class HostCore:
         elif view in _BUILT_IN:
             stepper = _BUILT_IN[view]()
         else:
-            raise InvalidInput(f"there is no view {view!r}: ask for one of {', '.join(sorted(VIEWS))}")
+            raise InvalidInput(f"there is no view {view!r}: choose one of {', '.join(sorted(VIEWS))}")
         key = (ref, stepper.name, isinstance(source, Follower))
         shared = self._views.get(key)
         if shared is None or shared.closed:
@@ -209,13 +211,13 @@ class HostCore:
                 yield shared
 
     def emit(self, ref: Ref, event: Transient) -> None:
-        """Show a transient event to a session's subscribers."""
+        """Publish a transient event to a session's subscribers."""
         feed = self.registry.feed_of(ref)
         if feed is not None:
             feed.publish(event, len(event.raw))
 
     async def quiet(self, ref: Ref) -> None:
-        """Wait until every command that a session accepted has its answer."""
+        """Wait until every command that a session accepted has its reply."""
         actor = self.registry.use(ref)
         if actor is not None:
             await actor.quiet()

@@ -1,8 +1,8 @@
-"""What a command comes to: the entries to write, or the error that refuses it.
+"""Decide a command: the entries to write, or the error that refuses it.
 
 Deciding is pure. It reads a draft (the committed index and what this batch has added to it), takes time and ids from
-its arguments, and touches neither disk nor clock, so the same inputs give the same entries. Where a rule needs more
-than the index knows, `wanted` names the ordinals whose entries the actor reads first.
+its arguments, and touches neither disk nor clock, so the same inputs give the same entries. When a rule needs more
+than the index knows, `seqs_to_read` names the entries that the actor reads first.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
+from ..events.counts import check_count
 from ..events.dialects.base import Dialect
 from ..events.entries import (
     Batch,
@@ -38,13 +39,14 @@ from ..events.errors import CommandConflict, EntryNotFound, InvalidEntry, LeafMo
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..projections.cuts import unsafe_reason
-from .commands import Append, Command, Landed, MoveLeaf
+from .commands import AnswerFromLog, Append, Command, MoveLeaf
+from .system_message import system_message
 
 Entries: TypeAlias = Mapping[int, Entry | None]
-"""Entries by ordinal; None where the line is damaged."""
+"""Entries by seq; None for a damaged line."""
 
-Made: TypeAlias = Sequence[KnownEntry]
-"""The entries that the same command has made so far."""
+NewEntries: TypeAlias = Sequence[KnownEntry]
+"""The entries that the same command has produced so far."""
 
 NO_ENTRIES: Entries = {}
 
@@ -53,16 +55,18 @@ _EDITABLE_ROLES = frozenset({"user", "assistant", "tool"})
 
 
 class _Check(Protocol):
-    def __call__(self, draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made, /) -> Payload: ...
+    def __call__(
+        self, draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries, /
+    ) -> Payload: ...
 
 
 class Draft:
-    """The state that a command is decided against: what is committed, and what the batch has added so far.
+    """The state that a command is decided against: the committed entries, and those that the batch has added so far.
 
     Attributes:
-        leaf: The ordinal of the leaf, 0 in an empty session.
+        leaf: The seq of the leaf, 0 in an empty session.
         leaf_id: Its id.
-        head: The ordinal of the last line.
+        head: The seq of the last line.
         last_time: The latest timestamp so far.
     """
 
@@ -78,16 +82,16 @@ class Draft:
         self._parents: dict[int, int] = {}
 
     def find(self, entry_id: object) -> int:
-        """Return the ordinal of an entry, committed or drafted, or 0, as for anything that is no text."""
+        """Return the seq of an entry, committed or drafted; 0 if there is none, or if the id is not a string."""
         drafted = self._ids.get(entry_id, 0) if self._ids and isinstance(entry_id, str) else 0
         return drafted or self.index.find(entry_id)
 
-    def taken(self, entry_id: str) -> bool:
-        """Tell whether an id is used already."""
+    def is_used(self, entry_id: str) -> bool:
+        """Return whether an entry with this id exists."""
         return self.find(entry_id) != 0
 
     def add(self, entry: Entry) -> None:
-        """Take in an entry that is about to be written."""
+        """Add an entry that is about to be written."""
         self.head = entry.seq
         self._parents[entry.seq] = self.find(entry.parent_id) if entry.parent_id else 0
         self._ids[entry.id or ""] = entry.seq
@@ -96,35 +100,35 @@ class Draft:
             self.leaf, self.leaf_id = entry.seq, entry.id
 
     def parent(self, seq: int) -> int:
-        """Return the ordinal of an entry's parent; 0 or less where it has none."""
+        """Return the seq of an entry's parent; 0 or less if it has none."""
         if seq in self._parents:
             return self._parents[seq]
         return self.index.parents[seq]
 
     def is_ancestor(self, ancestor: int, seq: int) -> bool:
-        """Tell whether an entry lies on the path to another, which may be itself."""
+        """Return whether an entry lies on the path to another entry, including that entry itself."""
         while seq > ancestor:
             seq = self.parent(seq)
         return seq == ancestor and ancestor > 0
 
 
 def command_entry_id(session_id: str, command_id: str, position: int) -> str:
-    """Return the id of the entry that a command's payload at `position` becomes: the same at every try."""
+    """Return the id of the entry made from a command's payload at `position`: the same on every retry."""
     return str(uuid5(_COMMAND_NAMESPACE, f"{session_id}\n{command_id}\n{position}"))
 
 
-def wanted(draft: Draft, command: Append) -> Sequence[int]:
-    """Name the ordinals of committed entries that deciding this command needs to look into."""
-    if command.command_id is None and _LOOKING.isdisjoint(map(type, command.payloads)):
+def seqs_to_read(draft: Draft, command: Append) -> Sequence[int]:
+    """Return the seqs of the committed entries that must be read before this command is decided."""
+    if command.command_id is None and _READS_ENTRIES.isdisjoint(map(type, command.payloads)):
         return ()
     if command.command_id is not None:
-        found = _earlier(draft, command, command.command_id)
-        if found:
-            return found
+        earlier = _earlier(draft, command, command.command_id)
+        if earlier:
+            return earlier
     seqs: list[int] = []
     for payload in command.payloads:
         if isinstance(payload, Compaction):
-            seqs.extend(seq for seq in _compacted(draft, command, payload) if seq <= draft.index.head)
+            seqs.extend(_consulted(draft, command, payload))
         elif isinstance(payload, ContextEdit):
             target = draft.find(payload.target_id)
             if 0 < target <= draft.index.head:
@@ -145,22 +149,22 @@ def decide(
 
     Args:
         draft: The state; it is not changed.
-        command: What is asked for.
-        now: The time that the new entries get, unless the session's last entry is later.
+        command: The append.
+        now: The time of the new entries, unless the session's last entry is later.
         new_id: The host's source of uuid4 strings.
-        dialect: How the log writes ids.
-        entries: What `wanted` asked for.
+        dialect: Determines the form of ids in the log.
+        entries: The entries named by `seqs_to_read`.
 
     Returns:
-        The entries, and whether they are new: False when the same command was carried out before.
+        The entries, and whether they are new: False if the same command was carried out before.
 
     Raises:
-        Conflict: The state is not the one that the caller relied on, or the command id was used for something else.
-        InvalidInput: The command breaks a rule of what it appends.
-        EntryNotFound: It refers to an entry that is not there.
+        Conflict: The state is not the one that the caller expected, or the command id was used for another command.
+        InvalidInput: A payload breaks a rule of its type.
+        EntryNotFound: It refers to an entry that does not exist.
     """
     if not command.payloads:
-        raise InvalidEntry("there is nothing to append: give at least one payload")
+        raise InvalidEntry("nothing to append: give at least one payload")
     if command.command_id is not None:
         earlier = _earlier(draft, command, command.command_id)
         if earlier:
@@ -171,19 +175,19 @@ def decide(
     time = max(draft.last_time, now)
     session_id = draft.index.header.id
     count = len(command.payloads)
-    made: list[KnownEntry] = []
+    new_entries: list[KnownEntry] = []
     for position, payload in enumerate(command.payloads):
         check = _CHECKS.get(type(payload))
-        checked = payload if check is None else check(draft, command, payload, entries, made)
+        checked = payload if check is None else check(draft, command, payload, entries, new_entries)
         if command.command_id is not None:
             entry_id = command_entry_id(session_id, command.command_id, position)
         else:
-            entry_id = dialect.new_id(new_id(), draft.taken)
+            entry_id = dialect.new_id(new_id(), draft.is_used)
         kind = entry_class(checked)
         fields: dict[str, Any] = {kind.type: checked}
         if count > 1:
-            fields["batch"] = Batch(session_id, made[0].id if made else entry_id, position, count)
-        made.append(
+            fields["batch"] = Batch(session_id, new_entries[0].id if new_entries else entry_id, position, count)
+        new_entries.append(
             kind(
                 id=entry_id,
                 parent_id=parent_id,
@@ -195,63 +199,64 @@ def decide(
             )
         )
         parent_id = entry_id
-    if count > 1 and len({entry.id for entry in made}) < count:
-        raise InvalidEntry("the id source gave the same id twice: it must give a fresh id each time")
-    return made, True
+    if count > 1 and len({entry.id for entry in new_entries}) < count:
+        raise InvalidEntry("the id source returned the same id twice: it must return a fresh id each time")
+    return new_entries, True
 
 
 def decide_move(index: LogIndex, command: MoveLeaf) -> int:
     """Decide a move of the leaf.
 
     Returns:
-        The ordinal of the entry that becomes the leaf, 0 for none.
+        The seq of the entry that becomes the leaf, 0 for none.
 
     Raises:
-        LeafMoved: The leaf is not the one that the caller relied on.
+        LeafMoved: The leaf is not the one that the caller expected.
         EntryNotFound: There is no such entry.
     """
     if not isinstance(command.expected_leaf, UnsetType) and command.expected_leaf != index.leaf_id:
-        raise LeafMoved(f"the leaf is {index.leaf_id!r} and not {command.expected_leaf!r}: read the session again")
+        raise LeafMoved(f"the leaf is {index.leaf_id!r}, not {command.expected_leaf!r}: read the session again")
     return 0 if command.entry_id is None else index.seq_of(command.entry_id)
 
 
-def says_status(command: Command | Landed) -> bool:
-    """Tell whether a command says itself whether the session is archived."""
+def sets_status(command: Command | AnswerFromLog) -> bool:
+    """Return whether a command itself says whether the session is archived."""
     return isinstance(command, Append) and any(
         isinstance(each, SessionInfo) and each.status is not None for each in command.payloads
     )
 
 
-def stands_alone(draft: Draft, command: Command | Landed) -> bool:
-    """Tell whether a command cannot be written in one go with others: all but an append of one entry that needs no look.
+def needs_own_write(draft: Draft, command: Command | AnswerFromLog) -> bool:
+    """Return whether a command must be written by itself: all but an append of one entry that needs no entries read.
 
-    What is atomic has to land whole, a change of status decides what becomes of those after it, and what was written
-    before has to be readable where a command looks into it.
+    An atomic batch has to land whole, a change of status affects the commands after it, and entries that a command
+    reads must have been written first.
     """
     return (
         not isinstance(command, Append)
         or len(command.payloads) > 1
-        or says_status(command)
-        or bool(wanted(draft, command))
+        or sets_status(command)
+        or bool(seqs_to_read(draft, command))
     )
 
 
 def _check_expectations(draft: Draft, command: Append) -> None:
     expected = command.expected_leaf
     if not isinstance(expected, UnsetType) and expected != draft.leaf_id:
-        raise LeafMoved(f"the leaf is {draft.leaf_id!r} and not {expected!r}: read the session again and decide again")
+        raise LeafMoved(f"the leaf is {draft.leaf_id!r}, not {expected!r}: read the session again and decide again")
     if command.expected_seq is not None and command.expected_seq != draft.head:
+        check_count("expected_seq", command.expected_seq)
         raise LeafMoved(
-            f"the log ends with seq {draft.head} and not {command.expected_seq}: read the session again and decide again"
+            f"the log ends with seq {draft.head}, not {command.expected_seq}: read the session again and decide again"
         )
 
 
 def _parent_id(draft: Draft, command: Append) -> str | None:
     if isinstance(command.below, UnsetType):
         if command.aside:
-            raise InvalidEntry("an entry aside needs the entry that it goes below: give `below`")
+            raise InvalidEntry("an entry that is appended aside needs a parent: give `below`")
         return draft.leaf_id
-    if command.below is not None and not draft.taken(command.below):
+    if command.below is not None and not draft.is_used(command.below):
         raise EntryNotFound(command.below)
     return command.below
 
@@ -263,110 +268,133 @@ def _parent_seq(draft: Draft, command: Append) -> int:
 
 
 def _earlier(draft: Draft, command: Append, command_id: str) -> list[int]:
-    """Return the ordinals of the entries that this command made when it was carried out before."""
+    """Return the seqs of the entries that this command produced if it was carried out before."""
     session_id, kinds = draft.index.header.id, draft.index.kinds
-    found = [draft.find(command_entry_id(session_id, command_id, i)) for i in range(len(command.payloads))]
-    # What is left of a batch that a crash tore does not count: the command was not carried out.
-    return [seq for seq in found if seq and (seq >= len(kinds) or kinds[seq] != Kind.ABORTED)]
+    seqs = [draft.find(command_entry_id(session_id, command_id, i)) for i in range(len(command.payloads))]
+    # The remains of a batch that a crash interrupted do not count: the command was not carried out.
+    return [seq for seq in seqs if seq and (seq >= len(kinds) or kinds[seq] != Kind.ABORTED)]
 
 
 def _repeated(command: Append, earlier: Sequence[int], entries: Entries) -> list[KnownEntry]:
-    """Return the entries of a command that was carried out before, when it is the same command.
+    """Return the entries of a command that was carried out before, if it is the same command.
 
     Raises:
-        CommandConflict: It had another payload.
+        CommandConflict: The earlier command had other payloads.
     """
     stored = [entries.get(seq) for seq in earlier]
-    made = [entry for entry in stored if entry is not None and not isinstance(entry, OpaqueEntry)]
-    same = len(made) == len(command.payloads) and all(
-        _same_payload(payload_of(entry), payload) for entry, payload in zip(made, command.payloads, strict=True)
+    known = [entry for entry in stored if entry is not None and not isinstance(entry, OpaqueEntry)]
+    same = len(known) == len(command.payloads) and all(
+        _same_payload(payload_of(entry), payload) for entry, payload in zip(known, command.payloads, strict=True)
     )
-    length = made[-1].batch.n if made and made[-1].batch else 1
+    length = known[-1].batch.n if known and known[-1].batch else 1
     if not same or length != len(command.payloads):
         raise CommandConflict(
-            f"the command id {command.command_id!r} was used for another command: give each request an id of its own"
+            f"the command id {command.command_id!r} was used for another command: give each request its own id"
         )
-    return made
+    return known
 
 
-def _same_payload(stored: Payload, asked: Payload) -> bool:
-    if isinstance(stored, BranchSummary) and isinstance(asked, BranchSummary) and not asked.from_id:
+def _same_payload(stored: Payload, requested: Payload) -> bool:
+    if isinstance(stored, BranchSummary) and isinstance(requested, BranchSummary) and not requested.from_id:
         stored = replace(stored, from_id="")
-    return stored == asked or (type(stored) is type(asked) and _compact(stored) == _compact(asked))
+    if isinstance(stored, Compaction) and isinstance(requested, Compaction) and requested.raw_system_message is None:
+        stored = replace(stored, raw_system_message=None)
+    return stored == requested or (type(stored) is type(requested) and _compact(stored) == _compact(requested))
 
 
 def _compact(payload: Payload) -> bytes:
-    """Return a payload without the white space that a caller's raw JSON may hold, and a line need not keep."""
+    """Return a payload's JSON without the whitespace of the caller's raw JSON, which a stored line may lack."""
     return msgspec.json.format(msgspec.json.encode(payload), indent=-1)
 
 
-def _check_label(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _check_label(draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries) -> Payload:
     assert isinstance(payload, Label)
-    if not draft.taken(payload.target_id) and all(entry.id != payload.target_id for entry in made):
+    if not draft.is_used(payload.target_id) and all(entry.id != payload.target_id for entry in new_entries):
         raise EntryNotFound(payload.target_id)
     return payload
 
 
-def _check_execution(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _check_execution(
+    draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries
+) -> Payload:
     assert isinstance(payload, ToolExecution)
-    if payload.message_id is not None and not draft.taken(payload.message_id):
+    if payload.message_id is not None and not draft.is_used(payload.message_id):
         raise EntryNotFound(payload.message_id)
     return payload
 
 
-def _complete_summary(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _complete_summary(
+    draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries
+) -> Payload:
     assert isinstance(payload, BranchSummary)
     return payload if payload.from_id else replace(payload, from_id=draft.leaf_id or "root")
 
 
-def _check_compaction(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _check_compaction(
+    draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries
+) -> Payload:
     assert isinstance(payload, Compaction)
     base = _parent_seq(draft, command)
-    first = draft.head + 1 + len(made)
+    first = draft.head + 1 + len(new_entries)
     first_id = payload.first_kept_entry_id
     if first_id is not None:
-        above = next((entry.seq for entry in made if entry.id == first_id), 0)
-        first = above or draft.find(first_id)
+        in_batch = next((entry.seq for entry in new_entries if entry.id == first_id), 0)
+        first = in_batch or draft.find(first_id)
         if not first:
             raise EntryNotFound(first_id)
-        if not above and not draft.is_ancestor(first, base):
-            raise UnsafeCut(f"entry {first_id!r} is not on the path that is compacted: keep from an entry of that path")
+        if not in_batch and not draft.is_ancestor(first, base):
+            raise UnsafeCut(f"entry {first_id!r} is not on the path to compact: give an entry of that path")
     committed = {seq: entry for seq in _compacted(draft, command, payload) if (entry := entries.get(seq)) is not None}
-    path = {**committed, **{entry.seq: entry for entry in made}}
+    path = {**committed, **{entry.seq: entry for entry in new_entries}}
     reason = unsafe_reason(list(path.values()), sum(seq < first for seq in path))
     if reason is not None:
-        raise UnsafeCut(f"{reason}: ask `find_safe_cut` for an entry to keep from")
-    return payload
+        raise UnsafeCut(f"{reason}: use `find_safe_cut` to find an entry to keep from")
+    clears = not payload.summary and first_id is None
+    if clears or payload.raw_system_message is not None:
+        return payload
+    seqs = _consulted(draft, command, payload)
+    return replace(payload, raw_system_message=system_message(draft.index, base, seqs, entries, new_entries))
+
+
+def _consulted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
+    """Return the seqs of the committed entries that decide whether a path may be compacted, and its system messages."""
+    index, head = draft.index, draft.index.head
+    seqs = {seq for seq in _compacted(draft, command, payload) if seq <= head}
+    seq = index.boundaries[min(_parent_seq(draft, command), head)] if index.message_counts[Kind.SYSTEM] else 0
+    while seq > 0:  # what an earlier compaction keeps from before it
+        if index.kinds[seq] == Kind.SYSTEM:
+            seqs.add(seq)
+        seq = index.parents[seq]
+    return sorted(seqs)
 
 
 def _compacted(draft: Draft, command: Append, payload: Compaction) -> list[int]:
-    """Return the ordinals of the path that is compacted, as far up as a context or the kept range reaches."""
+    """Return the seqs of the compacted path, as far up as a context or the kept range reaches."""
     seq = _parent_seq(draft, command)
     first = draft.find(payload.first_kept_entry_id) if payload.first_kept_entry_id is not None else seq
     top = min(first, draft.index.boundaries[min(seq, draft.index.head)])
-    found: list[int] = []
+    seqs: list[int] = []
     while seq > 0 and seq >= top:
-        found.append(seq)
+        seqs.append(seq)
         seq = draft.parent(seq)
-    found.reverse()
-    return found
+    seqs.reverse()
+    return seqs
 
 
-def _check_edit(draft: Draft, command: Append, payload: Payload, entries: Entries, made: Made) -> Payload:
+def _check_edit(draft: Draft, command: Append, payload: Payload, entries: Entries, new_entries: NewEntries) -> Payload:
     assert isinstance(payload, ContextEdit)
     target = draft.find(payload.target_id)
     if not target:
         raise EntryNotFound(payload.target_id)
     if not draft.is_ancestor(target, _parent_seq(draft, command)):
-        raise InvalidEntry(f"entry {payload.target_id!r} is not on the path: only what stands there can be edited")
+        raise InvalidEntry(f"entry {payload.target_id!r} is not on the path: only entries of the path can be edited")
     entry = entries.get(target)
     editable = isinstance(entry, CustomMessageEntry) or (
         isinstance(entry, MessageEntry) and entry.message.role in _EDITABLE_ROLES
     )
     if not editable:
         raise InvalidEntry(
-            f"entry {payload.target_id!r} shows nothing that can be edited: give a user's, an assistant's, a tool's or "
-            "an extension's message"
+            f"entry {payload.target_id!r} cannot be edited: give a message of a user, assistant, tool or extension"
         )
     return payload
 
@@ -378,6 +406,6 @@ _CHECKS: Mapping[type[Payload], _Check] = {
     BranchSummary: _complete_summary,
     ToolExecution: _check_execution,
 }
-"""How a payload is held against the rules of its type, and completed where the state completes it."""
+"""Checks a payload against the rules of its type, and fills in what follows from the state."""
 
-_LOOKING = frozenset({Compaction, ContextEdit})
+_READS_ENTRIES = frozenset({Compaction, ContextEdit})

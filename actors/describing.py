@@ -1,7 +1,7 @@
-"""The part of a session's handle that is about the session as a whole: its metadata, its figures, its project.
+"""The part of a session's handle that describes the session: its metadata, its figures, its project.
 
-What changes here is an appended session_info entry: a crash at any point leaves the old value or the new one, and the log
-keeps both.
+A change is an appended session_info entry: a crash at any point leaves the old value or the new one, and the log keeps
+both.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Unpack
 
 from msgspec import Struct
 
-from ..events.content import JSON, raw_json
+from ..events.content import JSON, raw_json, raw_object
 from ..events.entries import Message, MessageEntry, Provider, SessionInfo, ToolExecutionEntry
 from ..events.errors import EntryNotFound, InvalidInput, LeafMoved
 from ..projections.building.budget import ContextBudget, calculate_budget
 from ..projections.metadata import SessionMetadata, metadata_of
 from ..projections.stats import SessionStats, StatsProjection
-from ..projections.tokens import Tokenizer, message_tokens
+from ..projections.tokens import Tokenizer, message_tokens, tokenizer_of
 from .appending import Appending
 from .commands import AppendOptions
 from .naming import checked_path
@@ -33,11 +33,11 @@ class StoredMessage(Struct, frozen=True):
 
     Attributes:
         id: The entry's id.
-        seq: The ordinal of its line.
+        seq: The seq of its line.
         parent_id: The entry above it; None for a root.
         timestamp: When it was appended.
-        message: What was said.
-        tokens: How many tokens it takes as a provider is told it.
+        message: The message.
+        tokens: How many tokens it takes when sent to a provider.
     """
 
     id: str
@@ -49,13 +49,13 @@ class StoredMessage(Struct, frozen=True):
 
 
 class Describing(Appending, Reading):
-    """What is said of a session as a whole."""
+    """The calls that describe a session as a whole."""
 
     __slots__ = ()
 
     @property
     def metadata(self) -> SessionMetadata:
-        """What is known of the session as a whole; changing what it returns changes nothing that is stored."""
+        """The session's metadata; changing the returned object changes nothing that is stored."""
         return metadata_of(self._index())
 
     async def update_metadata(
@@ -66,25 +66,26 @@ class Describing(Appending, Reading):
         provider: Provider | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> str:
-        """Change what is said of the session, by one appended entry; what is not given stays as it is.
+        """Change the session's metadata by one appended entry; arguments that are not given leave their value as it is.
 
         Args:
-            name: The title, which no automatic one replaces from here on; "" takes it away.
-            description: What the session is about; "" takes it away.
+            name: The title, which no automatic one replaces from then on; "" removes it.
+            description: What the session is about; "" removes it.
             provider: Who answers.
-            extra: Keys of the free JSON object that programs keep with the session; None takes a key away.
+            extra: Keys to set in the free JSON object that programs keep with the session; None removes a key.
 
         Returns:
             The id of the entry.
 
         Raises:
-            InvalidInput: Nothing is given, or a value is no JSON.
-            Conflict: The session changes faster than its free JSON object can be changed.
+            InvalidInput: Nothing is given, or a value is not valid JSON.
+            Conflict: The session changes faster than its free JSON object can be updated.
         """
         if name is None and description is None and provider is None and extra is None:
-            raise InvalidInput("there is nothing to change: give a name, a description, a provider or `extra`")
+            raise InvalidInput("nothing to change: give a name, a description, a provider or `extra`")
         if extra is None:
             return await self.append(SessionInfo(name, description=description, provider=provider))
+        raw_object(extra, "`extra`")
         tries = 0
         while True:
             index = (await self.log()).index
@@ -92,21 +93,21 @@ class Describing(Appending, Reading):
             info = SessionInfo(name, description=description, provider=provider, raw_metadata=raw)
             try:
                 return await self.append(info, expected_seq=index.seen)
-            except LeafMoved:  # something was appended between the look and the entry
+            except LeafMoved:  # something was appended after the index was read
                 tries += 1
                 if tries == _TRIES_MAX:
                     raise
 
     async def stored_message(self, entry_id: str, *, tokenizer: Tokenizer | None = None) -> StoredMessage:
-        """Return a message as it is stored: with its place in the log and in the tree, and how many tokens it takes.
+        """Return a message with its place in the log and in the tree, and how many tokens it takes.
 
         Args:
-            entry_id: What `append_message` returned.
-            tokenizer: What counts; an estimate by bytes where none is given.
+            entry_id: The id that `append_message` returned.
+            tokenizer: Counts the tokens; by default they are estimated from the bytes.
 
         Raises:
             EntryNotFound: The session has no such entry.
-            InvalidInput: The entry is no message.
+            InvalidInput: The entry is not a message.
         """
         entry = await self.entry(entry_id)
         if entry is None:
@@ -118,7 +119,7 @@ class Describing(Appending, Reading):
         return StoredMessage(entry.id, entry.seq, entry.parent_id, entry.timestamp, message, tokens)
 
     async def rebind(self, project: str | os.PathLike[str], **options: Unpack[AppendOptions]) -> str:
-        """Bind the session to another project, or to the same one after its folder was moved, by one appended entry.
+        """Bind the session to another project, or to the same one after its folder moved, by one appended entry.
 
         Args:
             project: The project's folder.
@@ -128,34 +129,34 @@ class Describing(Appending, Reading):
             The id of the entry.
 
         Raises:
-            InvalidInput: It is no path.
+            InvalidInput: It is not a path.
         """
-        from ..events.projects import real_path  # not needed to import the package
+        from ..events.projects import real_path  # deferred to keep the import of the package small
 
         path = await self._core.runtime.offload(real_path, checked_path(project))
         return await self.append(SessionInfo(project=path), **options)
 
     async def stats(self, *, tokenizer: Tokenizer | None = None) -> SessionStats:
-        """Return the figures of the session: messages, runs of tools, tokens.
+        """Return the figures of the session: messages, tool runs, tokens.
 
         Args:
-            tokenizer: What counts tokens. Without one they are estimated by bytes, and what was counted is kept beside
-                the log, so that the next call counts what came since.
+            tokenizer: Counts the tokens. By default they are estimated from the bytes, and the result is kept beside
+                the log, so that the next call counts only newer entries.
         """
         if tokenizer is None:
             return await self.view(StatsProjection())
-        projection = StatsProjection(tokenizer)
+        projection = StatsProjection(tokenizer_of(tokenizer))
         stats = projection.initial(self.header)
         async for entry in self.iter_entries():
             stats, _ = projection.apply(stats, entry)
         return stats
 
     async def total_tokens(self, *, tokenizer: Tokenizer | None = None) -> int:
-        """Return what all messages of the session take, in tokens; see `stats`."""
+        """Return how many tokens all messages of the session take; see `stats`."""
         return (await self.stats(tokenizer=tokenizer)).total_tokens
 
     async def tool_executions(self) -> list[ToolExecutionEntry]:
-        """Return the records of all runs of tools, in the order of the file."""
+        """Return the records of all tool runs, in the order of the file."""
         return [entry async for entry in self.iter_entries() if isinstance(entry, ToolExecutionEntry)]
 
     def budget(
@@ -166,21 +167,21 @@ class Describing(Appending, Reading):
         tokenizer: Tokenizer | None = None,
         reserve_for_response: int | None = None,
     ) -> ContextBudget:
-        """Work out the budget of the session's own model, from the window that its metadata names.
+        """Return the budget of the session's model, from the context window in its metadata.
 
         Args:
-            system_prompt: What the system says that is no part of the session.
+            system_prompt: System text that is not part of the session.
             tool_definitions: The definitions of the tools, as they are sent.
-            tokenizer: What counts the two; an estimate by bytes where none is given.
-            reserve_for_response: What to keep free for the answer; a quarter of the window where it is not given.
+            tokenizer: Counts the tokens of both; by default they are estimated from the bytes.
+            reserve_for_response: How many tokens to keep free for the answer; by default a quarter of the window.
 
         Raises:
-            InvalidInput: The metadata names no window.
+            InvalidInput: The metadata names no context window.
         """
         provider = self._index().info.provider
         if provider is None or not provider.context_window:
             raise InvalidInput(
-                f"session {self.id!r} names no context window: give it one by `update_metadata(provider=...)`, or use "
+                f"session {self.id!r} names no context window: set one with `update_metadata(provider=...)`, or use "
                 "`calculate_budget`"
             )
         return calculate_budget(

@@ -1,6 +1,6 @@
-"""The part of a session's handle that gives the session away: exports to files, to other programs, to readers.
+"""The part of a session's handle that exports it: to files, to other programs, to readers.
 
-The handle says what there is; how it is done is in `actors.exports`.
+The handle declares the call; the work is done in `actors.exports`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ ExportFormat: TypeAlias = Literal["native", "pi", "omp", "json", "markdown", "ht
 """What a session can be exported as; see docs/exporting.md."""
 
 REDACTABLE = ("json", "markdown", "html")
-"""The formats out of which secrets can be taken: those that nobody goes on with."""
+"""The formats from which secrets can be removed: those in which no conversation is continued."""
 
 
 class Exporting(Handle):
-    """What gives a session away."""
+    """The export call of a session."""
 
     __slots__ = ()
 
@@ -60,40 +60,42 @@ class Exporting(Handle):
     ) -> bytes | Path:
         """Write the session for others; the session itself does not change.
 
-        "native", "pi" and "omp" are session files: byte for byte in the session's own dialect, written anew in another.
-        "json" is one document that `SessionHost.import_sessions` reads back. "html" is one page that stands alone. These
-        hold all branches. "markdown" and the files of other programs ("nanocoder", "picoclaw", "dive") hold one path.
+        "native", "pi" and "omp" are session files: byte for byte in the session's own dialect, converted to another
+        one. "json" is one document that `SessionHost.import_sessions` reads back. "html" is one self-contained page.
+        These hold all branches. "markdown" and the files of other programs ("nanocoder", "picoclaw", "dive") hold one
+        path.
 
         Args:
             format: What to write.
-            destination: The file to write, which is there whole or not at all; for "nanocoder" the folder of all its
+            destination: The file to write, which appears whole or not at all; for "nanocoder" the folder of all its
                 sessions. Without one, the bytes are returned.
-            leaf_id: Write the path from the root to this entry alone, as a session of its own; without one, all that the
-                format can hold, or the path to the leaf.
-            redact: Takes secrets out; for "json", "markdown" and "html". What it made cannot be imported.
+            leaf_id: Write only the path from the root to this entry, as a session of its own. By default everything
+                that the format can hold is written, or the path to the leaf.
+            redact: Removes secrets; for "json", "markdown" and "html". The result cannot be imported.
             overwrite: Replace what is at the destination.
 
         Returns:
             The bytes, or the path of what was written.
 
         Raises:
-            InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination is no
-                path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is of another type.
+            InvalidInput: There is no such format; it cannot be redacted, or needs a destination; the destination
+                is not a path, has no folder, or is a device, a pipe or the session's own file; `redact` or `leaf_id` is
+                of the wrong type.
             ExportExists: Something is at the destination.
             EntryNotFound: The session has no such entry.
             CorruptTree: The path runs into a cycle.
-            DialectCannot: The format has no way to say something of the session.
+            DialectCannot: The format cannot express something that the session contains.
             OSError: The destination cannot be written; nothing is left of it.
         """
         if format not in get_args(ExportFormat):
-            raise InvalidInput(f"there is no format {format!r} to export: choose {', '.join(get_args(ExportFormat))}")
+            raise InvalidInput(f"there is no export format {format!r}: choose {', '.join(get_args(ExportFormat))}")
         if redact is not None and format not in REDACTABLE:
             raise InvalidInput(
-                f"an export as {format!r} is to be gone on with, and a conversation with holes in it cannot be: redact "
-                f"one of {', '.join(REDACTABLE)}"
+                f"an export as {format!r} cannot be redacted, since a conversation with gaps cannot be continued: "
+                f"redact one of {', '.join(REDACTABLE)}"
             )
         if redact is not None:
-            from ..events.redaction import Redaction  # whoever gives one has paid for it
+            from ..events.redaction import Redaction  # already imported by a caller that passes one
 
             if not isinstance(redact, Redaction):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidInput(f"`redact` is of type `{type(redact).__name__}`: give a `Redaction()`")

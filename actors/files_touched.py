@@ -1,4 +1,4 @@
-"""Which files the work on some entries read and modified, as summaries note it beside their text."""
+"""The files that were read and modified while some entries were made, in the form that summaries record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..projections.state import work_of
 
 
 def files_touched(entries: Iterable[Entry]) -> dict[str, JSON]:
-    """Return `{"readFiles": [...], "modifiedFiles": [...]}`: what tools did, and what earlier summaries among them noted.
+    """Return `{"readFiles": [...], "modifiedFiles": [...]}`: the work of tools, and what earlier summaries recorded.
 
     A file that was modified is not listed as read. Created and deleted files count as modified.
     """
@@ -18,9 +18,9 @@ def files_touched(entries: Iterable[Entry]) -> dict[str, JSON]:
     read: dict[str, None] = {}
     modified: dict[str, None] = {}
     for entry in entries:
-        noted = _details(entry)
-        read.update(dict.fromkeys(_paths(noted.get("readFiles"))))
-        modified.update(dict.fromkeys(_paths(noted.get("modifiedFiles"))))
+        recorded = _details(entry)
+        read.update(dict.fromkeys(_paths(recorded.get("readFiles"))))
+        modified.update(dict.fromkeys(_paths(recorded.get("modifiedFiles"))))
     for touch in work_of(entries).files:
         (read if touch.action == "read" else modified)[touch.path] = None
     return {"readFiles": [path for path in read if path not in modified], "modifiedFiles": list(modified)}

@@ -1,6 +1,6 @@
 """The part of a session's handle that makes contexts fit: building them to a budget, and compacting.
 
-The handle only passes on; how it is done is in `actors.contexts` and `actors.compaction`.
+The handle only delegates; the work is done in `actors.contexts` and `actors.compaction`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .reading import Reading
 
 
 class Fitting(Appending, Reading):
-    """How a session's contexts are made to fit."""
+    """The calls that make a session's contexts fit."""
 
     __slots__ = ()
 
@@ -36,29 +36,31 @@ class Fitting(Appending, Reading):
         summarizer: Summarizer | None = None,
         options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> ContextBuildResult:
-        """Build a context that fits a budget, of the path to an entry (the leaf, where none is given).
+        """Build a context that fits a budget, of the path to an entry (by default the leaf).
 
         Args:
-            budget: How many tokens there are; see `calculate_budget`.
-            builder: What builds it; one with the default strategies where none is given.
+            budget: How many tokens are available; see `calculate_budget`.
+            builder: Builds the context; by default one with the default strategies.
             leaf_id: The end of the path.
-            summarizer: Makes the summary that the builder finds missing, which is kept in the log with what it cost.
-                Without one, no model is called and nothing is written.
-            options: How the summarizer is asked.
+            summarizer: Makes the summary that the builder finds missing, which is stored in the log together with its
+                usage. Without one, no model is called and nothing is written.
+            options: How the summarizer is called.
 
         Raises:
             ContextOverflow: Not even the minimal context fits.
             EntryNotFound: The session has no such entry.
-            SummaryRefused: The summary is empty or not shorter than what it stands for; it was not kept.
+            SummaryRefused: The summary is empty or not shorter than what it stands for; it was not stored.
         """
         return await built_context(self, budget, builder, leaf_id=leaf_id, summarizer=summarizer, options=options)
 
     async def used_tokens(self, *, tokenizer: Tokenizer | None = None, overhead: int = 0) -> UsedTokens:
-        """Tell how much of the window the next request takes: what the provider counted last, and an estimate of the rest.
+        """Return how much of the window the next request takes.
+
+        This is what the provider counted last, and an estimate of the rest.
 
         Args:
-            tokenizer: What counts what came after; an estimate by bytes where none is given.
-            overhead: What system prompt and tools take, for the case that no provider has counted since the latest
+            tokenizer: Counts what came after; by default it is estimated from the bytes.
+            overhead: The size of the system prompt and the tools, used if no provider has counted since the latest
                 compaction.
         """
         return await tokens_in_use(self, tokenizer, overhead)
@@ -73,27 +75,27 @@ class Fitting(Appending, Reading):
         tokenizer: Tokenizer | None = None,
         options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> CompactionReport:
-        """Let a summary stand for the older part of the path to the leaf; the originals stay readable.
+        """Append a summary that stands for the older part of the path to the leaf; the originals stay readable.
 
-        Nothing is written when the summarizer fails or the caller is cancelled.
+        Nothing is written if the summarizer fails or the caller is cancelled.
 
         Args:
             summarizer: Makes the summary: an async callable that takes a `SummaryRequest` and returns text or messages.
-            budget: What the context is to fit; it also settles how much is kept, where `keep_tokens` does not.
+            budget: What the context must fit; it also determines how much is kept, unless `keep_tokens` does.
             keep_tokens: About how much of the path stays as it is.
             target_tokens: About how long the summary should be.
-            tokenizer: What counts tokens; an estimate by bytes where none is given.
-            options: How the summarizer is asked.
+            tokenizer: Counts tokens; by default they are estimated from the bytes.
+            options: How the summarizer is called.
 
         Returns:
-            What was done; with a `reason`, where there is nothing to compact.
+            What was done; with a `reason` if there is nothing to compact.
 
         Raises:
             SummaryRefused: The summary is empty or not shorter than what it stands for.
-            CompactionLoop: The context is over the budget, and compacting (again) does not help.
-            ContextOverflow: The budget leaves nothing for the conversation, or the least input is too much for the
-                summarizer.
-            LeafMoved: Something was appended meanwhile, or the leaf was moved: compact again.
+            CompactionLoop: The context exceeds the budget, and compacting (again) does not help.
+            ContextOverflow: The budget leaves nothing for the conversation, or even the smallest input is too large for
+                the summarizer.
+            LeafMoved: Something was appended in the meantime, or the leaf was moved: compact again.
         """
         return await compact(
             self,
@@ -113,7 +115,7 @@ class Fitting(Appending, Reading):
         target_tokens: int | None = None,
         tokenizer: Tokenizer | None = None,
     ) -> CompactionReport:
-        """Tell what `compact` would do: where it would cut, and the tokens before and after. No model is called."""
+        """Report what `compact` would do: where it would cut, and the tokens before and after. No model is called."""
         return await compact(
             self, None, budget=budget, keep_tokens=keep_tokens, target_tokens=target_tokens, tokenizer=tokenizer
         )
@@ -128,20 +130,20 @@ class Fitting(Appending, Reading):
         tokenizer: Tokenizer | None = None,
         options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> StoredSummary:
-        """Return the summary of a range of the context's messages, from the log where this summarizer made one before.
+        """Return the summary of a range of the context's messages, from the log if this summarizer has made one before.
 
         Args:
             start_id: The entry of the first message.
             end_id: The entry of the last one.
             target_tokens: About how long the summary should be.
-            summarizer: Makes it, where there is none.
-            tokenizer: What counts tokens; an estimate by bytes where none is given.
-            options: How the summarizer is asked.
+            summarizer: Makes the summary if there is none.
+            tokenizer: Counts tokens; by default they are estimated from the bytes.
+            options: How the summarizer is called.
 
         Raises:
             EntryNotFound: The session has no such entry.
-            InvalidInput: An entry is no message of the context, or the last stands before the first.
-            SummaryRefused: The summary is empty or not shorter than what it stands for; it was not kept.
+            InvalidInput: An entry is not a message of the context, or the last comes before the first.
+            SummaryRefused: The summary is empty or not shorter than what it stands for; it was not stored.
         """
         return await summary_for_range(
             self, start_id, end_id, target_tokens, summarizer, tokenizer=tokenizer, options=options

@@ -1,6 +1,6 @@
-"""The values of user projections: folded when asked for, kept while the session is open, checkpointed beside the log.
+"""The values of user projections: computed on request, kept while the session is open, checkpointed beside the log.
 
-User code runs here and nowhere near a write: a projection that raises is marked failed, and nobody else notices.
+User code runs here and nowhere near a write: a projection that raises is marked as failed, and affects nothing else.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ VIEWS = {
     "labels": "session.labels()",
     "tree": "session.tree()",
 }
-"""The views that are no projections, and how each is asked for."""
+"""The views that are not projections, and the call that returns each."""
 _METHODS = ("initial", "apply", "dump", "load")
 
 
-class _Held(Struct):
-    """A projection's value at a cursor; `saved` is the ordinal of its checkpoint."""
+class _FoldedValue(Struct):
+    """A projection's value at a cursor; `saved` is the seq of its checkpoint."""
 
     projection: Valued[Any]
     session_id: str
@@ -42,17 +42,17 @@ class _Held(Struct):
 
 
 class Values:
-    """The values of one session's projections, by their names, and which of these raised."""
+    """The values of one session's projections by name, and the failures of those that raised."""
 
-    __slots__ = ("__weakref__", "failed", "held")
+    __slots__ = ("__weakref__", "failed", "folded_values")
 
     def __init__(self) -> None:
-        self.held: dict[str, _Held] = {}
+        self.folded_values: dict[str, _FoldedValue] = {}
         self.failed: dict[str, Failure] = {}
 
 
 class Folds:
-    """The values of all projections of all sessions that are open: they are live, or followed."""
+    """The values of all projections of all open sessions, whether live or followed."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -60,7 +60,7 @@ class Folds:
         self._all: WeakValueDictionary[Ref, Values] = WeakValueDictionary()
 
     def of(self, ref: Ref, *, live: bool) -> Values:
-        """Return a session's values, for as long as the caller holds them, and where it is live until it is let go."""
+        """Return a session's values: kept as long as the caller holds them, and while the session is live."""
         values = self._all.get(ref)
         if values is None:
             values = self._all[ref] = Values()
@@ -69,47 +69,49 @@ class Folds:
         return values
 
     async def value(
-        self, ref: Ref, values: Values, log: LogView, projection: Valued[V], *, anew: bool = False
+        self, ref: Ref, values: Values, log: LogView, projection: Valued[V], *, from_scratch: bool = False
     ) -> tuple[V, int]:
-        """Return a projection's value over all visible entries, and the ordinal of the last line that is in.
+        """Return a projection's value over all visible entries, and the seq of the last line that it covers.
 
         Args:
             ref: The name of the session's log.
             values: The session's values.
             log: The log, caught up.
             projection: The projection.
-            anew: Begin from nothing, also after a failure.
+            from_scratch: Start without a checkpoint or an earlier value, even after a failure.
 
         Raises:
-            InvalidInput: It is no projection, or its name is taken, or cannot be part of the name of a file.
+            InvalidInput: It is not a projection, or its name is reserved, or cannot be part of a file name.
             ProjectionFailed: It raised, now or earlier.
         """
         kind, name = kind_of(projection), projection.name
-        if anew:
+        if from_scratch:
             values.failed.pop(name, None)
-            values.held.pop(name, None)
+            values.folded_values.pop(name, None)
         elif name in values.failed:
             raise values.failed[name].error()
-        held = values.held.get(name)
+        held = values.folded_values.get(name)
         try:
             if held is None or held.cursor.generation != log.cursor.generation:
-                held = await self._begin(ref, None if anew else kind, log, projection)
-            await self._go_on(log, projection, held)
-        except _Raised as raised:
-            failure = values.failed[name] = Failure.of(name, log.index.header.id, raised.error)
-            raise failure.error() from raised.error
-        values.held[name] = held
+                held = await self._begin(ref, None if from_scratch else kind, log, projection)
+            await self._catch_up(log, projection, held)
+        except _ProjectionRaised as failed:
+            failure = values.failed[name] = Failure.of(name, log.index.header.id, failed.error)
+            raise failure.error() from failed.error
+        values.folded_values[name] = held
         return held.value, held.cursor.seq
 
-    async def _begin(self, ref: Ref, kind: BlobKind | None, log: LogView, projection: Valued[Any]) -> _Held:
-        """Begin with the checkpoint, if one may be used and is there, or else from nothing."""
+    async def _begin(self, ref: Ref, kind: BlobKind | None, log: LogView, projection: Valued[Any]) -> _FoldedValue:
+        """Start from a checkpoint if one may be used and is valid, otherwise from the initial value."""
         generation = log.cursor.generation
         if kind is not None:
             blob = await self._runtime.store.load(ref, kind)
             if blob is not None and blob.head.generation == generation and blob.head.seq <= log.index.head:
                 try:
-                    return _Held(projection, log.index.header.id, blob.head, projection.load(blob.data), blob.head.seq)
-                except Exception as error:  # noqa: BLE001  # whatever a program's own code raises, the checkpoint is no use
+                    return _FoldedValue(
+                        projection, log.index.header.id, blob.head, projection.load(blob.data), blob.head.seq
+                    )
+                except Exception as error:  # noqa: BLE001  # user code may raise anything
                     session_id = log.index.header.id
                     logger().warning(
                         "checkpoint_ignored", projection=projection.name, session_id=session_id, **failure_of(error)
@@ -117,43 +119,43 @@ class Folds:
         try:
             value = projection.initial(log.index.header)
         except Exception as error:
-            raise _Raised(error) from error
-        return _Held(projection, log.index.header.id, Cursor(generation, 0), value, 0)
+            raise _ProjectionRaised(error) from error
+        return _FoldedValue(projection, log.index.header.id, Cursor(generation, 0), value, 0)
 
     @staticmethod
-    async def _go_on(log: LogView, projection: Valued[Any], held: _Held) -> None:
+    async def _catch_up(log: LogView, projection: Valued[Any], held: _FoldedValue) -> None:
         head = log.index.head
         while (seq := held.cursor.seq) < head:
             entries, through = await log.page(seq, head)
             if held.cursor.seq != seq:
-                continue  # another caller went on meanwhile
+                continue  # another caller has advanced it
             value = held.value
             try:
                 for entry in entries:
                     value, _ = projection.apply(value, entry)
             except Exception as error:
-                raise _Raised(error) from error
+                raise _ProjectionRaised(error) from error
             held.value, held.cursor = value, Cursor(held.cursor.generation, through)
 
     async def save(self, lease: Lease) -> None:
-        """Write the checkpoints of a session that is let go, and forget its values; one that fails is left out."""
+        """Write the checkpoints of a session that is being passivated, and forget its values; failures are logged."""
         values = self._live.pop(lease.ref, None)
         if values is None:
             return
-        held_so_far, values.held, values.failed = values.held, {}, {}
-        for name, held in held_so_far.items():
+        values_to_save, values.folded_values, values.failed = values.folded_values, {}, {}
+        for name, held in values_to_save.items():
             if held.cursor.seq <= held.saved:
                 continue
             try:
                 data = held.projection.dump(held.value)
                 await self._runtime.store.save(lease, kind_of(held.projection), held.cursor, data)
-            except Exception as error:  # noqa: BLE001  # a checkpoint is derived: nobody else is to notice
+            except Exception as error:  # noqa: BLE001  # a checkpoint is derived data, so its loss affects nothing else
                 session_id = held.session_id
                 logger().error("checkpoint_not_saved", projection=name, session_id=session_id, **failure_of(error))
 
 
-class _Raised(Exception):
-    """The projection's own code raised, and not what it was given to read."""
+class _ProjectionRaised(Exception):
+    """The projection's own code raised, as opposed to the log that it reads."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(error)
@@ -161,28 +163,30 @@ class _Raised(Exception):
 
 
 def kind_of(projection: Valued[object]) -> BlobKind:
-    """Return the name under which a projection's checkpoint is kept beside the log.
+    """Return the blob kind under which a projection's checkpoint is stored beside the log.
 
     Raises:
-        InvalidInput: It is no projection, or its name is one of treering's own, or cannot be part of a file's.
+        InvalidInput: It is not a projection, or its name is reserved for treering, or cannot be part of a file name.
     """
-    given: object = projection  # whatever it is declared to be
-    if isinstance(given, str):
-        instead = VIEWS.get(given)
+    candidate: object = projection  # callers without a type checker may pass anything
+    if isinstance(candidate, str):
+        instead = VIEWS.get(candidate)
         hint = f"call `{instead}`, or follow it with `subscribe`" if instead else "give a projection"
-        raise InvalidInput(f"{given!r} is no projection: {hint}")
-    if isinstance(given, type):
+        raise InvalidInput(f"{candidate!r} is not a projection: {hint}")
+    if isinstance(candidate, type):
         raise InvalidInput(
-            f"{given.__name__} is a class and no projection: give an instance, such as {given.__name__}()"
+            f"{candidate.__name__} is a class, not a projection: give an instance, such as {candidate.__name__}()"
         )
-    name = getattr(given, "name", None)
-    if not isinstance(name, str) or not all(callable(getattr(given, each, None)) for each in _METHODS):
-        raise InvalidInput(f"{given!r} is no projection: it needs a `name`, and the methods {', '.join(_METHODS)}")
-    if name in VIEWS or (name.startswith(OWN) and not _is_own(given)):
-        raise InvalidInput(f"{name!r} is a name of treering's own: name the projection otherwise")
+    name = getattr(candidate, "name", None)
+    if not isinstance(name, str) or not all(callable(getattr(candidate, each, None)) for each in _METHODS):
+        raise InvalidInput(
+            f"{candidate!r} is not a projection: it needs a `name` and the methods {', '.join(_METHODS)}"
+        )
+    if name in VIEWS or (name.startswith(OWN) and not _is_own(candidate)):
+        raise InvalidInput(f"{name!r} is reserved for treering: choose another name for the projection")
     return check_kind(VIEW + name)
 
 
 def _is_own(projection: object) -> bool:
-    """Tell whether a projection is the library's, and no program's, one that is made of the library's included."""
+    """Return whether a projection class is defined by this library rather than by a program."""
     return type(projection).__module__.startswith(__name__.partition(".")[0] + ".")

@@ -1,6 +1,6 @@
-"""A log that is read and not owned: another process, or another program, may be writing it.
+"""A log that is read but not owned: another process, or another program, may be writing it.
 
-A follower takes no lock and changes no byte. Every awaited read looks at the file first; while somebody is subscribed,
+A follower takes no lock and changes no byte. Every awaited read looks at the file first; while there are subscribers,
 the file is watched.
 """
 
@@ -20,17 +20,17 @@ from .open_log import OpenLog
 from .runtime import Runtime
 
 WATCH_AGAIN_S = 2.0
-"""After how many seconds a file is watched again when watching it failed."""
+"""How many seconds to wait before watching a file again after watching it failed."""
 _TRIES_MAX = 64
 
 
 class Follower:
-    """Reads one log that somebody else may be writing.
+    """Reads one log that may be written by others.
 
     Attributes:
         log: The log as it was last read.
-        feed: What its subscribers share, while there are any.
-        values: Keeps the values of the session's projections, until it is let go.
+        feed: The feed of its subscribers, while there are any.
+        values: The values of the session's projections, kept until the handle is closed.
     """
 
     __slots__ = ("_runtime", "_watching", "feed", "log", "ref", "values")
@@ -45,7 +45,7 @@ class Follower:
 
     @classmethod
     async def open(cls, runtime: Runtime, ref: Ref) -> Follower:
-        """Read a log from its beginning, or from its snapshot.
+        """Read a log, from a snapshot if there is one.
 
         Raises:
             SessionNotFound: There is no such log.
@@ -56,7 +56,7 @@ class Follower:
 
     @staticmethod
     async def _read(runtime: Runtime, ref: Ref) -> OpenLog:
-        """Read all of a log, and again where its owner replaces the file meanwhile, as archiving does."""
+        """Read a whole log, and start again if its owner replaces the file meanwhile, as archiving does."""
         tries = 0
         while True:
             opening = await runtime.store.open(ref)
@@ -71,11 +71,11 @@ class Follower:
                 return log
 
     async def refresh(self) -> None:
-        """Take in what was appended since, or all of the log where it was replaced, and where its leaf was moved to.
+        """Read what was appended, or the whole log if it was replaced, and where its leaf was moved to.
 
         Raises:
-            LogError: What stands there now is no session.
-            SessionNotFound: Nothing stands there now.
+            LogError: The current file is not a session.
+            SessionNotFound: The log no longer exists.
             OSError: It cannot be read.
         """
         log = self.log
@@ -83,22 +83,22 @@ class Follower:
             await log.catch_up()
             await log.find_leaf()
         except LogReplaced:
-            anew = await self._read(self._runtime, self.ref)
+            replacement = await self._read(self._runtime, self.ref)
             if self.log is not log:
-                return  # another task came first
+                return  # another task has replaced it
             log.attach(None)
-            self.log = anew
-            anew.attach(self.feed)
+            self.log = replacement
+            replacement.attach(self.feed)
             if self.feed is not None:
-                self.feed.publish(Reset(Cursor(anew.generation, 0)))
+                self.feed.publish(Reset(Cursor(replacement.generation, 0)))
 
-    # -- being followed
+    # -- subscribers
 
     def open_feed(self) -> Feed:
-        """Return the feed, watching the file from the first subscriber on.
+        """Return the feed; the file is watched from the first subscriber on.
 
         Raises:
-            HostClosed: The host was closed, and watches nothing any more.
+            HostClosed: The host is closed.
         """
         if self._runtime.touched.closed:
             raise HostClosed("the host is closed: open another one")
@@ -112,7 +112,7 @@ class Follower:
         return self.feed
 
     def close_feed(self, feed: Feed) -> None:
-        """Count one subscriber less; with the last one the file is watched no more."""
+        """Count one subscriber less; after the last one the file is no longer watched."""
         feed.subscribers -= 1
         if not feed.subscribers:
             self._watching.cancel()
@@ -125,7 +125,7 @@ class Follower:
         return self.log
 
     async def _watch(self, feed: Feed, scope: anyio.CancelScope) -> None:
-        """Look at the file whenever it changes; where that fails, it is logged and tried again, and ends no host."""
+        """Read the file whenever it changes; a failure is logged and retried, and does not end the host."""
         try:
             with scope:
                 while True:
@@ -134,7 +134,7 @@ class Follower:
                         return
                     except HostClosed:
                         return
-                    except Exception as error:  # noqa: BLE001  # a follower is one of many in its host's task group
+                    except Exception as error:  # noqa: BLE001  # a follower shares its host's task group
                         session_id = self.log.index.header.id
                         logger().warning("watch_failed", session_id=session_id, ref=self.ref, **failure_of(error))
                     await anyio.sleep(WATCH_AGAIN_S)
@@ -142,7 +142,7 @@ class Follower:
             feed.close()
 
     async def _look_at_changes(self) -> None:
-        """Look at the file whenever it changes; and at once, since nobody watched it until now."""
+        """Read the file whenever it changes, and once at the start, since it was not watched until now."""
         changes = self._runtime.store.watch([self.ref])
         try:
             await self._look()
@@ -154,7 +154,7 @@ class Follower:
                     await changes.aclose()
 
     async def _look(self) -> None:
-        """Take in what is there now; a file that is gone, or cannot be read, may come back."""
+        """Read the current file; one that is missing or unreadable may come back."""
         try:
             await self.refresh()
         except HostClosed:

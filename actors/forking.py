@@ -1,9 +1,10 @@
-"""New sessions made of old ones: whole copies, single paths, and the session itself in another store.
+"""New sessions made from existing ones: whole copies, single paths, and the same session in another store.
 
-Lines are copied as they are, byte for byte. Those of a batch that was never completed are copied too, although nobody is
-shown what they say: entries may stand below them (pi appends below the last line of a file, whatever it is), a compaction
-may keep from them on, a leaf may rest on them. Left out, they would part what counts from what came before it. So that
-they stay opaque under another session's id, the marks of their batches, and nothing else, are written anew.
+Lines are copied as they are, byte for byte. This includes those of a batch that was never completed, although nobody is
+shown their content: entries may stand below them (pi appends below the last line of a file, whatever it is), a
+compaction may keep from them on, and the leaf may be one of them. Leaving them out would cut what counts off from what
+came before. So that they stay opaque under another session's id, the marks of their batches are rewritten, and nothing
+else.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from ..events.stores.base import ArchivingStore, Ref
 from .leaf_record import encode_leaf
 from .naming import current, new_ref
 from .open_log import OpenLog
-from .registry import Birth
+from .path_labels import labels_for
+from .registry import NewLog
 
 if TYPE_CHECKING:
     from .core import HostCore
@@ -34,16 +36,16 @@ _LINES_AT_ONCE = 256
 
 
 class SessionCopy(Struct, frozen=True):
-    """All of a session, or a path of it, on its way into a store; it can go from one event loop to another.
+    """All of a session, or a path of it, on its way into a store; it can be passed between event loops.
 
     Attributes:
-        source_log: The open log that it was read from, which may be of another loop: only to know it again.
-        path: The path of its file; None where it has none.
+        source_log: The open log that it was read from, which may belong to another loop; used only to recognize it.
+        path: The path of its file; None if it has none.
         header: Its header.
-        dialect: How its lines are written.
+        dialect: The dialect of its lines.
         lines: The lines after the header, each with its newline.
-        torn: The positions of those that are of batches that were never completed.
-        leaf: Where the leaf was moved to; None where it was taken away, unset where it is the last entry.
+        torn: The positions of the lines that belong to batches that were never completed.
+        leaf: Where the leaf was moved to; None if it was cleared, unset if it is the last entry.
     """
 
     source_log: object
@@ -56,7 +58,7 @@ class SessionCopy(Struct, frozen=True):
 
 
 async def fork(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> Session:
-    """Write all of a session into a new one that names it as its parent.
+    """Write a copied session into a new one that names it as its parent.
 
     Raises:
         SessionExists: There is a session with this id.
@@ -66,7 +68,7 @@ async def fork(core: HostCore, copy: SessionCopy, session_id: str | None = None)
 
 
 async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
-    """Write the path from the root to an entry into a new session that names the old one as its parent.
+    """Write the path from the root to an entry, with its labels, into a new session that names the old one as its parent.
 
     Raises:
         EntryNotFound: The session has no such entry.
@@ -74,12 +76,16 @@ async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
     log = await source.log()
     leaf = log.index.seq_of(leaf_id)
     last = (await log.entries_at([leaf]))[leaf]
-    moved = UNSET if last is not None and log.index.becomes_leaf(last) else leaf_id  # aside, say, it does so nowhere
-    return await _write(core, *_child(core, await _read(source, log, log.index.path(leaf), moved)))
+    moved = UNSET if last is not None and log.index.becomes_leaf(last) else leaf_id  # such as an entry aside
+    path = log.index.path(leaf)
+    copy = await _read(source, log, path, moved)
+    labels = await labels_for(log, path, log.index.head, copy.dialect)
+    lines = (*copy.lines, *map(copy.dialect.encode, labels))
+    return await _write(core, *_child(core, replace(copy, lines=lines)))
 
 
 async def copy_of(source: Session) -> SessionCopy:
-    """Read all that is visible of a session, with the leaf where it was moved to."""
+    """Read everything visible of a session, with the leaf where it was moved to."""
     log = await source.log()
     index = log.index
     leaf = UNSET if index.leaf == index.tip else index.leaf_id
@@ -87,40 +93,40 @@ async def copy_of(source: Session) -> SessionCopy:
 
 
 async def put(core: HostCore, copy: SessionCopy, *, replacing: bool = False) -> Session:
-    """Write all of a session into the store of a host, under its own id.
+    """Write a copied session into the store of a host, under its own id.
 
     Raises:
-        SessionExists: There is a session with this id, and it is not to be replaced.
+        SessionExists: There is a session with this id, and it may not be replaced.
     """
     core.check()
     ref = new_ref(copy.dialect, copy.header)
     actor = core.registry.live(ref)
     if actor is not None and actor.log is copy.source_log:
-        # It was read from there, and may have no file yet.
-        birth = core.registry.birth(ref, copy.header, copy.dialect)
-        return _handle(core, ref, copy, birth)
+        # The copy was read from this very log, which may have no file yet.
+        new_log = core.registry.new_log(ref, copy.header, copy.dialect)
+        return _handle(core, ref, copy, new_log)
     return await _write(core, ref, copy, replacing=replacing)
 
 
-def _handle(core: HostCore, ref: Ref, copy: SessionCopy, birth: Birth | None = None) -> Session:
+def _handle(core: HostCore, ref: Ref, copy: SessionCopy, new_log: NewLog | None = None) -> Session:
     from .session import Session
 
-    return Session(core, ref, copy.header.id, birth=birth)
+    return Session(core, ref, copy.header.id, new_log=new_log)
 
 
 async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool = False) -> Session:
     """Write a log in one step.
 
-    Whole batches keep their marks; in another session those mean nothing.
+    Complete batches keep their marks; in another session those mean nothing.
     """
     store, dialect = core.runtime.store, copy.dialect
-    exists = SessionExists(f"there is a session {ref!r} already: give the copy another id")
+    exists_error = SessionExists(f"session {ref!r} already exists: give the copy another id")
     if not replacing and core.registry.live(ref) is not None:
-        raise exists
+        raise exists_error
     async with core.registry.leased(ref) as lease:
         if lease.header is not None and not replacing:
-            raise exists
-        with anyio.CancelScope(shield=True):  # a session is there whole, with its leaf, or not at all
+            raise exists_error
+        with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
             if lease.packed and isinstance(store, ArchivingStore):
                 lease = await store.unpack(lease)
             head = await store.put(lease, dialect, dialect.encode_header(copy.header), copy.lines)
@@ -132,24 +138,27 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
 
 
 async def _read(source: Session, log: OpenLog, seqs: Sequence[int], leaf: str | UnsetType | None) -> SessionCopy:
-    """Read lines of a session, as the present version of their dialect writes them."""
+    """Read lines of a session, migrated to the current version of their dialect."""
     dialect, kinds = log.dialect, log.index.kinds
     lines: list[bytes] = []
     for start in range(0, len(seqs), _LINES_AT_ONCE):
-        part = seqs[start : start + _LINES_AT_ONCE]
-        for seq, line in zip(part, await log.lines_at(part), strict=True):
+        batch = seqs[start : start + _LINES_AT_ONCE]
+        for seq, line in zip(batch, await log.lines_at(batch), strict=True):
             lines.append(dialect.migrated(line, seq))
     torn = tuple(position for position, seq in enumerate(seqs) if kinds[seq] == Kind.ABORTED)
-    now = current(dialect)
-    header = replace(log.index.header, version=now.version)
-    return SessionCopy(log, source.file_path, header, now, tuple(lines), torn, leaf)
+    current_dialect = current(dialect)
+    header = replace(log.index.header, version=current_dialect.version)
+    return SessionCopy(log, source.file_path, header, current_dialect, tuple(lines), torn, leaf)
 
 
 def _child(core: HostCore, copy: SessionCopy, session_id: str | None = None) -> tuple[Ref, SessionCopy]:
-    """Make of a session that was read a new one that names it as its parent: pi by the path of its file, the others by its id."""
-    of, dialect = copy.header, copy.dialect
-    parent = (copy.path if dialect.name == "pi" else None) or of.id
-    header, ref = core.new_header(session_id, dialect=dialect, cwd=of.cwd, parent_session=parent)
+    """Turn a copied session into a new one that names it as its parent.
+
+    A pi session names its parent by the path of its file, the others by its id.
+    """
+    source, dialect = copy.header, copy.dialect
+    parent = (copy.path if dialect.name == "pi" else None) or source.id
+    header, ref = core.new_header(session_id, dialect=dialect, cwd=source.cwd, parent_session=parent)
     lines = list(copy.lines)
     for position in copy.torn:
         lines[position] = still_torn(dialect, lines[position][:-1], header.id) + b"\n"

@@ -1,8 +1,9 @@
-"""Answers that were taken in before all of them was said, and what of them is still to come.
+"""Answers that were imported before they were complete, and how the rest of them follows.
 
-A source may be read while a model speaks. The next import finds the same answer, by its id, with more parts, with a longer
-text, or with the usage that was told last. No entry is changed: what is missing follows as an entry of its own, the answer's
-first rest or its second, or a record of what else was used. Their ids follow from the answer's, so that they are found again.
+A source may be read while a model is still answering. The next import finds the same answer, by its id, with more
+parts, a longer text, or newer usage. No entry is changed: what is missing is appended as an entry of its own, either a
+rest of the answer (its first, its second, and so on) or a record of the additional usage. The ids of these entries are
+derived from the answer's id, so that later imports find them again.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ class Latest(Struct, frozen=True):
     """What the log has of its latest answers.
 
     Attributes:
-        answers: What they say, by the ids of their entries; those of rests, too.
-        usages: What records say that was used, by their ids.
+        answers: The messages of answers and of their rests, by entry id.
+        usages: The usage in usage records, by entry id.
     """
 
     answers: Mapping[str, Message]
@@ -31,12 +32,12 @@ class Latest(Struct, frozen=True):
 
 
 class Growth(Struct, frozen=True):
-    """What became of an answer.
+    """What the log has of an answer, and what it lacks.
 
     Attributes:
-        rests: Its rests that the log has, by their ids, in order.
-        records: The records of what else it used that the log has.
-        missing: What the log lacks, without its place in the tree; None where that is nothing.
+        rests: The ids of the answer's rests in the log, in order.
+        records: The ids of the records of its additional usage in the log.
+        missing: The entry that the log lacks, without its place in the tree; None if it lacks nothing.
     """
 
     rests: tuple[str, ...]
@@ -48,112 +49,115 @@ def growth(entry: MessageEntry, has: Callable[[str], bool], latest: Latest, sess
     """Compare an answer with what the log has of it.
 
     Args:
-        entry: The answer as the source has it now; the log has an entry of its id.
-        has: Tells whether the log has an entry.
-        latest: What its latest answers say. What became of older ones is not looked at.
-        session: The session's id, from which the ids of rests follow.
+        entry: The answer as the source has it now; the log has an entry with its id.
+        has: Returns whether the log has an entry.
+        latest: The latest answers of the log. Older answers are not compared.
+        session: The session's id, from which the ids of rests are derived.
     """
-    *rests, rest = _ids(session, entry.id, "rest", has)
-    *records, record = _ids(session, entry.id, "usage", has)
+    *rests, next_rest_id = _derived_ids(session, entry.id, "rest", has)
+    *records, next_record_id = _derived_ids(session, entry.id, "usage", has)
     known = [latest.answers[each] for each in (entry.id, *rests) if each in latest.answers]
     if len(known) <= len(rests):
         return Growth(tuple(rests), tuple(records), None)
-    told = [*(each.usage for each in known), *map(latest.usages.get, records)]
-    used = beyond(entry.message.usage or Usage(), sum(filter(None, told), Usage()))
-    content = _missing(entry.message.content, [part for each in known for part in each.content])
+    known_usages = [*(each.usage for each in known), *map(latest.usages.get, records)]
+    more_usage = usage_beyond(entry.message.usage or Usage(), sum(filter(None, known_usages), Usage()))
+    content = _missing_parts(entry.message.content, [part for each in known for part in each.content])
     missing: KnownEntry | None = None
     if content:
-        missing = replace(entry, id=rest, message=replace(entry.message, content=content, usage=used))
-    elif used is not None:
-        said = UsageRecord("response", used, entry.message.provider, entry.message.model)
-        missing = UsageEntry(id=record, parent_id=None, timestamp=entry.timestamp, usage=said)
+        missing = replace(entry, id=next_rest_id, message=replace(entry.message, content=content, usage=more_usage))
+    elif more_usage is not None:
+        record = UsageRecord("response", more_usage, entry.message.provider, entry.message.model)
+        missing = UsageEntry(id=next_record_id, parent_id=None, timestamp=entry.timestamp, usage=record)
     return Growth(tuple(rests), tuple(records), missing)
 
 
-def beyond(usage: Usage, told: Usage) -> Usage | None:
-    """Return what of a usage was not told before; None where that is nothing."""
+def usage_beyond(usage: Usage, known: Usage) -> Usage | None:
+    """Return the part of a usage that is not in `known`; None if there is nothing more."""
     left = Usage(
-        max(0, usage.input_tokens - told.input_tokens),
-        max(0, usage.output_tokens - told.output_tokens),
-        max(0, usage.cache_read_tokens - told.cache_read_tokens),
-        max(0, usage.cache_write_tokens - told.cache_write_tokens),
-        max(0, usage.total_tokens - told.total_tokens),
+        max(0, usage.input_tokens - known.input_tokens),
+        max(0, usage.output_tokens - known.output_tokens),
+        max(0, usage.cache_read_tokens - known.cache_read_tokens),
+        max(0, usage.cache_write_tokens - known.cache_write_tokens),
+        max(0, usage.total_tokens - known.total_tokens),
     )
-    if usage.cost > told.cost:
-        left = replace(left, cost=usage.cost - told.cost)
+    if usage.cost > known.cost:
+        left = replace(left, cost=usage.cost - known.cost)
     return None if left == Usage() else left
 
 
-def _ids(session: str, answer: str, of: str, has: Callable[[str], bool]) -> Iterator[str]:
-    """Yield the ids of what the log has beside an answer, and then the one that comes next."""
+def _derived_ids(session: str, answer: str, kind: str, has: Callable[[str], bool]) -> Iterator[str]:
+    """Yield the ids of the log's additional entries for an answer, and then the next free one."""
     for number in count(1):
-        own = derived_id(session, answer, f"{of} {number}")
-        yield own
-        if not has(own):
+        entry_id = derived_id(session, answer, f"{kind} {number}")
+        yield entry_id
+        if not has(entry_id):
             return
 
 
-def _missing(content: Sequence[Content], told: Sequence[Content]) -> tuple[Content, ...]:
-    """Return the parts, and the ends of texts, that were not told before."""
-    waiting = [part for part in told if _words(part) != ""]
+def _missing_parts(content: Sequence[Content], known_parts: Sequence[Content]) -> tuple[Content, ...]:
+    """Return the parts, and the ends of texts, that are not in `known_parts`."""
+    unmatched = [part for part in known_parts if _streamed_text(part) != ""]
     missing: list[Content] = []
-    for at, part in enumerate(content):
-        words = _words(part)
+    for position, part in enumerate(content):
+        words = _streamed_text(part)
         if words is None:
-            known = next((each for each in waiting if _is_same(each, part)), None)
-            if known is None:
+            same = next((each for each in unmatched if _is_same(each, part)), None)
+            if same is None:
                 missing.append(part)
             else:
-                waiting.remove(known)
+                unmatched.remove(same)
         elif words:
-            said = _take(words, type(part), waiting)
-            if said == 0 and _take_changed(part, content[at + 1 :], waiting):
+            length = _match_prefix(words, type(part), unmatched)
+            if length == 0 and _match_changed(part, content[position + 1 :], unmatched):
                 continue
-            if said < len(words):
-                missing.append(_cut(part, said))
+            if length < len(words):
+                missing.append(_without_prefix(part, length))
     return tuple(missing)
 
 
 def _is_same(part: Content, other: Content) -> bool:
-    """Tell whether two parts are one; a call may have got more arguments meanwhile."""
+    """Return whether two parts are the same one; a call may have gained arguments in between."""
     if isinstance(part, ToolUsePart) and isinstance(other, ToolUsePart):
         return part.tool_use.id == other.tool_use.id
     return part == other
 
 
-def _words(part: Content) -> str | None:
-    """Return the words of a part that may come word for word; None of other parts."""
+def _streamed_text(part: Content) -> str | None:
+    """Return the text of a part that may arrive piece by piece; None for other parts."""
     if isinstance(part, TextPart):
         return part.text.content
     return part.thinking.content or None if isinstance(part, ThinkingPart) else None
 
 
-def _take(words: str, kind: type[Content], waiting: list[Content]) -> int:
-    """Take out the parts which, one after the other, are how words begin; return up to where."""
-    said = 0
-    for part in [each for each in waiting if type(each) is kind]:
-        begun = _words(part)
-        if begun and words.startswith(begun, said):
-            waiting.remove(part)
-            said += len(begun)
-    return said
+def _match_prefix(words: str, kind: type[Content], unmatched: list[Content]) -> int:
+    """Remove the known parts that, one after the other, form the beginning of a text; return its length."""
+    length = 0
+    for part in [each for each in unmatched if type(each) is kind]:
+        piece = _streamed_text(part)
+        if piece and words.startswith(piece, length):
+            unmatched.remove(part)
+            length += len(piece)
+    return length
 
 
-def _take_changed(part: Content, later: Sequence[Content], waiting: list[Content]) -> bool:
-    """Take out the part that stood where words stand now which were changed since, if there is one: it is left as it is."""
-    ahead = [each for each in map(_words, later) if each]
-    for each in waiting:
-        begun = _words(each)
-        if type(each) is type(part) and begun and not any(words.startswith(begun) for words in ahead):
-            waiting.remove(each)
+def _match_changed(part: Content, later: Sequence[Content], unmatched: list[Content]) -> bool:
+    """Remove the known part whose text was changed into this one since, and return whether there was one.
+
+    The log keeps the earlier text.
+    """
+    later_texts = [each for each in map(_streamed_text, later) if each]
+    for each in unmatched:
+        piece = _streamed_text(each)
+        if type(each) is type(part) and piece and not any(words.startswith(piece) for words in later_texts):
+            unmatched.remove(each)
             return True
     return False
 
 
-def _cut(part: Content, said: int) -> Content:
-    """Return what a part says behind its first characters."""
+def _without_prefix(part: Content, length: int) -> Content:
+    """Return a part without the first characters of its text."""
     if isinstance(part, TextPart):
-        return part if not said else text(part.text.content[said:])
-    if isinstance(part, ThinkingPart) and said:
-        return ThinkingPart(replace(part.thinking, content=part.thinking.content[said:]))
+        return part if not length else text(part.text.content[length:])
+    if isinstance(part, ThinkingPart) and length:
+        return ThinkingPart(replace(part.thinking, content=part.thinking.content[length:]))
     return part

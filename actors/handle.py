@@ -1,7 +1,7 @@
-"""What every part of a session's handle stands on: whose session it is, and the way to its actor and its log.
+"""The base of a session's handle: which session it is, and access to its actor and its log.
 
-The handle's calls are in rooms by what they are about: `appending`, `reading`, `fitting`, `conversing`, `describing`,
-`exporting`, and in `session` branching, following and ending.
+The calls are grouped by topic in `appending`, `reading`, `fitting`, `conversing`, `describing` and `exporting`;
+branching, following and closing are in `session`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from ..events.index import LogIndex
 from ..events.stores.base import Ref
 from .commands import Append, AppendOptions, MoveLeaf
 from .follower import Follower
-from .mail import unreachable
+from .mail import unreachable_error
 from .naming import check_text
-from .registry import Birth
+from .registry import NewLog
 
 if TYPE_CHECKING:
     from .core import HostCore
@@ -28,17 +28,23 @@ class Handle:
     """One session of a host, without the calls that programs make.
 
     Attributes:
-        id: The session's id, as its header says it.
+        id: The session's id, as in its header.
         ref: The name of its log in the store.
     """
 
-    __slots__ = ("__weakref__", "_birth", "_closed", "_core", "_follower", "id", "ref")
+    __slots__ = ("__weakref__", "_closed", "_core", "_follower", "_new_log", "id", "ref")
 
     def __init__(
-        self, core: HostCore, ref: Ref, session_id: str, *, birth: Birth | None = None, follower: Follower | None = None
+        self,
+        core: HostCore,
+        ref: Ref,
+        session_id: str,
+        *,
+        new_log: NewLog | None = None,
+        follower: Follower | None = None,
     ) -> None:
         self._core = core
-        self._birth = birth
+        self._new_log = new_log
         self._follower = follower
         self._closed = False
         self.id = session_id
@@ -49,26 +55,26 @@ class Handle:
 
     def _check(self) -> None:
         if self._closed:
-            raise SessionClosed(f"the handle of session {self.id!r} was closed: load the session again")
+            raise SessionClosed(f"the handle of session {self.id!r} is closed: load the session again")
         self._core.check()
 
     def _index(self) -> LogIndex:
         self._check()
-        return self._core.index(self.ref, self._birth, self._follower)[0]
+        return self._core.index(self.ref, self._new_log, self._follower)[0]
 
     async def log(self) -> OpenLog:
         """Return the open log, caught up with the file; for the layers above, not for programs."""
         self._check()
         if self._follower is not None:
             return await self._follower.ready()
-        actor = await self._core.registry.actor(self.ref, self._birth)
+        actor = await self._core.registry.actor(self.ref, self._new_log)
         await actor.refresh()
         return actor.log
 
     async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
         check_text("the command id", options.get("command_id"))
-        made = await self._perform(Append(payloads, **options))
-        return [entry.id or "" for entry in made]
+        entries = await self._perform(Append(payloads, **options))
+        return [entry.id or "" for entry in entries]
 
     async def _append_one(self, payload: Payload, options: AppendOptions) -> str:
         if options:
@@ -80,18 +86,18 @@ class Handle:
         if self._follower is not None:
             raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
         actor = self._core.registry.use(self.ref)
-        return self._take_up_and_perform(command) if actor is None else actor.perform(command)
+        return self._activate_and_perform(command) if actor is None else actor.perform(command)
 
-    async def _take_up_and_perform(self, command: Append | MoveLeaf) -> list[Entry]:
+    async def _activate_and_perform(self, command: Append | MoveLeaf) -> list[Entry]:
         try:
-            actor = await self._core.registry.actor(self.ref, self._birth)
+            actor = await self._core.registry.actor(self.ref, self._new_log)
         except TreeringError:
             raise
         except OSError as error:
-            raise unreachable(command, self.ref, error) from error
+            raise unreachable_error(command, self.ref, error) from error
         return await actor.perform(command)
 
 
 def place_of(handle: Handle) -> tuple[int, Ref]:
-    """Return what all handles of one session of one host have in common, as long as the host lives."""
-    return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # no method, since programs see those
+    """Return a value that all handles of one session in one host share, valid as long as the host lives."""
+    return id(handle._core), handle.ref  # pyright: ignore[reportPrivateUsage]  # a method would be public

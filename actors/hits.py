@@ -1,4 +1,4 @@
-"""What a search gives: hits, one after the other, and what could not be searched."""
+"""The results of a search: hits, one after the other, and what could not be searched."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..events.stores.base import Ref
 
 
 class Hit(Struct, frozen=True, kw_only=True):
-    """An entry that holds what was looked for.
+    """An entry that matches a search.
 
     Attributes:
         session_id: Its session.
         ref: The name of that session's log in the store.
         name: The session's name, if it has one.
         entry_id: The entry.
-        role: The message's role; of what is no message, the entry's type.
+        role: The message's role, or the entry's type if it is not a message.
         timestamp: When it was appended.
-        snippet: The piece of its text around the first match, on one line.
-        ranges: Where in the snippet the query's words are: where each begins and ends, in order.
+        snippet: The part of its text around the first match, on one line.
+        ranges: The start and end of each match within the snippet, in order.
     """
 
     session_id: str
@@ -40,10 +40,10 @@ class Search:
     """The hits of one search, as they are found: `async for hit in host.search("timeout"): ...`.
 
     The sessions come in the order of the listing, the most recently used first, and the entries of each in the order of
-    its log. A search can be gone through once; as `async with host.search(...) as hits` it is ended by leaving the block.
+    its log. A search can be iterated once; with `async with host.search(...) as hits`, leaving the block ends it.
 
     Attributes:
-        findings: The sessions that could not be searched, as far as the search has come.
+        findings: The sessions that could not be searched, as far as the search has progressed.
     """
 
     def __init__(self, hits: Callable[[list[Finding]], AsyncGenerator[Hit]]) -> None:
@@ -63,5 +63,5 @@ class Search:
         return await anext(self._hits)
 
     async def aclose(self) -> None:
-        """End a search that was not gone through."""
+        """End the search before it was iterated to its end."""
         await self._hits.aclose()

@@ -5,7 +5,7 @@
         await session.append_message("user", "Hello")
 
 A host belongs to one event loop. Everything that it starts ends with it: leaving the block answers every command that
-was accepted, lets every session go, and releases every lock.
+was accepted, passivates every session, and releases every lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from datetime import datetime
 from functools import partial
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -35,14 +34,14 @@ from ..events.stores.base import Ref, Store
 from ..events.stores.files import Durability, FileStore, Writes
 from ..events.stores.memory import MemoryStore
 from ..events.telemetry import failure_of, logger
-from .background import attempted, kept_up
+from .background import attempt, keep_running
 from .catalog.settings import Settings
 from .core import HostCore
 from .forking import copy_of, fork, put
 from .hits import Search
 from .import_report import ImportReports
 from .lookup import SessionLike, SessionLookup
-from .naming import DialectName, absolute, checked_id, checked_path, dialect_named, ref_of_key
+from .naming import DialectName, absolute, check_text, checked_id, checked_path, dialect_named, ref_of_key
 from .runtime import Clock, Limits, NewId, Runtime, random_id, system_clock
 from .session import Session
 from .statistics import HostStatistics, SessionStatistics
@@ -54,27 +53,28 @@ _hosts: weakref.WeakSet[SessionHost] = weakref.WeakSet()
 
 
 class SessionHost(SessionLookup):
-    """Where sessions live.
+    """The runtime for the sessions of one root directory or store.
 
     Args:
-        root: The directory of the session files, made when the first is written; None keeps everything in memory.
+        root: The directory of the session files, created by the first write; None keeps everything in memory.
         store: A store of your own, instead of `root`.
-        dialect: What new sessions are written in: "native", "pi" or "omp". A file that is there keeps its own.
-        durability: What an acknowledged append survives: "os" the process, "file" and "group" a power cut.
+        dialect: The format of new sessions: "native", "pi" or "omp". An existing file keeps its own.
+        durability: What an acknowledged append survives: "os" the end of the process, "file" and "group" a power cut.
         writes: "inline" writes on the event loop, "thread" never does, "auto" decides by the disk.
         limits: The bounds of queues, caches and live sessions.
-        settings: What is kept, and how often the index is written; with `auto_persist` off, all sessions are in memory.
+        settings: Which sessions are kept, and how often the index is written; with `auto_persist` off, all sessions are
+            in memory.
         signals: Drain and exit on SIGTERM and SIGINT; for programs that leave signals to the host.
-        clock: Tells the time.
-        new_id: Gives fresh uuid4 strings.
+        clock: Returns the time.
+        new_id: Returns fresh uuid4 strings.
         disk: The disk that a file store writes to.
         offload: Runs blocking work off the event loop.
 
     Raises:
-        InvalidInput: An argument is none of what can be chosen from, or of the wrong type; when the host is entered, also
-            where the root is no directory.
-        HostClosed: It is entered a second time.
-        WrongThread: It is entered with `signals` in another thread than the main one.
+        InvalidInput: An argument has an unknown value or the wrong type. Also raised when the host is entered, if the
+            root is not a directory.
+        HostClosed: The host is entered a second time.
+        WrongThread: The host is entered with `signals` in a thread other than the main one.
     """
 
     def __init__(
@@ -96,17 +96,19 @@ class SessionHost(SessionLookup):
         if limits is not None and not isinstance(limits, Limits):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"`limits` is of type `{type(limits).__name__}`: give `Limits(live_max=...)`")
         if settings is not None and not isinstance(settings, Settings):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"`settings` is of type `{type(settings).__name__}`: give `Settings.load(...)` of it")
+            raise InvalidInput(f"`settings` is of type `{type(settings).__name__}`: give `Settings.load(...)`")
+        if store is not None and not callable(getattr(store, "acquire", None)):
+            raise InvalidInput(f"`store` is of type `{type(store).__name__}`: give a `FileStore(...)` or another store")
         offload = offload or ThreadOffload()
         self._settings = settings or Settings()
         if store is not None and not self._settings.auto_persist:
-            raise InvalidInput("`auto_persist` is off and a store is given: leave one of them out")
+            raise InvalidInput("`auto_persist` is off, but a store is given: use one or the other")
         if store is None:
             if root is None or not self._settings.auto_persist:
                 store = MemoryStore()
             else:
                 store = FileStore(
-                    Path(checked_path(root)).expanduser(),
+                    checked_path(root),
                     durability=durability,
                     writes=writes,
                     disk=disk or OsDisk(),
@@ -131,9 +133,11 @@ class SessionHost(SessionLookup):
 
     async def __aenter__(self) -> Self:
         if self._signals and threading.current_thread() is not threading.main_thread():
-            raise WrongThread("signals reach the main thread alone: enter the host there, or make it without `signals`")
+            raise WrongThread(
+                "signals reach only the main thread: enter the host there, or create it without `signals`"
+            )
         if self._core is not None:
-            raise HostClosed("a host is used once: make another one")
+            raise HostClosed("a host can be used only once: create another one")
         if isinstance(self._store, FileStore):
             await self._offload(_require_directory, self._store)
         owner = f"{socket.gethostname()}:{os.getpid()}:{self._new_id()}"
@@ -146,17 +150,17 @@ class SessionHost(SessionLookup):
             limits=self._limits,
             spawn=self._spawn,
         )
-        from .catalog.catalog import Catalog  # not needed to import the package
+        from .catalog.catalog import Catalog  # deferred to keep the import of the package small
 
         core = HostCore(runtime, self._dialect)
         catalog = Catalog(core, self._settings)
         self._core, self._catalog = core, catalog
-        self._group = anyio.create_task_group()  # last, since what is entered has to be left
+        self._group = anyio.create_task_group()  # last, since a task group that was entered must be exited
         await self._group.__aenter__()
-        self._spawn(partial(kept_up, "sweep", core.registry.sweep))
-        self._spawn(partial(kept_up, "index", catalog.run))
+        self._spawn(partial(keep_running, "sweep", core.registry.sweep))
+        self._spawn(partial(keep_running, "index", catalog.run))
         if self._settings.apply_retention_at_start:
-            self._spawn(partial(kept_up, "retention", self._retire))
+            self._spawn(partial(keep_running, "retention", self._retire))
         if self._signals:
             self._spawn(self._obey_signals)
         _hosts.add(self)
@@ -172,22 +176,22 @@ class SessionHost(SessionLookup):
                 await self._close()
         finally:
             self._group.cancel_scope.cancel()
-            # The program's own error passes as it is; only a cancellation is the task group's to judge.
+            # The program's own error propagates unchanged; the task group has to see only a cancellation.
             cancelled = isinstance(error, anyio.get_cancelled_exc_class())
-            ended = (kind, error, trace) if cancelled else (None, None, None)
-            await self._group.__aexit__(*ended)
+            exit_args = (kind, error, trace) if cancelled else (None, None, None)
+            await self._group.__aexit__(*exit_args)
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
 
     async def _close(self) -> None:
-        """Answer what was accepted, keep what is kept, and let everything go, also where one of these fails."""
-        async with AsyncExitStack() as last_first:
-            last_first.push_async_callback(self._store.aclose)
+        """Answer accepted commands, write what is kept, and release everything, even if one of these steps fails."""
+        async with AsyncExitStack() as cleanup:  # runs what was pushed last first
+            cleanup.push_async_callback(self._store.aclose)
             if self._searching is not None:
-                last_first.push_async_callback(self._searching.aclose)
+                cleanup.push_async_callback(self._searching.aclose)
             if self._catalog is not None:
-                last_first.push_async_callback(attempted, "index", self._catalog.flush)
-            last_first.push_async_callback(self.core.registry.drain)
+                cleanup.push_async_callback(attempt, "index", self._catalog.flush)
+            cleanup.push_async_callback(self.core.registry.drain)
             if self._signalled is not None:
                 self._note_use()
 
@@ -197,7 +201,7 @@ class SessionHost(SessionLookup):
             self._sessions.accessed(actor.log.ref)
 
     async def _retire(self) -> None:
-        """Apply the retention once; that it fails is no reason to end the host."""
+        """Apply retention once; a failure is logged and does not end the host."""
         try:
             report = await self.apply_retention()
         except (TreeringError, OSError) as error:
@@ -218,7 +222,7 @@ class SessionHost(SessionLookup):
                 self._group.cancel_scope.cancel()
                 return
 
-    # -- making sessions
+    # -- creating and opening sessions
 
     async def create(
         self,
@@ -229,20 +233,20 @@ class SessionHost(SessionLookup):
         parent_entry: str | None = None,
         key: str | None = None,
     ) -> Session:
-        """Make a new session; its file appears with the first append.
+        """Create a session; its file appears with the first append.
 
         Args:
-            session_id: Its id; a fresh uuid4 where none is given.
-            cwd: The directory that the conversation is about; its absolute path is kept.
+            session_id: The session's id; a fresh uuid4 by default.
+            cwd: The directory that the conversation is about; its absolute path is stored.
             parent_session: The session that it was forked from, or that started it.
             parent_entry: The entry of that session at which it was started.
-            key: The name under which the program asks for it, which makes its id; see `get_or_create`.
+            key: The name under which the program finds the session, which determines its id; see `get_or_create`.
 
         Raises:
             InvalidSessionId: The id or the key cannot name a file.
-            InvalidInput: Both are given.
-            SessionExists: There is a session with this id or key, or (in the native dialect) somebody holds a new one to
-                which nothing was appended yet.
+            InvalidInput: Both an id and a key are given.
+            SessionExists: A session with this id or key exists, or (in the native dialect) a handle of a new one is
+                held to which nothing has been appended yet.
         """
         core = self.core
         core.check()
@@ -255,26 +259,29 @@ class SessionHost(SessionLookup):
         )
         if session_id is not None or key is not None:
             await self._recover()
-            if core.registry.is_spoken_for(ref) or await self._is_taken(header.id, ref):
-                raise SessionExists(f"there is a session {session_id or key!r} already: load it, or give another name")
+            if core.registry.is_reserved(ref) or await self._is_taken(header.id, ref):
+                raise SessionExists(f"session {session_id or key!r} already exists: load it, or choose another name")
         return self._unwritten(header, ref)
 
     async def _is_taken(self, session_id: str, ref: Ref) -> bool:
-        """Tell whether there is a session with an id; in dialects that put the time into a file's name, under any name."""
+        """Return whether a session with this id exists.
+
+        Some dialects put the time into the file's name, so sessions with other file names are checked too.
+        """
         if await self._exists(ref):
             return True
         return self._dialect.shared and await self._exact(session_id) is not None
 
     def _unwritten(self, header: Header, ref: Ref) -> Session:
-        """Return a handle of a session whose log begins with the first append to it."""
-        return Session(self.core, ref, header.id, birth=self.core.registry.birth(ref, header, self._dialect))
+        """Return a handle of a session whose log begins with the first append."""
+        return Session(self.core, ref, header.id, new_log=self.core.registry.new_log(ref, header, self._dialect))
 
     async def open(self, session_id: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open a session by its id, or make it where it is not there.
+        """Open a session by its id, or create it if it does not exist.
 
         Raises:
             InvalidSessionId: The id cannot name a file.
-            SessionLocked: Another process or host owns the session; `load` has all that opening may raise.
+            SessionLocked: Another process or host owns the session; `load` lists everything that opening may raise.
         """
         checked_id(session_id)
         ref = await self._exact(session_id)
@@ -283,17 +290,17 @@ class SessionHost(SessionLookup):
         return self._unwritten(*self.core.new_header(session_id, cwd=None if cwd is None else absolute(cwd)))
 
     async def get_or_create(self, key: str, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open the session that a key means, or make it where it is not there.
+        """Open the session of a key, or create it if it does not exist.
 
-        One key means one session, whoever asks and however often. What is in memory is not read again.
+        A key always means the same session, whoever calls and however often. A session in memory is not read again.
 
         Args:
             key: Any name, such as "telegram:123456"; `SessionKey` makes those of agents and channels.
-            cwd: The directory that the conversation is about, for a session that is made.
+            cwd: The directory that the conversation is about, if the session is created.
 
         Raises:
-            InvalidSessionId: It is no key: empty, ".", "..", or longer than 1 KiB.
-            SessionExists: The file of this name is another session's.
+            InvalidSessionId: The key is invalid: empty, ".", "..", or longer than 1 KiB.
+            SessionExists: The file of this name belongs to another session.
             SessionLocked: Another process or host owns the session.
         """
         core = self.core
@@ -303,15 +310,15 @@ class SessionHost(SessionLookup):
         if actor is None:
             await self._recover()
             header, _ = core.new_header(None, cwd=None if cwd is None else absolute(cwd), key=key)
-            actor = await core.registry.actor(ref, core.registry.birth(ref, header, self._dialect))
+            actor = await core.registry.actor(ref, core.registry.new_log(ref, header, self._dialect))
             self._sessions.accessed(ref)
-        found = actor.log.index.header
-        if found.key != key:
-            raise SessionExists(f"{ref} is there and is not the session of the key {key!r}: move it, or load it by id")
-        return Session(core, ref, found.id, birth=core.registry.birth(ref, found, actor.log.dialect))
+        stored = actor.log.index.header
+        if stored.key != key:
+            raise SessionExists(f"{ref} exists but is not the session of the key {key!r}: move it, or load it by id")
+        return Session(core, ref, stored.id, new_log=core.registry.new_log(ref, stored, actor.log.dialect))
 
     async def find_by_key(self, key: str) -> Session | None:
-        """Open the session that a key means, or return None where it is not there; see `get_or_create`."""
+        """Open the session of a key, or return None if it does not exist; see `get_or_create`."""
         self.core.check()
         ref = ref_of_key(key)
         if self.core.registry.live(ref) is None:
@@ -321,24 +328,24 @@ class SessionHost(SessionLookup):
         return await self.get_or_create(key)
 
     async def continue_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session:
-        """Open the session with the latest message, or make one where there is none; see `find_recent`.
+        """Open the session with the latest message, or create one if there is none; see `find_recent`.
 
         Raises:
-            SessionLocked: Another process or host owns that session; `load` has all that opening may raise.
+            SessionLocked: Another process or host owns that session; `load` lists everything that opening may raise.
         """
         return await self.find_recent(cwd=cwd) or await self.create(cwd=cwd)
 
     async def fork_from(self, source: SessionLike, *, session_id: str | None = None) -> Session:
-        """Copy a session, all branches included, into a new one of this host whose parent it is.
+        """Copy a session, including all branches, into a new session of this host whose parent it is.
 
         Args:
             source: The session, its id, its row, or the path of its file, which may lie anywhere; it is not changed.
             session_id: The id of the copy.
 
         Raises:
-            SessionExists: There is a session with the id that the copy is to have.
+            SessionExists: A session with the id of the copy exists.
             SessionNotFound: There is no session to copy.
-            AmbiguousSession: The text means several.
+            AmbiguousSession: The text matches several sessions.
         """
         if isinstance(source, Session):
             return await fork(self.core, await copy_of(source), session_id)
@@ -346,51 +353,53 @@ class SessionHost(SessionLookup):
             return await fork(self.core, await copy_of(original), session_id)
 
     async def put(self, session: Session, *, replace: bool = False) -> Session:
-        """Write a session of another host, one in memory say, whole into this one's store, under its own id.
+        """Write a whole session of another host, such as one in memory, into this host's store under its own id.
 
-        It is there after a crash or it is not. What is appended to the session that is returned persists by itself, as
-        ever; the one that was given stays what it was.
+        After a crash it is there whole or not at all. Appends to the returned session are persisted as usual; the
+        session that was passed in does not change.
 
         Args:
-            session: The session; one of this host is there already, and is returned as it is.
-            replace: Let it take the place of a session with its id, whose file is kept as `.bak`.
+            session: The session. One that this host already holds is returned as it is.
+            replace: Replace an existing session with the same id, whose file is kept as `.bak`.
 
         Raises:
-            SessionExists: There is a session with its id, and it is not to be replaced.
-            SessionLocked: Another process or host owns that one.
+            SessionExists: A session with the same id exists, and `replace` is not set.
+            SessionLocked: Another process or host owns the existing session.
         """
         if not isinstance(session, Session):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"{session!r} is no session: give the handle that a host returned")
+            raise InvalidInput(f"{session!r} is not a session: give the handle that a host returned")
         return await put(self.core, await copy_of(session), replacing=replace)
 
     async def import_sessions(self, path: str | os.PathLike[str], *, format: str | None = None) -> ImportReports:
-        """Take in the sessions of other programs, or of a copy of one's own; see docs/formats.md.
+        """Import the sessions of other programs, or copies of treering's own; see docs/formats.md.
 
-        Sessions of treering, pi and oh-my-pi keep their lines byte for byte; all others become native ones. A session
-        that is here already gets what it lacks, so that an import can be repeated while its source grows, and two
-        copies that both went on come together, as two branches. What is there of a session is in place when an import
-        that takes in several fails at a later one.
+        Sessions of treering, pi and oh-my-pi keep their lines byte for byte; all others become native. A session that
+        already exists here gets what it lacks, so an import can be repeated while its source grows, and two copies that
+        were both continued are merged, as two branches. When an import of several sessions fails at one of them, those
+        before it stay imported.
 
         Args:
-            path: A file, or a folder, which is gone through with all that lies below it; it is not changed.
-            format: What it is, such as "claude-code"; told from what each file holds where None is given.
+            path: A file, or a folder, which is searched with everything below it; it is not changed.
+            format: The format, such as "claude-code"; by default it is detected from the content of each file.
 
         Returns:
-            A report for each session, those of sub-agents after the one that started them; and which files of a folder
-            were no session, or could not be taken in.
+            A report for each session, those of sub-agents after the session that started them; and which files of a
+            folder were not sessions, or could not be imported.
 
         Raises:
-            ForeignFormatError: It is of no known format, or nothing of it can be salvaged; nothing was written of it.
+            InvalidInput: The path is not a path, or the format is not text.
+            ForeignFormatError: The format is unknown, or nothing can be salvaged; nothing of it was written.
             UnsupportedVersion: A newer program wrote it.
-            SessionExists: Another session is here under the name of one of them.
+            SessionExists: A different session exists under the name of one of them.
             SessionLocked: Another process or host owns one of them.
         """
         from .importing import import_sessions
 
         self.core.check()
-        given = checked_path(path)
+        source = checked_path(path)
+        check_text("the format", format)
         await self._recover()
-        return await import_sessions(self.core, given, format)
+        return await import_sessions(self.core, source, format)
 
     # -- searching
 
@@ -407,25 +416,26 @@ class SessionHost(SessionLookup):
         offset: int = 0,
         index: bool | None = None,
     ) -> Search:
-        """Find entries of all sessions, archived ones included: `async for hit in host.search("timeout"): ...`.
+        """Find entries in all sessions, including archived ones: `async for hit in host.search("timeout"): ...`.
 
-        An entry is found when its text holds all words and "phrases" of the query, also in the middle of words, whatever
-        their letter case; see docs/search.md. The most recently used session comes first.
+        An entry matches when its text contains all words and "phrases" of the query, also inside longer words and
+        regardless of case; see docs/search.md. The most recently used session comes first.
 
         Args:
             query: Words and phrases.
             project: Only sessions of this folder.
-            role: Only messages of this role; or "compaction", "label", or the type of another entry that has a text.
-            tool: Only messages that call this tool, or that come from it.
-            after: Only entries that were appended then or later.
-            before: Only entries that were appended earlier.
-            limit: How many hits are wanted at most.
-            offset: How many are passed over first.
-            index: Answer from the root's index, which is brought up to date first. True makes it where it is not there,
-                None uses it where it is, False reads the logs. All of them find the same.
+            role: Only messages of this role; or "compaction", "label", or another entry type that has text.
+            tool: Only messages that call this tool, and its results.
+            after: Only entries appended at this time or later.
+            before: Only entries appended before this time.
+            limit: The maximum number of hits.
+            offset: How many hits to skip.
+            index: Whether to answer from the root's index, which is brought up to date first: True creates it if it is
+                missing, None uses it if it exists, False reads the logs. The hits are the same.
 
         Raises:
-            InvalidInput: The query says nothing to look for, `limit` or `offset` is no count, or a time has no zone.
+            InvalidInput: The query contains nothing to search for, `limit` or `offset` is not a whole number of 0 or
+                more, or a time has no time zone.
         """
         self.core.check()
         return self._searching_of().search(
@@ -443,16 +453,16 @@ class SessionHost(SessionLookup):
     # -- keeping sessions
 
     async def archive(self, session: SessionLike) -> None:
-        """Archive a session: it leaves the default listing, and its file is compressed where the store can do that.
+        """Archive a session: remove it from the default listing, and compress its file if the store can do that.
 
-        Nothing of it is lost: it is listed under its status, searched, and opened read-only as before. Loading it
-        otherwise, or writing to it, brings it back, as `unarchive` does. See docs/keeping.md.
+        Nothing is lost: the session is still listed under its status, searched, and opened read-only. Loading it for
+        writing, or writing to it, brings it back, as `unarchive` does. See docs/keeping.md.
 
         Raises:
-            SessionNotFound: There is no such session, or nothing was appended to it yet.
-            AmbiguousSession: The text means several.
+            SessionNotFound: There is no such session, or nothing has been appended to it yet.
+            AmbiguousSession: The text matches several sessions.
             SessionLocked: Another process or host owns it.
-            AppendError: The disk refused; it is not archived.
+            AppendError: The write failed; the session is not archived.
             OSError: The file could not be compressed; the session is archived, and its file is as it was.
         """
         from .catalog.keeping import archive
@@ -466,10 +476,10 @@ class SessionHost(SessionLookup):
 
         Raises:
             SessionNotFound: There is no such session.
-            AmbiguousSession: The text means several.
+            AmbiguousSession: The text matches several sessions.
             SessionLocked: Another process or host owns it.
             LogDamaged: Its compressed file is damaged; it was left as it is.
-            AppendError: The disk refused; it is archived still.
+            AppendError: The write failed; the session is still archived.
         """
         from .catalog.keeping import unarchive
 
@@ -478,14 +488,14 @@ class SessionHost(SessionLookup):
         await unarchive(self.core, await self._find(session))
 
     async def apply_retention(self, *, dry_run: bool = False) -> RetentionReport:
-        """Archive the sessions that the host's settings no longer keep among the others; nothing is ever deleted.
+        """Archive the sessions that exceed the retention limits of the host's settings; nothing is ever deleted.
 
-        These are the sessions to which nothing was appended for `auto_archive_after_days`, and of each project those
-        beyond its `max_sessions_per_project` that were appended to longest ago. Sessions in use, here or elsewhere, are
-        spared. What was created with no directory belongs to no project.
+        These are the sessions to which nothing has been appended for `auto_archive_after_days`, and in each project
+        those beyond `max_sessions_per_project` that were appended to longest ago. Sessions in use, here or elsewhere,
+        are spared. Sessions created without a directory belong to no project.
 
         Args:
-            dry_run: Do nothing, and tell what would be done.
+            dry_run: Change nothing, and report what would be done.
         """
         from .catalog.keeping import retire
 
@@ -523,32 +533,34 @@ class SessionHost(SessionLookup):
         )
 
     async def flush(self) -> None:
-        """Return when every command that was accepted has its answer, and the index is written."""
+        """Wait until every accepted command has its reply and the index is written."""
         for actor in self.core.registry.actors():
             await actor.quiet()
         await self._sessions.flush()
 
     async def passivate_idle(self) -> int:
-        """Let all idle sessions go now, and return how many were let go.
+        """Passivate all idle sessions now, and return how many there were.
 
-        One that fails to go keeps no other, and is logged.
+        A session that fails to passivate is logged and does not hold up the others.
         """
         registry = self.core.registry
         return sum([await registry.passivate_safely(actor) for actor in registry.actors()])
 
 
 def _require_directory(store: FileStore) -> None:
-    """Refuse a root that can hold no files; one that is not there yet is made when the first is written.
+    """Refuse a root that cannot hold files; one that does not exist yet is created by the first write.
 
     Raises:
-        InvalidInput: Something else has its name.
+        InvalidInput: Something other than a directory has its name, or that of a directory above it.
     """
     try:
-        found = store.disk.stat(store.root)
-    except OSError:  # not there, or not to be looked at: whoever needs it first is told
+        stat = store.disk.stat(store.root)
+    except NotADirectoryError as error:
+        raise InvalidInput(f"the root {store.root} lies below a file: give another directory") from error
+    except OSError:  # missing or inaccessible: the first caller that needs it gets the error
         return
-    if not found.is_directory:
-        raise InvalidInput(f"the root {store.root} is no directory: give the directory of the session files")
+    if not stat.is_directory:
+        raise InvalidInput(f"the root {store.root} is not a directory: give the directory of the session files")
 
 
 def _after_fork() -> None:

@@ -1,4 +1,4 @@
-"""What an import tells: a report for each session, and what of a folder did not come in."""
+"""The results of an import: a report for each session, and which files of a folder were not imported."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..events.stores.base import Ref
 
 
 class ImportReport(Struct, frozen=True, kw_only=True):
-    """What became of one session of another program, or of another machine.
+    """The outcome of importing one session of another program, or of another machine.
 
     Attributes:
         id: The session's id here.
         ref: The name of its log in the store.
-        source: The file that it was read from; the folder where that is one session, or one storage of sessions.
+        source: The file that it was read from; the folder if that is one session, or one storage of sessions.
         format: The name of the format that it was read as.
         entries: How many entries the source holds, as they are counted here.
         messages: How many of these are messages.
-        added: How many entries this import wrote; none where all of them were there.
-        existed: Whether the session was there before.
-        findings: What was damaged, or could not be taken over, each with its place in the source.
+        added: How many entries this import wrote; 0 if all of them existed.
+        existed: Whether the session existed before.
+        findings: What was damaged, or could not be imported, each with its place in the source.
     """
 
     id: str
@@ -41,9 +41,9 @@ class ImportReports(list[ImportReport]):
 
     Args:
         reports: The reports.
-        unknown: How many files below a folder are no session of a known format.
+        unknown: How many files below a folder are not sessions of a known format.
         unknown_paths: The first of them.
-        failed: What below a folder is a session and could not be imported, each with its place and the reason.
+        failed: The sessions below a folder that could not be imported, each with its place and the reason.
 
     Attributes:
         unknown: See above.

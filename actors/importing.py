@@ -1,9 +1,9 @@
-"""Importing: sessions of other programs become sessions of this host, and copies of sessions come together again.
+"""Importing: sessions of other programs become sessions of this host, and copies of a session are merged.
 
-A session that is not here is written in one step while its source is read, so that a large one takes no memory and a
-broken one leaves nothing. One that is here gets what it lacks, at its end. Its leaf then follows the source's, unless the
-session has gone on by itself meanwhile: then it stays where it was, and what came is another branch. Who archived it, or
-brought it back, said nothing in the conversation and did not go on; nor did who noted what was used.
+A session that does not exist here is written in one step while its source is read, so a large one takes no memory and a
+broken one leaves nothing behind. An existing one gets what it lacks, at its end. Its leaf then follows the source's,
+unless the session has continued by itself meanwhile: then the leaf stays, and the imported entries are another branch.
+Archiving or unarchiving a session, or recording usage, does not count as continuing it.
 """
 
 from __future__ import annotations
@@ -21,44 +21,48 @@ from msgspec.structs import replace
 from ..events.entries import Entry, MessageEntry, UsageEntry
 from ..events.errors import Conflict, ForeignFormatError, InvalidInput, LogError, SessionExists, SessionLocked, Where
 from ..events.foreign.base import ForeignSession
+from ..events.foreign.chain import describes
 from ..events.foreign.kept import KeptSession
 from ..events.foreign.opened import cannot_read
+from ..events.foreign.restated import ids_apart
 from ..events.foreign.several import unreadable
 from ..events.foreign.walk import Found, Walk
 from ..events.index import LogIndex
 from ..events.kinds import Kind
 from ..events.stores.base import Append, ArchivingStore, Committed, Cursor, Failed, InDoubt, Lease, Ref
 from ..events.stores.files import FileStore
+from ..events.wording import entries_counted
 from .catalog.keeping import unarchive
 from .half_said import Latest
 from .import_report import ImportReport, ImportReports
-from .incoming import NOTHING, Converted, Copied, Incoming, There, goes_on
+from .incoming import NO_LOG, Converted, Copied, ExistingLog, Incoming, advances_session
 from .leaf_record import encode_leaf
 from .naming import new_ref
 from .open_log import OpenLog
-from .same import Refs, matching, opened_log, shared
+from .same import Refs, compare_with_log, load_log, matching_of
 
 if TYPE_CHECKING:
     from .core import HostCore
 
 _BATCH_BYTES = 4 * 1024 * 1024
-_LATEST_MAX = 2048  # the answers that may have been taken in half said are the last ones
+_LATEST_MAX = 2048  # only the last answers may have been imported before they were complete
 _LINES_AT_ONCE = 256
+_DESCRIBING = frozenset({Kind.SESSION_INFO, Kind.MODEL_CHANGE, Kind.COMPACTION})
 _OF_ONE_SESSION = (Conflict, ForeignFormatError, InvalidInput, LogError, SessionLocked)
-"""What keeps one session of a folder from coming in, and no other; not so a full disk, or a host that is closed."""
+"""The errors that fail one session of a folder and no other; a full disk, or a closed host, fails the whole import."""
 
 
 async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: str | None) -> ImportReports:
     """Import all sessions of a file or folder; see `SessionHost.import_sessions`."""
     offload = core.runtime.offload
     store = core.runtime.store
-    own = Path(store.root) if isinstance(store, FileStore) else None
-    walk = await offload(_walk, Path(path), format, own)
+    own_root = Path(store.root) if isinstance(store, FileStore) else None
+    walk = await offload(_walk, Path(path), format, own_root)
     sessions = walk.sessions()
     refs, reports = Refs(core), ImportReports()
     while (found := await offload(next, sessions, None)) is not None:
         try:
-            reports.append(await _take_in(core, refs, found))
+            reports.append(await _import_one(core, refs, found))
         except _OF_ONE_SESSION as error:
             if not walk.is_folder:
                 raise
@@ -71,71 +75,137 @@ async def import_sessions(core: HostCore, path: str | os.PathLike[str], format: 
     return reports
 
 
-def _walk(source: Path, format: str | None, own: Path | None) -> Walk:
+def _walk(source: Path, format: str | None, own_root: Path | None) -> Walk:
     if "\0" in str(source):
-        raise ForeignFormatError("no file has such a name", where=Where(str(source)))
+        raise ForeignFormatError("a path cannot contain a null character", where=Where(str(source)))
     with _reading(source):
-        if source.exists() and not (source.is_dir() or source.is_file()):  # whoever opens a pipe may wait for ever
+        if source.exists() and not (source.is_dir() or source.is_file()):  # opening a pipe might block forever
             raise ForeignFormatError("it is neither a file nor a folder", where=Where(str(source)))
-        return Walk(source, format, apart=own)
+        return Walk(source, format, apart=own_root)
 
 
-async def _take_in(core: HostCore, refs: Refs, found: Found) -> ImportReport:
-    """Take in a session: as it is called, or as the one of this host that it is known to be."""
+async def _import_one(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+    """Import a session, and note its log for the sessions that follow."""
+    report = await _import(core, refs, found)
+    refs.note(report.ref)
+    return report
+
+
+async def _import(core: HostCore, refs: Refs, found: Found) -> ImportReport:
+    """Import a session: under its own name, or into the session of this host that it is known to be."""
     session = found.session
     if isinstance(session, KeptSession):
-        copied = Copied(session, str(found.path))
-        return await _write(core, copied, new_ref(copied.dialect, copied.header), found)
+        return await _import_by_id(core, refs, Copied(session, str(found.path)), found)
     converted = Converted(session, str(found.path))
-    ref = new_ref(converted.dialect, converted.header)
     if session.restate is None:
-        return await _write(core, converted, ref, found)
+        return await _import_by_id(core, refs, converted, found)
+    ref = new_ref(converted.dialect, converted.header)
     names = (converted.header.id, converted.header.key)
-    for each in await refs.that_may_be(ref, converted.header):
-        async with core.registry.leased(each) as lease:
-            there, dialect = lease.header, lease.dialect
-            if there is None or dialect is None or there.id not in names:
+    for candidate in await refs.candidates(ref, converted.header):
+        async with core.registry.leased(candidate) as lease:
+            existing, dialect = lease.header, lease.dialect
+            if existing is None or dialect is None or existing.id not in names:
                 continue
-            both = await shared(core, lease, session)
-        if both.any and both.all:
+            overlap = await compare_with_log(core, lease, session)
+        if overlap.any and overlap.all:
             return ImportReport(
-                id=there.id,
-                ref=each,
+                id=existing.id,
+                ref=candidate,
                 source=str(found.path),
                 format=found.format.name,
-                entries=both.entries,
-                messages=both.messages,
+                entries=overlap.entries,
+                messages=overlap.messages,
                 added=0,
                 existed=True,
                 findings=tuple(session.findings),
             )
-        if both.any and dialect.name == "native":
-            ref, header = each, replace(session.header, id=there.id, key=there.key)
+        if overlap.any and dialect.name == "native":
+            ref, header = candidate, replace(session.header, id=existing.id, key=existing.key)
         else:
-            header = both.apart(found.format.name, converted.header)
+            header = overlap.separate_header(found.format.name, converted.header)
             ref = new_ref(converted.dialect, header)
-        again = await core.runtime.offload(_again, found)
-        return await _write(core, Converted(replace(again, header=header), str(found.path)), ref, found)
+        reread = await core.runtime.offload(_reread, found)
+        return await _write(core, Converted(replace(reread, header=header), str(found.path)), ref, found)
     return await _write(core, converted, ref, found)
 
 
-def _again(found: Found) -> ForeignSession:
-    """Read a session anew, since its entries were used up; its file holds no other."""
+async def _import_by_id(core: HostCore, refs: Refs, incoming: Incoming, found: Found) -> ImportReport:
+    """Import a session whose entries have ids into the log of its id, if there is one in any dialect.
+
+    Raises:
+        SessionExists: It exists in another dialect, and lacks some of the incoming entries.
+    """
+    ref = new_ref(incoming.dialect, incoming.header)
+    for candidate in await refs.candidates(ref, incoming.header):
+        async with core.registry.leased(candidate) as lease:
+            existing, dialect = lease.header, lease.dialect
+            if existing is None or dialect is None or existing.id != incoming.header.id:
+                continue
+            if dialect.name != incoming.dialect.name:
+                await _check_complete(core, lease, incoming, found)
+                return _report(incoming, candidate, found, existed=True)
+        ref = candidate
+        break
+    return await _write(core, incoming, ref, found)
+
+
+async def _check_complete(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
+    """Check that a log of another dialect has all incoming entries.
+
+    Raises:
+        SessionExists: It lacks some of them.
+    """
+    log = await load_log(core, lease)
+    with_ids = await core.runtime.offload(_seqs_with_ids, log.index)
+    split_ids = await _split_ids(log, with_ids, incoming.header.id)
+    existing = await _existing_log(core, log, with_ids, incoming, frozenset())
+    has = existing.has
+
+    def has_split(entry_id: str) -> bool:
+        return has(entry_id) or entry_id in split_ids
+
+    existing = replace(existing, has=has_split)
+    await core.runtime.offload(_exhaust, _lines(incoming, existing, found.path))
+    if incoming.added:
+        assert lease.dialect is not None
+        raise SessionExists(
+            f"{lease.ref} holds this session in another dialect ({lease.dialect.name}), and lacks "
+            f"{entries_counted(incoming.added)} of the import: move it, or import into another root"
+        )
+
+
+async def _split_ids(log: OpenLog, with_ids: Sequence[int], session: str) -> frozenset[str]:
+    """Return the ids that the entries of a log get in a dialect whose messages answer one call each."""
+    split_ids: set[str] = set()
+    answering = [seq for seq in with_ids if log.index.kinds[seq] in (Kind.TOOL, Kind.USER)]
+    for start in range(0, len(answering), _LINES_AT_ONCE):
+        entries = await log.entries_at(answering[start : start + _LINES_AT_ONCE])
+        split_ids.update(each for entry in entries.values() if entry for each in ids_apart(session, entry))
+    return frozenset(split_ids)
+
+
+def _exhaust(lines: Iterator[bytes]) -> None:
+    for _ in lines:
+        pass
+
+
+def _reread(found: Found) -> ForeignSession:
+    """Read a session again, since its entries were used up; its file holds no other session."""
     with _reading(found.path):
         (session,) = found.format.read(found.path)
     assert isinstance(session, ForeignSession)
     return session
 
 
-def _lines(incoming: Incoming, there: There, source: Path) -> Iterator[bytes]:
-    """Make the lines that are not there; that the source cannot be read is no error of the store that writes them."""
+def _lines(incoming: Incoming, existing: ExistingLog, source: Path) -> Iterator[bytes]:
+    """Yield the lines that the log lacks; failing to read the source is not an error of the store that writes them."""
     with _reading(source):
-        yield from incoming.lines(there)
+        yield from incoming.lines(existing)
 
 
 @contextmanager
 def _reading(source: Path) -> Generator[None]:
-    """Say what is being read, should that fail."""
+    """Name the source in the error if reading it fails."""
     try:
         yield
     except OSError as error:
@@ -147,21 +217,25 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
     existed = archived = False
     async with core.registry.leased(ref) as lease:
         existed, archived = lease.header is not None, lease.packed
-        with anyio.CancelScope(shield=True):  # a session comes in whole, with its leaf, or not at all
+        with anyio.CancelScope(shield=True):  # a session is imported whole, with its leaf, or not at all
             if existed:
-                await _merge(core, lease, incoming, source)
+                await _merge(core, lease, incoming, found)
             else:
                 await _put(core, lease, incoming, source)
     if incoming.added:
         runtime.touched.add(ref)
         if archived:
-            await unarchive(core, ref)  # as whoever writes to it does
+            await unarchive(core, ref)  # as every write to an archived session does
         if core.registry.feed_of(ref) is not None:
-            await core.registry.actor(ref)  # its subscribers see what came
+            await core.registry.actor(ref)  # so that its subscribers see the new entries
+    return _report(incoming, ref, found, existed=existed)
+
+
+def _report(incoming: Incoming, ref: Ref, found: Found, *, existed: bool) -> ImportReport:
     return ImportReport(
         id=incoming.header.id,
         ref=ref,
-        source=str(source),
+        source=str(found.path),
         format=found.format.name,
         entries=incoming.entries,
         messages=incoming.messages,
@@ -172,30 +246,31 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
 
 
 async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
-    """Write a session that is not there yet, while its source is read."""
-    store, lines = core.runtime.store, _lines(incoming, NOTHING, source)
-    if not isinstance(store, FileStore):  # which alone writes off the event loop for certain
+    """Write a session that does not exist yet, while its source is read."""
+    store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
+    if not isinstance(store, FileStore):  # only a file store is sure to write off the event loop
         lines = iter(await core.runtime.offload(list, lines))
     head = await store.put(lease, incoming.dialect, incoming.block, lines)
     if incoming.leaf != incoming.last:
         await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
 
 
-async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -> None:
-    """Append what a session that is there lacks.
+async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
+    """Append what an existing session lacks.
 
     Raises:
-        SessionExists: Another session is there under this name, or this one in another dialect.
+        SessionExists: Another session has this name, or this one exists in another dialect.
     """
     runtime, header, dialect = core.runtime, lease.header, lease.dialect
     assert header is not None
     assert dialect is not None
     if header.id != incoming.header.id or dialect.name != incoming.dialect.name:
-        raise SessionExists(f"{lease.ref} is there and holds another session, or this one in another dialect: move it")
-    log = await opened_log(core, lease)
-    named = await runtime.offload(_named, log.index)
-    there, before, count = await _there(core, log, named, incoming), log.index.leaf_id, await _count(log, named)
-    lines, head = _lines(incoming, there, source), lease.head
+        raise SessionExists(f"{lease.ref} exists and holds another session, or this one in another dialect: move it")
+    log = await load_log(core, lease)
+    with_ids = await runtime.offload(_seqs_with_ids, log.index)
+    advancing, descriptions = await _count_advancing(log, with_ids, found)
+    existing, leaf_before = await _existing_log(core, log, with_ids, incoming, descriptions), log.index.leaf_id
+    lines, head = _lines(incoming, existing, found.path), lease.head
     while batch := await runtime.offload(_batch, lines):
         if lease.packed and isinstance(runtime.store, ArchivingStore):
             lease = await runtime.store.unpack(lease)
@@ -203,9 +278,11 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, source: Path)
         head = await _append(core, Append(lease, head, tuple(batch)))
     if not incoming.added:
         return
-    matched = there.matching
-    went_on = count > incoming.matched if matched is None or matched.last is None else not matched.from_leaf
-    leaf = before if went_on else incoming.leaf
+    matching = existing.matching
+    by_content = matching is not None and matching.last is not None
+    is_at_leaf = matching is not None and matching.from_leaf  # also after messages that the file no longer holds
+    has_continued = not is_at_leaf and (by_content or advancing > incoming.matched)
+    leaf = leaf_before if has_continued else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
 
@@ -216,7 +293,7 @@ async def _append(core: HostCore, append: Append) -> Cursor:
         return outcome.head
     if isinstance(outcome, (Failed, InDoubt)):
         raise outcome.error
-    raise Conflict(f"another program wrote to {append.lease.ref} meanwhile: import again, which adds what is missing")
+    raise Conflict(f"another program wrote to {append.lease.ref} meanwhile: import again to add what is missing")
 
 
 def _batch(lines: Iterator[bytes]) -> list[bytes]:
@@ -230,41 +307,59 @@ def _batch(lines: Iterator[bytes]) -> list[bytes]:
     return batch
 
 
-def _named(index: LogIndex) -> list[int]:
-    """Return the ordinals of all entries that have ids."""
+def _seqs_with_ids(index: LogIndex) -> list[int]:
+    """Return the seqs of all entries that have ids."""
     return [seq for seq in range(1, index.head + 1) if index.is_entry(seq)]
 
 
-async def _count(log: OpenLog, named: Sequence[int]) -> int:
-    """Count the entries by which a log went on, of those that have ids."""
-    kinds = log.index.kinds
-    going = [seq for seq in named if kinds[seq] != Kind.USAGE]
-    infos = await log.entries_at([seq for seq in going if kinds[seq] == Kind.SESSION_INFO])
-    return len(going) - sum(not goes_on(entry) for entry in infos.values() if entry is not None)
+async def _count_advancing(log: OpenLog, with_ids: Sequence[int], found: Found) -> tuple[int, frozenset[str]]:
+    """Return how many of the entries with ids advanced the session, and the ids of those that the file derived from
+    what it says about the session as a whole.
+    """
+    kinds, format, session = log.index.kinds, found.format.name, found.session.header.id
+    seqs = [seq for seq in with_ids if kinds[seq] != Kind.USAGE]
+    read = await log.entries_at([seq for seq in seqs if kinds[seq] in _DESCRIBING])
+    entries = [entry for entry in read.values() if entry is not None]
+    descriptions = frozenset(entry.id for entry in entries if entry.id and describes(entry, format, session))
+    return len(seqs) - len(descriptions) - sum(not advances_session(entry) for entry in entries), descriptions
 
 
-async def _there(core: HostCore, log: OpenLog, named: Sequence[int], incoming: Incoming) -> There:
-    """Tell what a log has, of whose entries these have ids."""
+async def _existing_log(
+    core: HostCore, log: OpenLog, with_ids: Sequence[int], incoming: Incoming, descriptions: frozenset[str]
+) -> ExistingLog:
+    """Describe a log to the import, given the seqs of its entries with ids."""
     index = log.index
-    nameless = sorted({*range(1, index.seen + 1)}.difference(named))
-    found: set[bytes] = set()
-    for start in range(0, len(nameless), _LINES_AT_ONCE):
-        found.update(await log.lines_at(nameless[start : start + _LINES_AT_ONCE]))
+    without_ids = sorted({*range(1, index.seen + 1)}.difference(with_ids))
+    lines_without_id: set[bytes] = set()
+    for start in range(0, len(without_ids), _LINES_AT_ONCE):
+        lines_without_id.update(await log.lines_at(without_ids[start : start + _LINES_AT_ONCE]))
     latest = Latest(
-        {each.id: each.message for each in await _latest(log, Kind.ASSISTANT) if isinstance(each, MessageEntry)},
-        {each.id: each.usage.usage for each in await _latest(log, Kind.USAGE) if isinstance(each, UsageEntry)},
+        {
+            each.id: each.message
+            for each in await _latest_of_kind(log, Kind.ASSISTANT)
+            if isinstance(each, MessageEntry)
+        },
+        {each.id: each.usage.usage for each in await _latest_of_kind(log, Kind.USAGE) if isinstance(each, UsageEntry)},
     )
     restate = incoming.restate if isinstance(incoming, Converted) else None
-    matched = None if restate is None else await matching(core, log, restate)
+    matching = None if restate is None else await matching_of(core, log, restate)
 
-    def parent(entry_id: str) -> str | None:
-        above = index.parents[index.find(entry_id)]
-        return index.ids[above] if above > 0 else None
+    def parent_of(entry_id: str) -> str | None:
+        parent = index.parents[index.find(entry_id)]
+        return index.ids[parent] if parent > 0 else None
 
-    return There(index.seen, lambda entry_id: index.find(entry_id) > 0, frozenset(found), parent, latest, matched)
+    return ExistingLog(
+        head=index.seen,
+        has=lambda entry_id: index.find(entry_id) > 0,
+        lines_without_id=frozenset(lines_without_id),
+        parent_of=parent_of,
+        latest=latest,
+        matching=matching,
+        descriptions=descriptions,
+    )
 
 
-async def _latest(log: OpenLog, kind: int) -> Iterable[Entry]:
+async def _latest_of_kind(log: OpenLog, kind: int) -> Iterable[Entry]:
     """Return the last entries of a kind."""
     index = log.index
     seqs = (seq for seq in range(index.head, 0, -1) if index.kinds[seq] == kind)

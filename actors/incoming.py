@@ -1,8 +1,8 @@
-"""Sessions on their way in: what they hold, as the lines that the log here does not have yet.
+"""Incoming sessions: their entries as the lines that the log here does not have yet.
 
-Both kinds go through their source once, entry by entry, and count on the way. What the log has is left out by its id, so
-that an import can be repeated, and two copies of one session that both went on can be brought together. Nothing here
-opens a log: it is told what is `There`, and may run on any thread.
+Both kinds read their source once, entry by entry, and count on the way. Entries that the log has are recognized by id
+and left out, so an import can be repeated, and two copies of one session that were both continued can be merged.
+Nothing here opens a log: callers describe it as an `ExistingLog`, and it may run on any thread.
 """
 
 from __future__ import annotations
@@ -36,65 +36,68 @@ from ..events.foreign.base import ForeignSession
 from ..events.foreign.chain import derived_id
 from ..events.foreign.kept import KeptSession
 from ..events.wording import counted
-from .half_said import Latest, beyond, growth
+from .half_said import Latest, growth, usage_beyond
 from .keys import id_of_key
 from .matching import DESCRIBED, Matching
 from .naming import checked_id
 
 
-class There(Struct, frozen=True):
-    """What the log has before anything comes in.
+class ExistingLog(Struct, frozen=True):
+    """What the log has before the import.
 
     Attributes:
-        head: The ordinal of its last line.
-        has: Tells whether it has an entry of this id.
-        nameless: Its lines that carry no id.
-        parent: Tells what an entry that it has follows.
-        latest: Its latest answers: they may have been taken in half said.
-        matching: Finds entries of the source that the log has under other ids; None where ids tell.
+        head: The seq of its last line.
+        has: Returns whether it has an entry with this id.
+        lines_without_id: Its lines that carry no id.
+        parent_of: Returns the parent of an entry that it has.
+        latest: Its latest answers, which may have been imported before they were complete.
+        matching: Finds entries that the log has under other ids; None if ids suffice.
+        descriptions: The ids of its entries that an earlier import derived from what the file says about the session
+            as a whole; see `Chain.describe`.
     """
 
     head: int
     has: Callable[[str], bool]
-    nameless: frozenset[bytes]
-    parent: Callable[[str], str | None]
+    lines_without_id: frozenset[bytes]
+    parent_of: Callable[[str], str | None]
     latest: Latest
     matching: Matching | None = None
+    descriptions: frozenset[str] = frozenset()
 
 
 _encode = msgspec.json.Encoder().encode
 
-NOTHING = There(0, lambda _: False, frozenset(), lambda _: None, Latest({}, {}))
-"""What is there before a session is."""
+NO_LOG = ExistingLog(0, lambda _: False, frozenset(), lambda _: None, Latest({}, {}))
+"""The state before a session exists."""
 
 
-def goes_on(entry: Entry) -> bool:
-    """Tell whether an entry takes a session further.
+def advances_session(entry: Entry) -> bool:
+    """Return whether an entry takes a session further.
 
-    One that says its status alone (archived, or active again) does not, and neither does the record of a usage.
+    An entry that only sets the status (archived, or active again) does not, and neither does a usage record.
     """
     if isinstance(entry, UsageEntry):
         return False
     if not isinstance(entry, SessionInfoEntry):
         return True
-    said = entry.session_info
-    return said.status is None or said != SessionInfo(status=said.status)
+    info = entry.session_info
+    return info.status is None or info != SessionInfo(status=info.status)
 
 
 class Incoming(Protocol):
-    """A session on its way in. What it counts is complete when its lines were made.
+    """A session that is being imported. Its counts are complete once its lines have been produced.
 
     Attributes:
-        header: What it is called and where it belongs.
-        dialect: What its lines are written in.
+        header: Its header.
+        dialect: The dialect of its lines.
         block: The header block with which its log begins.
         entries: How many entries the source holds.
         messages: How many of them are messages.
-        added: How many of them were not there.
-        matched: How many of them were there, of those by which a session goes on; see `goes_on`.
-        leaf: The entry at which the source stands; None where it holds none.
-        last: The last entry that was not there and becomes the leaf; None where there is none.
-        findings: What was damaged, or could not be taken over.
+        added: How many of them were missing in the log.
+        matched: How many of them the log had, counting only those that advance a session; see `advances_session`.
+        leaf: The leaf of the source; None if it is empty.
+        last: The last added entry that becomes the leaf; None if there is none.
+        findings: What was damaged, or could not be imported.
     """
 
     header: Header
@@ -108,13 +111,13 @@ class Incoming(Protocol):
     last: str | None
     findings: list[Finding]
 
-    def lines(self, there: There) -> Iterator[bytes]:
-        """Make the lines that are not there, each with its newline."""
+    def lines(self, existing: ExistingLog) -> Iterator[bytes]:
+        """Yield the lines that the log lacks, each with its newline."""
         ...
 
 
 class Copied:
-    """A session that keeps its dialect: its lines come in as they are."""
+    """A session that keeps its dialect: its lines are imported as they are."""
 
     def __init__(self, session: KeptSession, path: str) -> None:
         self.header = session.header
@@ -125,53 +128,53 @@ class Copied:
         self.leaf: str | None = None
         self.last: str | None = None
         self._lines = session.lines
-        self._stands = session.leaf_id
+        self._source_leaf = session.leaf_id
         self._path = path
         try:
             checked_id(session.header.id)
         except InvalidSessionId as error:
-            raise ForeignFormatError(f"the session cannot be kept: {error}", where=Where(path)) from error
+            raise ForeignFormatError(f"the session cannot be imported: {error}", where=Where(path)) from error
 
-    def lines(self, there: There) -> Iterator[bytes]:
-        """Make the lines that are not there; see `Incoming.lines`."""
+    def lines(self, existing: ExistingLog) -> Iterator[bytes]:
+        """Yield the lines that the log lacks; see `Incoming.lines`."""
         decode = self.dialect.decode
-        # A log that is there was migrated when it was taken up; one that is made is migrated when it will be.
-        migrated = self.dialect.migrated if self.dialect.old and there is not NOTHING else None
-        damaged, found = 0, False
+        # An existing log was migrated when it was opened; a new one is migrated when it is first opened.
+        migrated = self.dialect.migrated if self.dialect.old and existing is not NO_LOG else None
+        damaged, has_source_leaf = 0, False
         for seq, line in enumerate(self._lines, 1):
             bare = line[:-1]
             entry = decode(bare, seq)
             entry_id = None if entry is None else entry.id
-            known, damaged = entry_id is not None, damaged + (entry is None)
-            self.entries += known
+            has_id, damaged = entry_id is not None, damaged + (entry is None)
+            self.entries += has_id
             self.messages += isinstance(entry, MessageEntry)
-            found = found or (known and entry_id == self._stands)
-            moves = entry is not None and known and not entry.aside
-            if moves:
+            has_source_leaf = has_source_leaf or (has_id and entry_id == self._source_leaf)
+            becomes_leaf = entry is not None and has_id and not entry.aside
+            if becomes_leaf:
                 self.leaf = entry_id
-            if (entry_id is not None and there.has(entry_id)) or bare in there.nameless:
-                self.matched += entry is not None and known and goes_on(entry)
+            if (entry_id is not None and existing.has(entry_id)) or bare in existing.lines_without_id:
+                self.matched += entry is not None and has_id and advances_session(entry)
                 continue
-            self.added += known
-            if moves:
+            self.added += has_id
+            if becomes_leaf:
                 self.last = entry_id
             yield line if migrated is None else migrated(bare, seq)
-        if found:
-            self.leaf = self._stands
+        if has_source_leaf:
+            self.leaf = self._source_leaf
         if damaged:
-            what = f"{counted(damaged, 'damaged line')} copied as found: `treering doctor` shows where"
-            self.findings.append(Finding(self._path, None, None, "damaged", "warning", what))
+            message = f"{counted(damaged, 'damaged line')} copied as found: `treering doctor` shows where"
+            self.findings.append(Finding(self._path, None, None, "damaged", "warning", message))
 
 
-class _Rest(Struct):
-    """The rest of an answer, and the entry that it is to follow."""
+class _PendingRest(Struct):
+    """The rest of an answer, and the entry that it is going to follow."""
 
     entry: KnownEntry
-    below: str
+    parent_id: str
 
 
 class Converted:
-    """A session of another program: it becomes a native one."""
+    """A session of another program, converted to a native one."""
 
     def __init__(self, session: ForeignSession, path: str) -> None:
         self.header = _header(session.header)
@@ -184,156 +187,162 @@ class Converted:
         self.last: str | None = None
         self._source = session
         self._path = path
-        self._taken: dict[str, int] = {}
-        self._now: dict[str, str | None] = {}  # below which entry that goes what follows another one
-        self._names: dict[str, str] = {}  # of entries that the log has under other ids
-        self._grown: dict[str, str] = {}  # the rest of an answer that stands between an entry and what is new below it
-        self._rests: list[_Rest] = []
-        self._described: dict[str, str | None] = {}
-        self._in_part: set[str] = set()  # batches of which the log has some entries: the others are none for themselves
+        self._uses_of_id: dict[str, int] = {}
+        self._parent_by_source_id: dict[str, str | None] = {}  # the log entry for children of a source entry
+        self._log_ids: dict[str, str] = {}  # of entries that the log has under other ids
+        self._continuations: dict[str, str] = {}  # the rest of an answer, between an entry and its new children
+        self._pending_rests: list[_PendingRest] = []
+        self._descriptive: dict[str, str | None] = {}  # parents of entries that only describe what the log has
+        self._partial_batches: set[str] = set()  # the log has some of their entries: the others form no batch
         self._tail: str | None = None
         self._seq = 0
 
-    def lines(self, there: There) -> Iterator[bytes]:
-        """Make the lines that are not there; see `Incoming.lines`."""
-        self._seq = there.head
-        for given in self._source.entries:
-            entry = self._placed(given, there)
+    def lines(self, existing: ExistingLog) -> Iterator[bytes]:
+        """Yield the lines that the log lacks; see `Incoming.lines`."""
+        self._seq = existing.head
+        for source_entry in self._source.entries:
+            entry = self._normalized(source_entry, existing)
             self.entries += 1
             if type(entry) is MessageEntry:
                 self.messages += 1
-            if there.matching is not None:
-                if self._is_known(entry, given.parent_id, there.matching):
+            if existing.matching is not None:
+                if self._match(entry, source_entry.parent_id, existing.matching):
                     self._note_batch(entry)
                     continue
-                if given.parent_id in self._now:  # what it follows is known for certain only now
-                    entry = replace(entry, parent_id=self._now[given.parent_id])
-            if there.has(entry.id) and self._is_replaced(entry, there):
-                entry = self._replacing(entry, there)
-            if there.has(entry.id):
-                self._met(entry, there)
+                if source_entry.parent_id in self._parent_by_source_id:  # `_match` may just have settled its parent
+                    entry = replace(entry, parent_id=self._parent_by_source_id[source_entry.parent_id])
+            if existing.has(entry.id) and self._is_rewritten(entry, existing):
+                entry = self._as_rewritten(entry, existing)
+            if existing.has(entry.id):
+                self._note_existing(entry, existing)
                 continue
-            if self._rests:
-                yield from self._continued()
-                entry = self._moved(entry)
-            yield from self._written(self._referring(entry))
-        yield from self._continued()
-        stands = self._source.leaf_id
-        if stands is not None:
-            stands = self._below(stands)
-        self.leaf = stands if stands in self._taken else self._tail
+            if self._pending_rests:
+                yield from self._write_rests()
+                entry = self._reparented(entry)
+            yield from self._write(self._with_log_ids(entry))
+        yield from self._write_rests()
+        leaf = self._source.leaf_id
+        if leaf is not None:
+            leaf = self._parent_for_children_of(leaf)
+        self.leaf = leaf if leaf in self._uses_of_id else self._tail
 
-    def _placed(self, entry: KnownEntry, there: There) -> KnownEntry:
-        """See that an entry's id is its own, and that its parent is there."""
-        entry = self._moved(entry)
-        times = self._taken.get(entry.id, 0)
+    def _normalized(self, entry: KnownEntry, existing: ExistingLog) -> KnownEntry:
+        """Return an entry with a unique id and an existing parent."""
+        entry = self._reparented(entry)
+        uses = self._uses_of_id.get(entry.id, 0)
         parent = entry.parent_id
-        if parent is not None and parent not in self._taken and not there.has(parent):
-            what = f"entry {entry.id!r} follows {parent!r}, which is not in the source: it becomes a root"
-            self._find("parent_missing", "warning", what, entry.id)
+        if parent is not None and parent not in self._uses_of_id and not existing.has(parent):
+            message = f"entry {entry.id!r} follows {parent!r}, which is not in the source: it becomes a root"
+            self._report("parent_missing", "warning", message, entry.id)
             entry = replace(entry, parent_id=None)
-        self._taken[entry.id] = times + 1
-        if times:
-            renamed = self._renamed(entry, str(times))
-            what = f"the id {entry.id!r} was used before: the entry is called {renamed.id} here"
-            self._find("duplicate_id", "warning", what, renamed.id)
+        self._uses_of_id[entry.id] = uses + 1
+        if uses:
+            renamed = self._renamed(entry, str(uses))
+            message = f"the id {entry.id!r} was used before: the entry gets the id {renamed.id}"
+            self._report("duplicate_id", "warning", message, renamed.id)
             return renamed
         return entry
 
-    def _renamed(self, entry: KnownEntry, why: str) -> KnownEntry:
-        """Give an entry another id, which follows from its own."""
-        own = derived_id(self.header.id, entry.id, why)
-        self._now[entry.id] = own
-        self._taken[own] = 1
-        return replace(entry, id=own)
+    def _renamed(self, entry: KnownEntry, reason: str) -> KnownEntry:
+        """Return an entry with another id, derived from its own."""
+        new_id = derived_id(self.header.id, entry.id, reason)
+        self._parent_by_source_id[entry.id] = new_id
+        self._uses_of_id[new_id] = 1
+        return replace(entry, id=new_id)
 
     @staticmethod
-    def _is_replaced(entry: KnownEntry, there: There) -> bool:
-        """Tell whether a batch was written anew since the log took it in: what ends it stands elsewhere there."""
-        return entry.batch is not None and entry.batch.i > 0 and there.parent(entry.id) != entry.parent_id
+    def _is_rewritten(entry: KnownEntry, existing: ExistingLog) -> bool:
+        """Return whether an entry's batch was rewritten since it was imported: the log has the entry elsewhere."""
+        return entry.batch is not None and entry.batch.i > 0 and existing.parent_of(entry.id) != entry.parent_id
 
-    def _replacing(self, entry: KnownEntry, there: There) -> KnownEntry:
-        """Return an entry of a batch that was written anew, beside the one of before.
+    def _as_rewritten(self, entry: KnownEntry, existing: ExistingLog) -> KnownEntry:
+        """Return an entry of a rewritten batch under a new id, to be added beside the one that the log has.
 
-        That one, and what the batch said before it, is in the log alone now, and is yet no step of the session's own.
+        The old entry, and those of its batch before it, are now only in the log. They count as matched, since they are
+        not steps by which the session continued here.
         """
-        self.matched += goes_on(entry)
-        stand = {*self._taken, *self._now.values()} - {entry.id}
-        above = there.parent(entry.id)
-        while above is not None and above not in stand:
+        self.matched += advances_session(entry)
+        in_source = {*self._uses_of_id, *self._parent_by_source_id.values()} - {entry.id}
+        above = existing.parent_of(entry.id)
+        while above is not None and above not in in_source:
             self.matched += 1
-            above = there.parent(above)
-        told = there.latest.usages.get(entry.id)
-        if isinstance(entry, UsageEntry) and told is not None:
-            used = beyond(entry.usage.usage, told) or Usage()
-            entry = replace(entry, usage=replace(entry.usage, usage=used))
+            above = existing.parent_of(above)
+        known_usage = existing.latest.usages.get(entry.id)
+        if isinstance(entry, UsageEntry) and known_usage is not None:
+            more_usage = usage_beyond(entry.usage.usage, known_usage) or Usage()
+            entry = replace(entry, usage=replace(entry.usage, usage=more_usage))
         return self._renamed(entry, entry.parent_id or "")
 
     def _note_batch(self, entry: KnownEntry) -> None:
         if entry.batch is not None:
-            self._in_part.add(entry.batch.id)
+            self._partial_batches.add(entry.batch.id)
 
-    def _is_known(self, entry: KnownEntry, parent: str | None, matching: Matching) -> bool:
-        """Tell whether the log has an entry under another id, or need not have it.
+    def _match(self, entry: KnownEntry, parent: str | None, matching: Matching) -> bool:
+        """Return whether the log has an entry under another id, or need not have it.
 
         Args:
             entry: The entry.
             parent: Its parent in the source.
             matching: Finds it.
         """
-        known = matching.known(entry)
-        if known is None:
-            self._found(matching)
+        log_id = matching.find(entry)
+        if log_id is None:
+            self._adopt_log_ids(matching)
             return False
-        if known == entry.id:
+        if log_id == entry.id:
             return False
-        self.matched += goes_on(entry)
-        if known == DESCRIBED:
-            self._described[entry.id] = parent
-            self._now[entry.id] = entry.parent_id
+        self.matched += advances_session(entry)
+        if log_id == DESCRIBED:
+            self._descriptive[entry.id] = parent
+            self._parent_by_source_id[entry.id] = entry.parent_id
         else:
-            self._now[entry.id] = self._tail = known
+            self._parent_by_source_id[entry.id] = self._tail = log_id
         return True
 
-    def _found(self, matching: Matching) -> None:
-        """Take over what is known for certain of the entries before a new one."""
-        if not matching.names:
+    def _adopt_log_ids(self, matching: Matching) -> None:
+        """Adopt the log's ids of the entries before a new one, which are certain now."""
+        if matching.found_by_id is not None and matching.from_leaf and matching.leaf_id is not None:
+            self._parent_by_source_id[matching.found_by_id] = matching.leaf_id  # below what else the session has there
+        matching.found_by_id = None
+        if not matching.log_ids:
             return
-        self._names.update(matching.names)
-        self._now.update(matching.names)
+        self._log_ids.update(matching.log_ids)
+        self._parent_by_source_id.update(matching.log_ids)
         if matching.last is not None and matching.from_leaf and matching.leaf_id is not None:
-            self._now[matching.last] = matching.leaf_id
-        for entry_id, parent in self._described.items():
-            self._now[entry_id] = parent if parent is None else self._now.get(parent, parent)
-        matching.names.clear()
-        self._described.clear()
+            self._parent_by_source_id[matching.last] = matching.leaf_id
+        for entry_id, parent in self._descriptive.items():
+            self._parent_by_source_id[entry_id] = (
+                parent if parent is None else self._parent_by_source_id.get(parent, parent)
+            )
+        matching.log_ids.clear()
+        self._descriptive.clear()
 
-    def _moved(self, entry: KnownEntry) -> KnownEntry:
-        parent = None if entry.parent_id is None else self._below(entry.parent_id)
+    def _reparented(self, entry: KnownEntry) -> KnownEntry:
+        parent = None if entry.parent_id is None else self._parent_for_children_of(entry.parent_id)
         return entry if parent == entry.parent_id else replace(entry, parent_id=parent)
 
-    def _below(self, entry_id: str) -> str | None:
-        """Return below which entry that goes what follows another one."""
-        now = self._now.get(entry_id, entry_id)
-        while now is not None and now in self._grown:
-            now = self._grown[now]
-        return now
+    def _parent_for_children_of(self, entry_id: str) -> str | None:
+        """Return the log entry under which a child of `entry_id` belongs."""
+        parent = self._parent_by_source_id.get(entry_id, entry_id)
+        while parent is not None and parent in self._continuations:
+            parent = self._continuations[parent]
+        return parent
 
-    def _referring(self, entry: KnownEntry) -> KnownEntry:
-        """Have a compaction keep from an entry on by the id that it has in the log."""
-        if not isinstance(entry, CompactionEntry) or entry.compaction.first_kept_entry_id not in self._names:
+    def _with_log_ids(self, entry: KnownEntry) -> KnownEntry:
+        """Return a compaction with the first kept entry under the id that it has in the log."""
+        if not isinstance(entry, CompactionEntry) or entry.compaction.first_kept_entry_id not in self._log_ids:
             return entry
-        first_kept = self._names[entry.compaction.first_kept_entry_id]
+        first_kept = self._log_ids[entry.compaction.first_kept_entry_id]
         return replace(entry, compaction=replace(entry.compaction, first_kept_entry_id=first_kept))
 
-    def _written(self, entry: KnownEntry) -> Iterator[bytes]:
-        if entry.batch is not None and entry.batch.id in self._in_part:
+    def _write(self, entry: KnownEntry) -> Iterator[bytes]:
+        if entry.batch is not None and entry.batch.id in self._partial_batches:
             entry = replace(entry, batch=None)
         try:
             line = self._line(replace(entry, seq=self._seq + 1))
         except InvalidEntry as error:
-            self._find("not_taken", "error", f"an entry cannot be written here: {error}", entry.id)
-            self._now[entry.id] = entry.parent_id
+            self._report("not_taken", "error", f"an entry cannot be written here: {error}", entry.id)
+            self._parent_by_source_id[entry.id] = entry.parent_id
             self.entries -= 1
             self.messages -= type(entry) is MessageEntry
             return
@@ -344,64 +353,64 @@ class Converted:
         yield line
 
     def _line(self, entry: KnownEntry) -> bytes:
-        """Return an entry's line. A message was made of decoded values: its line needs no second look, which takes long."""
+        """Encode an entry. A message was made of decoded values, so its line is not decoded again, which is slow."""
         if type(entry) is MessageEntry and entry.id and entry.message.role and entry.timestamp.tzinfo is UTC:
-            with suppress(ValueError):  # the second look says what is the matter
+            with suppress(ValueError):  # `write` below reports what is wrong
                 line = _encode(entry)
                 if b"\n" not in line:
                     return line + b"\n"
         return self.dialect.write(entry)[0]
 
-    def _met(self, entry: KnownEntry, there: There) -> None:
-        """Take notice of an entry that the log has."""
+    def _note_existing(self, entry: KnownEntry, existing: ExistingLog) -> None:
+        """Note an entry that the log has."""
         self._note_batch(entry)
-        self.matched += goes_on(entry)
+        self.matched += advances_session(entry) and entry.id not in existing.descriptions
         if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
-            self._grow(entry, there)
-        now = self._below(entry.id)
-        if entry.aside or now is None:
+            self._note_growth(entry, existing)
+        parent = self._parent_for_children_of(entry.id)
+        if entry.aside or parent is None:
             return
-        self._tail = now
-        for rest in self._rests:
-            if entry.parent_id == rest.below:  # it hangs below all that is known behind its answer
-                rest.below = now
+        self._tail = parent
+        for rest in self._pending_rests:
+            if entry.parent_id == rest.parent_id:  # a rest goes below everything that the log has after its answer
+                rest.parent_id = parent
 
-    def _grow(self, entry: MessageEntry, there: There) -> None:
-        """See what an answer says beyond what was taken in of it."""
-        found = growth(entry, there.has, there.latest, self.header.id)
-        self.matched += len(found.rests)
-        for known in (*found.rests, *found.records):
-            above = there.parent(known)
+    def _note_growth(self, entry: MessageEntry, existing: ExistingLog) -> None:
+        """Note what an answer contains beyond the part of it that the log has."""
+        change = growth(entry, existing.has, existing.latest, self.header.id)
+        self.matched += len(change.rests)
+        for known in (*change.rests, *change.records):
+            above = existing.parent_of(known)
             if above is not None:
-                self._grown[above] = known
-        if found.missing is not None:
-            self._rests.append(_Rest(found.missing, self._below(entry.id) or entry.id))
+                self._continuations[above] = known
+        if change.missing is not None:
+            self._pending_rests.append(_PendingRest(change.missing, self._parent_for_children_of(entry.id) or entry.id))
 
-    def _continued(self) -> Iterator[bytes]:
-        """Put the rests of answers below what is there of their branches, and what is new below them."""
-        for each in self._rests:
-            stands, added = self._tail, self.added
-            self._taken[each.entry.id] = 1
+    def _write_rests(self) -> Iterator[bytes]:
+        """Write the rests of answers below what the log has of their branches; new entries follow below them."""
+        for each in self._pending_rests:
+            tail, added = self._tail, self.added
+            self._uses_of_id[each.entry.id] = 1
             self.entries += 1  # unless it cannot be written
             self.messages += type(each.entry) is MessageEntry
-            yield from self._written(replace(each.entry, parent_id=each.below))
+            yield from self._write(replace(each.entry, parent_id=each.parent_id))
             if self.added > added:
-                self._grown[each.below] = each.entry.id
-            if each.below != stands:
-                self._tail = stands
-        self._rests.clear()
+                self._continuations[each.parent_id] = each.entry.id
+            if each.parent_id != tail:
+                self._tail = tail
+        self._pending_rests.clear()
 
-    def _find(self, code: str, severity: Severity, message: str, entry_id: str) -> None:
+    def _report(self, code: str, severity: Severity, message: str, entry_id: str) -> None:
         self.findings.append(Finding(self._path, None, None, code, severity, message, entry_id))
 
 
 def _header(header: Header) -> Header:
-    """Make the header of a native session, with an id that can name a file."""
+    """Return the header of a native session, with an id that can name a file."""
     if header.key is not None:
-        own = id_of_key(header.key)
+        session_id = id_of_key(header.key)
     else:
         try:
-            own = checked_id(header.id)
+            session_id = checked_id(header.id)
         except InvalidSessionId:
-            own = derived_id(header.id)
-    return replace(header, id=own, version=NATIVE_VERSION, timestamp=in_utc(header.timestamp))
+            session_id = derived_id(header.id)
+    return replace(header, id=session_id, version=NATIVE_VERSION, timestamp=in_utc(header.timestamp))

@@ -1,4 +1,4 @@
-"""Folders in a root that were roots of other hosts: what these derived of a session lies there, and says what it said."""
+"""Folders inside a root that were roots of other hosts: derived files there may hold a copy of what a session says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..events.stores.files.names import folders_between
 
 
 def inner_roots(store: FileStore, ref: Ref) -> list[tuple[str, Ref]]:
-    """Return the folders between a session and the root, without the root, and what the session is called in each."""
+    """Return the folders between a session and the root, without the root, and the session's name in each."""
     path = store.disk.real_path(store.path_of(ref))
     if not path.startswith(store.root.rstrip("/") + "/"):
         return []

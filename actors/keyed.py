@@ -1,12 +1,12 @@
-"""Conversations by key, for programs that answer many chats: each call names the conversation that it is about.
+"""Conversations by key, for programs that answer many chats: each call names its conversation.
 
     sessions = KeyedSessions(host)
     await sessions.add_message("telegram:123456", "user", "What's the weather?")
     ...
     await sessions.add_message("telegram:123456", "assistant", "It's sunny today.")
 
-What is added is written when the call returns. Asking makes nothing: a conversation that is not there has an empty history
-and an empty summary. The same calls without the key are methods of `Session`, which `get_or_create` gives.
+What is added is written when the call returns. Reading creates nothing: a conversation that does not exist has an empty
+history and an empty summary. The same calls without the key are methods of `Session`, which `get_or_create` returns.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .naming import ref_of_key
 from .session import Session
 
 SAVE_EVERY_S = 30.0
-"""How often all conversations are saved, where nothing else is said, in seconds."""
+"""The default interval at which all conversations are saved, in seconds."""
 
 
 class KeyedSessions:
     """The sessions of a host by their keys.
 
     Args:
-        host: The host, which has to be open when a call is made.
+        host: The host, which must be open when a call is made.
     """
 
     __slots__ = ("host",)
@@ -44,28 +44,28 @@ class KeyedSessions:
         return await self.host.get_or_create(key)
 
     async def keys(self) -> list[str]:
-        """Return the keys of the conversations that were written to and are not archived, the most recently used first."""
+        """Return the keys of all written conversations that are not archived, the most recently used first."""
         return [row.key for row in await self.host.list_sessions() if row.key is not None]
 
     # -- adding
 
     async def add_message(self, key: str, role: str, content: ContentLike, **options: Unpack[AppendOptions]) -> str:
-        """Add a message to a conversation, which is made where it is not there; see `Session.append_message`."""
+        """Add a message to a conversation, which is created if it does not exist; see `Session.append_message`."""
         return await (await self.host.get_or_create(key)).append_message(role, content, **options)
 
     async def add_full_message(self, key: str, message: Message, **options: Unpack[AppendOptions]) -> str:
-        """Add a message with all that it has, such as tool calls; see `Session.append`."""
+        """Add a message with all its parts, such as tool calls; see `Session.append`."""
         return await (await self.host.get_or_create(key)).append(message, **options)
 
     # -- the history
 
     async def history(self, key: str) -> list[Message]:
-        """Return a conversation's messages, oldest first: the caller's own list, empty where there is none."""
+        """Return a conversation's messages, oldest first, as the caller's own list; empty if it does not exist."""
         session = await self.host.find_by_key(key)
         return [] if session is None else await session.history()
 
     async def set_history(self, key: str, messages: Sequence[Message], **options: Unpack[AppendOptions]) -> list[str]:
-        """Begin a conversation anew with other messages; see `Session.set_history`."""
+        """Start a conversation over with other messages; see `Session.set_history`."""
         return await (await self.host.get_or_create(key)).set_history(messages, **options)
 
     async def truncate_history(
@@ -77,24 +77,24 @@ class KeyedSessions:
     # -- the summary
 
     async def summary(self, key: str) -> str:
-        """Return a conversation's summary; empty where there is none."""
+        """Return a conversation's summary; empty if there is none."""
         session = await self.host.find_by_key(key)
         return "" if session is None else session.summary
 
     async def set_summary(self, key: str, summary: str, **options: Unpack[AppendOptions]) -> str:
-        """Keep a summary beside a conversation's messages; see `Session.set_summary`."""
+        """Store a summary beside a conversation's messages; see `Session.set_summary`."""
         return await (await self.host.get_or_create(key)).set_summary(summary, **options)
 
     # -- saving and deleting
 
     async def save(self, key: str) -> None:
-        """Return when all that was added to a conversation is as durable as the host promises.
+        """Wait until everything added to a conversation is as durable as the host promises.
 
-        Each call that adds something waits for that by itself, so nothing has to be saved. Where there is nothing to wait
-        for, as for a conversation that nobody asked for yet, this returns at once.
+        Each call that adds something waits for that itself, so saving is never necessary. If there is nothing to wait
+        for, as for a conversation that has not been opened yet, this returns at once.
 
         Raises:
-            InvalidSessionId: It is no key.
+            InvalidSessionId: The key is invalid.
         """
         core = self.host.core
         core.check()
@@ -105,7 +105,7 @@ class KeyedSessions:
         await self.host.flush()
 
     async def save_every(self, interval_s: float = SAVE_EVERY_S) -> NoReturn:
-        """Save every conversation again and again, until cancelled: `tasks.start_soon(sessions.save_every)`.
+        """Save every conversation repeatedly until cancelled: `tasks.start_soon(sessions.save_every)`.
 
         Args:
             interval_s: How long to wait between two rounds, in seconds.
@@ -115,7 +115,7 @@ class KeyedSessions:
             await self.save_all()
 
     async def delete(self, key: str) -> None:
-        """Delete a conversation for good; one that is not there is no error. See `SessionHost.delete`."""
+        """Delete a conversation permanently; do nothing if it does not exist. See `SessionHost.delete`."""
         session = await self.host.find_by_key(key)
         if session is not None:
             await self.host.delete(session)

@@ -1,7 +1,7 @@
-"""Keys: the names under which programs ask for conversations, and what the files of those are called.
+"""Keys: the names by which programs identify conversations, and the file names derived from them.
 
-A key is whatever a program calls a conversation by: `telegram:123456`, `agent:main:telegram:-100123`. It stands letter for
-letter in the session's header. The session's id, and so the name of its file, is made of it:
+A key is any name that a program uses for a conversation: `telegram:123456`, `agent:main:telegram:-100123`. The
+session's header holds it verbatim. The session's id, and so the name of its file, is derived from it:
 
     telegram:123456       telegram_123456.jsonl
     telegram:-100123      telegram_-100123.jsonl
@@ -9,9 +9,10 @@ letter in the session's header. The session's id, and so the name of its file, i
     a_b                   a_b~648fa9b31bc7ff7e.jsonl
     a/b                   a_b~c14cddc033f64b9d.jsonl
 
-Keys of lower-case letters, digits, `.`, `-` and `:` are plain: their `:` becomes `_`, and no two of them meet. Every other
-key has a part of its hash behind a `~`, which no plain name holds: capitals too, since some file systems take them for small
-letters. Two keys whose hashes agree would still not share a session, since the header is looked at.
+Keys of lower-case letters, digits, `.`, `-` and `:` are plain: their `:` becomes `_`, and no two of them collide. Every
+other key gets a part of its hash after a `~`, which no plain name contains. Keys with capitals are not plain either,
+since some file systems ignore case. Two keys with the same hash would still not share a session, since the header is
+compared too.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from msgspec import Struct
 from ..events.errors import InvalidSessionId
 
 KEY_BYTES_MAX = 1024
-"""How long a key may be, in bytes of UTF-8."""
+"""The maximum length of a key, in bytes of UTF-8."""
 
 AGENT = "agent"
-"""How keys of one agent's conversations begin."""
+"""The prefix of the keys of an agent's conversations."""
 
 _PLAIN = re.compile(r"[a-z0-9:-][a-z0-9.:-]{0,119}")
-_STEM_MAX = 120  # what stands beside a file has a longer name than the file, and 255 bytes are all there is
+_STEM_MAX = 120  # leaves room for the longer names of files beside it, within the 255 bytes of a name
 _HASH_DIGITS = 16
 _REPLACED = re.compile(r"[^A-Za-z0-9.-]+")
-_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # files that Windows does not let anybody make
+_RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")  # file names that Windows reserves
 
 
 class SessionKey(Struct, frozen=True):
@@ -43,8 +44,8 @@ class SessionKey(Struct, frozen=True):
 
     Attributes:
         channel: Where the conversation is held, without a colon; not "agent".
-        chat_id: Which conversation of the channel it is; a group's may be negative, some hold colons.
-        agent: Whose conversation it is, without a colon, where several agents share the channel.
+        chat_id: The conversation within the channel; a group's may be negative, some contain colons.
+        agent: The agent that the conversation belongs to, without a colon, if several agents share the channel.
     """
 
     channel: str
@@ -55,7 +56,7 @@ class SessionKey(Struct, frozen=True):
         parts = (self.channel, self.chat_id) if self.agent is None else (self.agent, self.channel, self.chat_id)
         if not all(parts) or any(":" in part for part in parts[:-1]) or self.channel == AGENT:
             raise InvalidSessionId(
-                f"{':'.join(parts)!r} is no key of a channel: write channel:chat or {AGENT}:name:channel:chat, "
+                f"{':'.join(parts)!r} is not the key of a channel: write channel:chat or {AGENT}:name:channel:chat, "
                 "with no part empty"
             )
 
@@ -65,10 +66,10 @@ class SessionKey(Struct, frozen=True):
 
     @classmethod
     def parse(cls, key: str) -> SessionKey:
-        """Take a key apart.
+        """Parse a key into its parts.
 
         Raises:
-            InvalidSessionId: It has not the form of a channel's key.
+            InvalidSessionId: It does not have the form of a channel's key.
         """
         first, _, rest = key.partition(":")
         if first != AGENT:
@@ -79,29 +80,29 @@ class SessionKey(Struct, frozen=True):
 
 
 def checked_key(key: str) -> str:
-    """Return a key that a session can be asked for by.
+    """Return a key after checking that it is valid.
 
     Raises:
-        InvalidSessionId: It is empty, a name of directories, too long, or no valid Unicode.
+        InvalidSessionId: It is empty, "." or "..", too long, or not valid Unicode.
     """
     if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidSessionId(f"{key!r} is no key: give a string; that of a `SessionKey` is `str(key)`")
+        raise InvalidSessionId(f"{key!r} is not a key: give a string; for a `SessionKey` that is `str(key)`")
     if not key or key in (".", ".."):
-        raise InvalidSessionId(f"{key!r} is no key: give a name, such as telegram:123456")
+        raise InvalidSessionId(f"{key!r} is not a key: give a name, such as telegram:123456")
     try:
         size = len(key.encode())
     except UnicodeEncodeError as error:
-        raise InvalidSessionId(f"the key {key[:40]!r} holds half a character: give valid Unicode") from error
+        raise InvalidSessionId(f"the key {key[:40]!r} contains a lone surrogate: give valid Unicode") from error
     if size > KEY_BYTES_MAX:
-        raise InvalidSessionId(f"the key {key[:40]!r}... takes {size} bytes: {KEY_BYTES_MAX} are allowed")
+        raise InvalidSessionId(f"the key {key[:40]!r}... takes {size} bytes: at most {KEY_BYTES_MAX} are allowed")
     return key
 
 
 def id_of_key(key: str) -> str:
-    """Return the id of the session that a key means, which is the name of its file without the ending.
+    """Return the id of a key's session, which is its file name without the suffix.
 
     Raises:
-        InvalidSessionId: It is no key.
+        InvalidSessionId: The key is invalid.
     """
     checked_key(key)
     if _PLAIN.fullmatch(key) and not key.endswith(".jsonl"):

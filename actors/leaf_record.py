@@ -1,11 +1,11 @@
 """The leaf record: where the leaf was moved to since the last append.
 
-A move of the leaf writes nothing to the log. It stands beside it, and holds until an entry follows that becomes the
-leaf::
+A move of the leaf writes nothing to the log. Its record lies beside the log, and is valid until an entry that becomes
+the leaf is appended::
 
     {"leaf":"5f0c..."}
 
-`null` means that the leaf was taken away: the next entry becomes a root.
+`null` means that the leaf was cleared: the next entry becomes a root.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def encode_leaf(entry_id: str | None) -> bytes:
 
 
 def decode_leaf(data: bytes) -> LeafRecord | None:
-    """Return the record, or None where the bytes are none."""
+    """Return the record, or None if the bytes are not one."""
     try:
         return msgspec.json.decode(data, type=LeafRecord)
     except UNDECODABLE:

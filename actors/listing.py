@@ -1,6 +1,6 @@
-"""The listing: one row for each session under a root, kept as long as the log does not change.
+"""The listing: one row for each session of a root, cached until the session's log changes.
 
-Rows are derived, never stored as truth. A log that cannot be read has a row too, which says why.
+Rows are derived data, never the source of truth. A log that cannot be read has a row too, which says why.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from .touched import Touched
 
 
 class SessionChanged(Struct, frozen=True):
-    """A session's row is another now; `summary` is None where the session is gone."""
+    """A session's row changed; `summary` is None if the session no longer exists."""
 
     ref: Ref
     summary: SessionSummary | None
 
 
 class Listing(Protocol):
-    """The rows of all sessions of a store, whatever store it is.
+    """The rows of all sessions of a store, of whatever kind.
 
     Attributes:
-        changes: Grows with each change of the rows that no log shows, such as when a session was accessed.
+        changes: Increases with each change of the rows that leaves no trace in a log, such as when a session was
+            accessed.
     """
 
     changes: int
@@ -37,7 +38,7 @@ class Listing(Protocol):
         ...
 
     async def row(self, ref: Ref) -> SessionSummary | None:
-        """Return one session's row, or None where it is not there."""
+        """Return one session's row, or None if the session does not exist."""
         ...
 
     def accessed(self, ref: Ref) -> None:
@@ -45,50 +46,50 @@ class Listing(Protocol):
         ...
 
     def forget(self, refs: Iterable[Ref]) -> None:
-        """Know nothing of sessions that are gone."""
+        """Discard what is known of sessions that no longer exist."""
         ...
 
 
 class SessionsSubscription:
-    """The listing as it is, and then the rows that change through this host.
+    """The current listing, followed by the rows that change through this host.
 
     Use it as `async with host.subscribe_sessions() as changes: async for change in changes: ...`; the first item is the
-    list of all rows, every further one a `SessionChanged`. Of the changes of one session, a slow follower gets the last.
-    The iteration ends with the host.
+    list of all rows, every further one a `SessionChanged`. If a session changes repeatedly, a slow subscriber gets only
+    the last change. The iteration ends with the host.
     """
 
     def __init__(self, listing: Listing, touched: Touched) -> None:
         self._listing = listing
         self._touched = touched
-        self._begun = False
-        self._waiting: dict[Ref, None] = {}
+        self._rows_yielded = False
+        self._changed: dict[Ref, None] = {}
 
     async def __aenter__(self) -> Self:
-        self._touched.listeners.append(self._waiting)
+        self._touched.listeners.append(self._changed)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         listeners = self._touched.listeners
-        listeners[:] = [each for each in listeners if each is not self._waiting]
+        listeners[:] = [each for each in listeners if each is not self._changed]
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> list[SessionSummary] | SessionChanged:
-        if not self._begun:
+        if not self._rows_yielded:
             rows = await self._listing.rows()
-            self._begun = True
+            self._rows_yielded = True
             return rows
-        while not self._waiting:
+        while not self._changed:
             if self._touched.closed:
                 raise StopAsyncIteration
             await self._touched.wait()
-        ref = next(iter(self._waiting))
-        del self._waiting[ref]  # now, so that what happens to it meanwhile is told too
+        ref = next(iter(self._changed))
+        del self._changed[ref]  # before the await, so that a change during it is reported too
         try:
             return SessionChanged(ref, await self._listing.row(ref))
         except HostClosed:  # while the row was read
             raise StopAsyncIteration from None
         except BaseException:
-            self._waiting[ref] = None
+            self._changed[ref] = None
             raise

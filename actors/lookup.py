@@ -1,6 +1,6 @@
 """The part of a host that finds sessions: by id, name, path or project, and in the listing.
 
-What is known of all sessions together is the catalog's; the host passes on, and opens what was found.
+The catalog knows all sessions together; the host delegates to it, and opens what was found.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..events.counts import check_count
 from ..events.errors import AmbiguousSession, HostClosed, InvalidInput, InvalidSessionId, SessionNotFound
 from ..events.stores.base import Ref, Store
 from ..events.stores.files import FileStore
-from ..projections.summary import ARCHIVED, CORRUPTED, SessionSummary
+from ..projections.summary import CORRUPTED, SessionSummary
 from .access import opening
 from .commands import Unarchive
 from .core import HostCore
-from .counts import check_count
 from .follower import Follower
 from .listing import SessionsSubscription
 from .naming import SUFFIX, checked_id, checked_path
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 SessionLike: TypeAlias = Session | SessionSummary | str | os.PathLike[str]
-"""What a session may be named by: its handle, its row, or a text or path that `SessionHost.resolve` takes."""
+"""What identifies a session: its handle, its row, or a text or path that `SessionHost.resolve` accepts."""
 
 
 class SessionLookup:
-    """What a host does to find sessions; the base of `SessionHost`."""
+    """The calls of a host that find sessions; the base of `SessionHost`."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class SessionLookup:
 
     @property
     def core(self) -> HostCore:
-        """What the host does for its handles; not for programs.
+        """The internal part of the host, for its handles; not for programs.
 
         Raises:
             HostClosed: The host was not entered.
@@ -53,7 +53,7 @@ class SessionLookup:
 
     @property
     def _sessions(self) -> Catalog:
-        """What the host knows of all its sessions.
+        """The catalog of all sessions.
 
         Raises:
             HostClosed: The host was not entered, or is closed.
@@ -62,23 +62,24 @@ class SessionLookup:
         assert self._catalog is not None
         return self._catalog
 
-    # -- opening what was found
+    # -- opening existing sessions
 
     async def load(self, session: SessionLike, *, read_only: bool = False) -> Session:
-        """Open a session that is there; an archived one is brought back, unless it is opened read-only.
+        """Open an existing session; an archived one is brought back, unless it is opened read-only.
 
         Args:
-            session: Its id, the unique beginning of one, its name, "last", the path of its file, or its row; see `resolve`.
+            session: Its id, a unique prefix of the id, its name, "last", the path of its file, or its row; see
+                `resolve`.
             read_only: Take no lock and change no byte, and follow what another process writes.
 
         Raises:
             SessionNotFound: There is no such session.
-            AmbiguousSession: There are several.
+            AmbiguousSession: Several sessions match.
             SessionLocked: Another process or host owns it; it can be loaded read-only.
             NotASession: The file does not begin with a header, or is a directory; it was left as it is.
             UnsupportedVersion: A newer program wrote the file; it was left as it is.
             ReadOnly: This process may not write there; it can be loaded read-only.
-            OSError: The disk refuses to have it read.
+            OSError: The file cannot be read.
         """
         core = self.core
         core.check()
@@ -97,18 +98,20 @@ class SessionLookup:
         return Session(core, ref, actor.log.index.header.id)
 
     async def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> Session | None:
-        """Open the session with the latest message, or return None where there is none; having been loaded does not count.
+        """Open the session with the latest message, or return None if there is none.
+
+        Loading a session does not make it more recent.
 
         Args:
-            cwd: Only sessions of this project; the one that was set as its current session goes before all others.
+            cwd: Only sessions of this project; one that was set as its current session is preferred.
 
         Raises:
-            SessionLocked: Another process or host owns that session; `load` has all that opening may raise.
+            SessionLocked: Another process or host owns that session; `load` lists everything that opening may raise.
         """
         await self._recover()
         if cwd is not None:
             current = await self._sessions.current(cwd)
-            if current is not None and current.status not in (CORRUPTED, ARCHIVED):
+            if current is not None:
                 return await self.load(current)
         rows = [row for row in await self._sessions.rows(project=cwd) if row.status != CORRUPTED]
         latest = max(rows, key=lambda row: (row.modified, row.ref), default=None)
@@ -124,21 +127,23 @@ class SessionLookup:
         limit: int | None = None,
         offset: int = 0,
     ) -> list[SessionSummary]:
-        """Return a row for each session, the one that was loaded or appended to last first; unreadable files have the status "corrupted".
+        """Return a row for each session, the most recently loaded or appended to first.
 
-        Only files that changed since their row was made are read.
+        Files that cannot be read have the status "corrupted". Only files that changed since their row was made are
+        read.
 
         Args:
-            project: Only sessions that belong to this folder, however its path is written.
-            status: Only sessions of this status; "any" for all. Without it, those that are not archived.
-            limit: At most so many rows.
-            offset: Leave out so many of the first.
+            project: Only sessions of this folder, however its path is written.
+            status: Only sessions of this status; "any" for all. By default those that are not archived.
+            limit: The maximum number of rows.
+            offset: How many rows to skip.
 
         Raises:
-            InvalidInput: `limit` or `offset` is no count, the project is no path, or the status no word.
+            InvalidInput: `limit` or `offset` is not a whole number of 0 or more, the project is not a path, or the
+                status is not a string.
         """
         if status is not None and not isinstance(status, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"{status!r} is no status: give a word, such as 'active', 'archived' or 'any'")
+            raise InvalidInput(f"{status!r} is not a status: give a string, such as 'active', 'archived' or 'any'")
         if limit is not None:
             check_count("limit", limit)
         check_count("offset", offset)
@@ -149,29 +154,29 @@ class SessionLookup:
         return SessionsSubscription(self._sessions.listing, self.core.runtime.touched)
 
     async def resolve(self, session: SessionLike) -> SessionSummary:
-        """Return the row of the session that a text means, from whatever directory it is asked.
+        """Return the row of the session that a text means, independent of the current directory.
 
         A text may be, in this order: the path of a file, an id, a name that a person gave, "last" (the session that was
-        used last), the unique beginning of an id. A handle or a row means its own session, whose row is made anew where
-        the file changed.
+        used last), a unique prefix of an id. A handle or a row means its own session, whose row is read again if the
+        file changed.
 
         Raises:
-            SessionNotFound: It means none.
-            AmbiguousSession: It means several; the error names them.
-            InvalidSessionId: It can be no id, and is no name.
+            SessionNotFound: No session matches.
+            AmbiguousSession: Several sessions match; the error names them.
+            InvalidSessionId: The text cannot be an id, and is not a name.
         """
         ref = await self._find(session)
         row = await self._sessions.listing.row(ref)
         if row is None:
-            named = session if isinstance(session, str) else ref
-            raise SessionNotFound(f"there is no session {named!r}: list the sessions and give one of those")
+            shown = session if isinstance(session, str) else ref
+            raise SessionNotFound(f"there is no session {shown!r}: list the sessions and give one of those")
         return row
 
     async def get_session(self, session: SessionLike) -> SessionSummary | None:
-        """Return a session's row, or None where there is no such session; its file is read only where it changed.
+        """Return a session's row, or None if there is no such session; its file is read only if it changed.
 
         Raises:
-            AmbiguousSession: The text means several sessions.
+            AmbiguousSession: The text matches several sessions.
         """
         try:
             return await self.resolve(session)
@@ -181,19 +186,22 @@ class SessionLookup:
     # -- the current session of a project
 
     async def current_session(self, project: str | os.PathLike[str]) -> SessionSummary | None:
-        """Return the row of a project's current session; None where none is set, or the one that was is gone."""
+        """Return the row of a project's current session; None if none is set, or if it no longer exists.
+
+        One that is archived or damaged counts as missing meanwhile: `find_recent` then returns another session.
+        """
         return await self._sessions.current(project)
 
     async def set_current_session(self, project: str | os.PathLike[str], session: SessionLike | None) -> None:
-        """Let a session be the current one of a project: the one that `find_recent` and `continue_recent` open there.
+        """Make a session the current one of a project: the one that `find_recent` and `continue_recent` open there.
 
         Args:
             project: The project's folder.
-            session: The session, its row, or a text or path that means one; None takes the pointer away.
+            session: The session, its row, or a text or path that means one; None clears the pointer.
 
         Raises:
             SessionNotFound: There is no such session.
-            AmbiguousSession: The text means several.
+            AmbiguousSession: The text matches several sessions.
             OSError: The pointer cannot be written.
         """
         ref = session.ref if isinstance(session, Session) else None
@@ -201,20 +209,20 @@ class SessionLookup:
             ref = (await self.resolve(session)).ref
         await self._sessions.set_current(project, ref)
 
-    # -- the end of a session
+    # -- deleting
 
     async def delete(self, session: SessionLike) -> None:
-        """Delete a session for good: its file, and every copy of what it says; one that is not there is no error.
+        """Delete a session permanently: its file, and every copy of its content; do nothing if it does not exist.
 
-        The copies are what stands beside the file: what it was before a migration or before another took its place
-        (`.bak`), and fragments that a crash left (`.torn-`). Its line in the index and the pointers to it go too. The
-        session's handles serve no more: what is appended through one is refused by `SessionNotFound`. Subscriptions to the
-        session end, as they do with the host; those of read-only handles wait for a file that comes back.
+        The copies are the files beside it: its state before a migration or before it was replaced (`.bak`), and
+        fragments that a crash left (`.torn-`). Its line in the index and the pointers to it are removed too. The
+        session's handles can no longer be used: an append through one raises `SessionNotFound`. Subscriptions to the
+        session end, as they do with the host; those of read-only handles wait for the file to come back.
 
         Raises:
-            AmbiguousSession: The text means several sessions; none was deleted.
+            AmbiguousSession: The text matches several sessions; none was deleted.
             SessionLocked: Another process or host owns it.
-            OSError: The disk refuses; the session is there still.
+            OSError: The file cannot be deleted; the session still exists.
         """
         core = self.core
         core.check()
@@ -230,10 +238,10 @@ class SessionLookup:
         await self._sessions.removed(ref)
         await self._searching_of().forget(ref)
 
-    # -- how sessions are found
+    # -- finding
 
     def _searching_of(self) -> Searching:
-        """Return what searches, loading it when it is needed first."""
+        """Return the search of this host, loading it on first use."""
         if self._searching is None:
             from .searching import Searching
 
@@ -241,7 +249,7 @@ class SessionLookup:
         return self._searching
 
     async def _recover(self) -> None:
-        """Have the store bring back what only a journal holds, before the first session is looked for to be written."""
+        """Replay the store's journal once, before a session is looked up for writing."""
         if not self._recovered and isinstance(self._store, FileStore):
             await self._store.recover()
         self._recovered = True
@@ -250,7 +258,7 @@ class SessionLookup:
         return self.core.registry.live(ref) is not None or await self._store.exists(ref)
 
     async def _exact(self, session_id: str) -> Ref | None:
-        """Return the name of the log of the session with exactly this id, or None where there is none."""
+        """Return the name of the log of the session with exactly this id, or None."""
         if await self._exists(session_id + SUFFIX):
             return session_id + SUFFIX
         return next((row.ref for row in await self._sessions.listing.rows() if row.id == session_id), None)
@@ -262,9 +270,9 @@ class SessionLookup:
         if isinstance(session, SessionSummary):
             return session.ref if session.path is None else self._ref_of_path(session.path)
         if isinstance(session, os.PathLike):
-            return self._ref_of_path(checked_path(session))
+            return self._ref_of_path(session)
         if not isinstance(session, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"{session!r} names no session: give its id, its name, the path of its file, or its row")
+            raise InvalidInput(f"{session!r} does not name a session: give an id, a name, the path of a file, or a row")
         is_path = os.sep in session or session.endswith(SUFFIX)
         if is_path and await self._exists(self._ref_of_path(session)):
             return self._ref_of_path(session)
@@ -273,17 +281,17 @@ class SessionLookup:
             if not is_path and await self._exists(checked_id(session) + SUFFIX):
                 return session + SUFFIX
         except InvalidSessionId as error:
-            invalid = error  # and yet it may be a name
+            invalid = error  # it may still be a name
         try:
             return (await self._sessions.meant(session)).ref
         except (SessionNotFound, AmbiguousSession) as error:
             if is_path and isinstance(error, SessionNotFound):
-                return self._ref_of_path(session)  # whoever opens it says that it is not there
+                return self._ref_of_path(session)  # opening it reports that it does not exist
             if invalid is not None:
                 raise invalid from None
             raise
 
     def _ref_of_path(self, path: str | os.PathLike[str]) -> Ref:
         if isinstance(self._store, FileStore):
-            return self._store.ref_of(path)
+            return self._store.ref_of(checked_path(path))
         return os.fspath(path)

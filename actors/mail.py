@@ -1,4 +1,4 @@
-"""What goes through an actor's mailbox: commands with a place for their replies."""
+"""What goes through an actor's mailbox: commands, each with a place for its reply."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from msgspec import Struct
 from ..events.entries import Entry
 from ..events.errors import AppendError, AppendFailed, AppendInDoubt
 from ..events.stores.base import Ref
-from .commands import Append, Command, Landed
+from .commands import AnswerFromLog, Append, Command
 
-Made: TypeAlias = list[Entry]
-"""What a command made: the entries, empty for a move of the leaf."""
+CommandResult: TypeAlias = list[Entry]
+"""The entries that a command produced; empty for a move of the leaf."""
 
 
 class Mail:
     """A command with a place for its reply.
 
     Attributes:
-        command: What is asked for.
-        written: Some of its lines may be in the log by now.
+        command: The command.
+        written: Whether some of its lines may be in the log by now.
     """
 
-    __slots__ = ("_done", "_error", "_made", "command", "written")
+    __slots__ = ("_done", "_error", "_result", "command", "written")
 
-    def __init__(self, command: Command | Landed) -> None:
+    def __init__(self, command: Command | AnswerFromLog) -> None:
         self.command = command
-        self.written = isinstance(command, Landed)
+        self.written = isinstance(command, AnswerFromLog)
         self._done = anyio.Event()
-        self._made: Made | None = None
+        self._result: CommandResult | None = None
         self._error: Exception | None = None
 
-    def answer(self, made: Made) -> None:
-        """Reply with what was made."""
-        self._made = made
+    def answer(self, result: CommandResult) -> None:
+        """Reply with the entries."""
+        self._result = result
         self._done.set()
 
     def refuse(self, error: Exception) -> None:
@@ -48,36 +48,38 @@ class Mail:
         """Whether there is a reply."""
         return self._done.is_set()
 
-    async def reply(self) -> Made:
+    async def reply(self) -> CommandResult:
         """Wait for the reply."""
         await self._done.wait()
         if self._error is not None:
             raise self._error
-        assert self._made is not None
-        return self._made
+        assert self._result is not None
+        return self._result
 
 
-def unreachable(command: Command | Landed, ref: Ref, error: OSError, *, written: bool = False) -> AppendError:
-    """Say that a log cannot be opened or read, so that nothing can be appended to it.
+def unreachable_error(
+    command: Command | AnswerFromLog, ref: Ref, error: OSError, *, written: bool = False
+) -> AppendError:
+    """Return the error for a command whose log cannot be opened or read.
 
     Args:
-        command: What was asked for. One that has an id may have been tried before, and have landed then.
+        command: The command. One with a command id may have been tried, and written, before.
         ref: The name of the log.
-        error: What the disk said.
-        written: It may have landed now.
+        error: What the disk reported.
+        written: Whether the command may have been written now.
     """
     doubtful = written or (isinstance(command, Append) and command.command_id is not None)
     kind, remedy = (AppendInDoubt, "retry with the same command id") if doubtful else (AppendFailed, "append again")
     reason = error.strerror or str(error)
-    if error.filename is not None and not str(error.filename).endswith(ref):  # a folder above, say
+    if error.filename is not None and not str(error.filename).endswith(ref):  # such as a parent folder
         reason += f": {error.filename}"
-    unreached = kind(f"{ref} cannot be opened or read ({reason}): see to the disk, then {remedy}")
-    unreached.__cause__ = error
-    return unreached
+    append_error = kind(f"{ref} cannot be opened or read ({reason}): fix that, then {remedy}")
+    append_error.__cause__ = error
+    return append_error
 
 
-class Decided(Struct):
-    """What one command comes to: its entries as values and as lines; no lines where it was carried out before."""
+class Decision(Struct):
+    """The outcome of deciding one command: its entries as values and as lines; no lines for a repeated command."""
 
     entries: list[Entry]
     lines: list[bytes]

@@ -1,6 +1,6 @@
 """The mailbox of an actor: the commands that could not be carried out at once, and the task that serves them.
 
-There is a task while commands wait, and none otherwise. The queue is made with the first command that has to wait: most
+There is a task only while commands wait. The queue is created with the first command that has to wait: most
 sessions never need one.
 """
 
@@ -19,14 +19,14 @@ from .mail import Mail
 from .runtime import Runtime
 
 Serve: TypeAlias = Callable[[list[Mail]], Awaitable[None]]
-"""Carries out a batch of commands, each of which has its reply then."""
+"""Carries out a batch of commands; each has its reply when it returns."""
 
 
 class Mailbox:
-    """Where an actor's commands wait, at most so many as the host's limits say.
+    """The queue of an actor's commands, bounded by the host's limits.
 
     Attributes:
-        serving: Whether a command is being carried out, be it from here or, with the mailbox held, on its caller's task.
+        serving: Whether a command is being carried out: from the queue or, with the mailbox held, on its caller's task.
     """
 
     __slots__ = ("_entering", "_quiet", "_receiver", "_runtime", "_sender", "serving")
@@ -51,28 +51,31 @@ class Mailbox:
 
     @contextmanager
     def entering(self) -> Generator[None]:
-        """Keep the actor from being idle, for somebody who may be about to put a command in."""
+        """Keep the actor from being idle while the caller may be about to queue a command."""
         self._entering += 1
         try:
             yield
         finally:
             self._entering -= 1
 
-    # -- putting in
+    # -- queueing
 
     async def put(self, mail: Mail, serve: Serve) -> None:
-        """Put a command in, waiting while the mailbox is full, and see that somebody serves it."""
+        """Queue a command, waiting while the mailbox is full, and make sure that it is served."""
         sender = self._open()
         await checkpoint_if_cancelled()
         try:
             sender.send_nowait(mail)
         except anyio.WouldBlock:
-            with self.entering():  # it may be served, emptied and idle before the sender has its turn again
+            with self.entering():  # the queue may be emptied and idle before this task runs again
                 await sender.send(mail)
         self._wake(serve)
 
-    def leave(self, mail: Mail) -> None:
-        """Put a command in that nobody waits for, unless the mailbox is full: whoever filled it has it served."""
+    def put_unattended(self, mail: Mail) -> None:
+        """Queue a command that no caller waits for.
+
+        It is dropped if the mailbox is full: the waiting senders have the mailbox served anyway.
+        """
         with suppress(anyio.WouldBlock):
             self._open().send_nowait(mail)
 
@@ -84,8 +87,8 @@ class Mailbox:
     # -- serving
 
     def release(self, serve: Serve) -> None:
-        """Let go of the mailbox, which was held while a command ran on its caller's task, and have served what came."""
-        self._rest()
+        """Release the mailbox, held while a command ran on its caller's task, and serve what arrived meanwhile."""
+        self._stop_serving()
         if self._receiver is not None and self.depth:
             self._wake(serve)
 
@@ -101,10 +104,10 @@ class Mailbox:
                 while mails := self._take():
                     await serve(mails)
         finally:
-            self._rest()
+            self._stop_serving()
 
     def _take(self) -> list[Mail]:
-        """Take what waits, as much as one batch may hold."""
+        """Take the waiting commands, at most one batch."""
         assert self._receiver is not None
         mails: list[Mail] = []
         while len(mails) < self._runtime.limits.batch_max:
@@ -114,8 +117,8 @@ class Mailbox:
                 break
         return mails
 
-    def _rest(self) -> None:
-        """Serve no more until somebody asks for it."""
+    def _stop_serving(self) -> None:
+        """Mark the mailbox as not being served, and wake the callers of `quiet`."""
         self.serving = False
         if self._quiet is not None:
             self._quiet.set()
@@ -124,7 +127,7 @@ class Mailbox:
     # -- ending
 
     async def quiet(self) -> None:
-        """Wait until every command that was accepted has its reply."""
+        """Wait until every accepted command has its reply."""
         while not self.idle:
             if not self.serving:
                 await checkpoint()
@@ -134,7 +137,7 @@ class Mailbox:
             await self._quiet.wait()
 
     def close(self) -> None:
-        """Give the queue up; nothing may wait in it."""
+        """Discard the queue, which must be empty."""
         if self._sender is not None and self._receiver is not None:
             self._sender.close()
             self._receiver.close()

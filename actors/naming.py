@@ -1,4 +1,4 @@
-"""What sessions and their logs are called."""
+"""The names of sessions and of their logs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..events.stores.base import Ref
 from .keys import id_of_key
 
 SUFFIX = ".jsonl"
-"""How the name of a log ends."""
+"""The suffix of a log's name."""
 
 _ID_BYTES_MAX = 255 - len(SUFFIX)
 
 
 DialectName: TypeAlias = Literal["native", "pi", "omp"]
-"""The dialects that a host can be told to write new sessions in."""
+"""The dialects in which a host can write new sessions."""
 
 
 def dialect_named(name: str) -> Dialect:
@@ -38,89 +38,101 @@ def dialect_named(name: str) -> Dialect:
         from ..events.dialects.omp import OmpDialect
 
         return OmpDialect()
-    raise InvalidInput(f"there is no dialect {name!r} to write: choose native, pi or omp")
+    raise InvalidInput(f"there is no dialect {name!r}: choose native, pi or omp")
 
 
 def current(dialect: Dialect) -> Dialect:
-    """Return the dialect in which a log of an older version is written anew."""
+    """Return the current version of a dialect, to which a log of an older version is migrated."""
     return dialect_named(dialect.name) if dialect.old else dialect
 
 
 def checked_id(session_id: str) -> str:
-    """Return a session id that can name a file.
+    """Return a session id after checking that it can name a file.
 
     Raises:
-        InvalidSessionId: It is no string, empty, too long, a name of directories, or holds a separator or a control
+        InvalidSessionId: It is not a string, empty, too long, "." or "..", or contains a separator or a control
             character.
     """
     if not isinstance(session_id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidSessionId(f"{session_id!r} is no session id: give a string")
+        raise InvalidSessionId(f"{session_id!r} is not a session id: give a string")
     if not session_id or session_id in (".", ".."):
-        raise InvalidSessionId(f"{session_id!r} is no session id: give one that can name a file")
+        raise InvalidSessionId(f"{session_id!r} is not a session id: give one that can name a file")
     if len(session_id.encode("utf-8", "surrogatepass")) > _ID_BYTES_MAX:
         raise InvalidSessionId(f"the session id {session_id[:40]!r}... is longer than {_ID_BYTES_MAX} bytes")
-    wrong = next((char for char in session_id if char in "/\\" or ord(char) < 32 or 0xD800 <= ord(char) < 0xE000), None)
-    if wrong is not None:
+    forbidden = next(
+        (char for char in session_id if char in "/\\" or ord(char) < 32 or 0xD800 <= ord(char) < 0xE000), None
+    )
+    if forbidden is not None:
         raise InvalidSessionId(
-            f"the session id {session_id!r} holds {wrong!r}: leave out separators and control characters"
+            f"the session id {session_id!r} contains {forbidden!r}: leave out separators and control characters"
         )
     return session_id
 
 
 def checked_path(path: str | os.PathLike[str]) -> str:
-    """Return a path as it is written.
+    """Return a path as a string, with a `~` at its beginning expanded.
 
     Raises:
-        InvalidInput: It is no path, or one of bytes.
+        InvalidInput: It is not a path, is given as bytes, or contains what no path can.
     """
-    given = cast("object", path)  # whatever it is declared to be
-    written: object = os.fspath(cast("os.PathLike[str]", given)) if isinstance(given, os.PathLike) else given
-    if not isinstance(written, str):
-        raise InvalidInput(f"{path!r} is no path: give a string or a `pathlib.Path`")
-    return written
+    value = cast("object", path)  # callers without a type checker may pass anything
+    text: object = os.fspath(cast("os.PathLike[str]", value)) if isinstance(value, os.PathLike) else value
+    if not isinstance(text, str):
+        raise InvalidInput(f"{path!r} is not a path: give a string or a `pathlib.Path`")
+    try:
+        impossible = b"\0" in os.fsencode(text)
+    except UnicodeEncodeError:
+        impossible = True
+    if impossible:
+        raise InvalidInput(f"{text!r} is not a path: leave out null characters and lone surrogates")
+    return os.path.expanduser(text)
 
 
 def absolute(folder: str | os.PathLike[str]) -> str:
-    """Return the absolute path of a folder, as headers say it: it means the same wherever it is read.
+    """Return the absolute path of a folder, as stored in headers, so that it means the same wherever it is read.
 
-    Links and letter case stay as they are written.
+    Links and letter case are kept as written.
 
     Raises:
-        InvalidInput: It is no path.
+        InvalidInput: It is not a path.
     """
     return os.path.abspath(checked_path(folder))
 
 
 def ref_of_key(key: str) -> Ref:
-    """Return the name of the log of the session that a key means.
+    """Return the name of the log of a key's session.
 
     Raises:
-        InvalidSessionId: It is no key.
+        InvalidSessionId: The key is invalid.
     """
     return id_of_key(key) + SUFFIX
 
 
 def is_text(name: str) -> bool:
-    """Tell whether a name is text: that of a file or folder may be any bytes, and then cannot be written down."""
+    """Return whether a name is valid text; file names may be arbitrary bytes, which cannot be stored."""
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
-def check_text(what: str, given: object) -> None:
-    """Refuse what cannot be written down, where anything is given.
+def check_text(name: str, value: object) -> None:
+    """Refuse a value that cannot be stored as text; None is accepted.
+
+    Args:
+        name: The caller's name for it.
+        value: The value.
 
     Raises:
-        InvalidInput: It is no string, or holds bytes that are no UTF-8.
+        InvalidInput: It is not a string, or contains bytes that are not UTF-8.
     """
-    if given is None:
+    if value is None:
         return
-    if not isinstance(given, str):
-        raise InvalidInput(f"{what} is of type `{type(given).__name__}`: give a string")
-    if not is_text(given):
-        raise InvalidInput(f"{what} is {given!r}, which is no text: leave out what is no UTF-8")
+    if not isinstance(value, str):
+        raise InvalidInput(f"{name} is of type `{type(value).__name__}`: give a string")
+    if not is_text(value):
+        raise InvalidInput(f"{name} is {value!r}, which is not valid text: leave out what is not UTF-8")
 
 
 def new_ref(dialect: Dialect, header: Header) -> Ref:
-    """Return the name of the log of a new session: as its key says, or else as its dialect names files."""
+    """Return the name of the log of a new session: derived from its key, or as its dialect names files."""
     if header.key is not None:
         return ref_of_key(header.key)
     if dialect.name == "native":

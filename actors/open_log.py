@@ -1,6 +1,6 @@
-"""A log that is open: its index, and the way to what its lines say.
+"""An open log: its index, and access to its entries.
 
-Owner and follower alike read through this. It folds what is new, reads bodies in pages, and keeps decoded entries in
+Owners and followers alike read through this. It folds new lines, reads bodies in pages, and keeps decoded entries in
 the host's cache. It writes nothing.
 """
 
@@ -43,11 +43,12 @@ class OpenLog:
 
     Attributes:
         ref: The log's name in the store.
-        index: What is known of its lines.
-        dialect: How its lines are written.
+        index: What is known about its lines.
+        dialect: The dialect of its lines.
         generation: The history that the index belongs to.
-        feed: What subscribers share, while there are any.
+        feed: The feed of its subscribers, while there are any.
         replaced: Whether a read found another log in its place.
+        snapshot_at: The seq at which the index was last restored from a snapshot; 0 without one.
     """
 
     __slots__ = (
@@ -78,13 +79,13 @@ class OpenLog:
         self._withheld: dict[int, tuple[Entry | None, int]] = {}
 
     @classmethod
-    def peek(cls, runtime: Runtime, ref: Ref, birth: Header | None) -> tuple[LogIndex, str]:
-        """Read a log's index at once, without taking the session up.
+    def peek(cls, runtime: Runtime, ref: Ref, new_header: Header | None) -> tuple[LogIndex, str]:
+        """Read a log's index without waiting and without activating the session.
 
         Args:
             runtime: The host's seams; its store must be a `LocalStore`.
             ref: The name of the log.
-            birth: The header of a session that may not have been written to yet.
+            new_header: The header of a session that may have no log yet.
 
         Raises:
             SessionNotFound: There is no such log, and no header was given.
@@ -93,14 +94,14 @@ class OpenLog:
         try:
             log = cls.look(runtime, ref)
         except SessionNotFound:
-            if birth is None:
+            if new_header is None:
                 raise
-            return LogIndex(birth), ""
+            return LogIndex(new_header), ""
         return log.index, log.generation
 
     @classmethod
     def look(cls, runtime: Runtime, ref: Ref) -> OpenLog:
-        """Fold a log at once, as it is now; its bodies are not kept.
+        """Fold a log as it is now, without waiting; its bodies are not kept.
 
         Raises:
             SessionNotFound: There is no such log.
@@ -116,28 +117,28 @@ class OpenLog:
 
     @classmethod
     def _look(cls, runtime: Runtime, store: LocalStore, ref: Ref) -> OpenLog:
-        look = store.peek(ref)
-        log = cls(runtime, ref, look.opening.header, look.opening.dialect, look.opening.head.generation)
-        snapshot = look.load("index")
+        peeked = store.peek(ref)
+        log = cls(runtime, ref, peeked.opening.header, peeked.opening.dialect, peeked.opening.head.generation)
+        snapshot = peeked.load("index")
         if snapshot is not None:
             log.restore(snapshot)
         more = True
         while more:
-            page = look.read(log.index.seen)
+            page = peeked.read(log.index.seen)
             more = page.more and bool(page.lines)
             log._fold_page(page)
-        log.restore_leaf(look.load("leaf"))
+        log.restore_leaf(peeked.load("leaf"))
         return log
 
     @property
     def cursor(self) -> Cursor:
-        """Where the visible log ends."""
+        """The cursor at the end of the visible log."""
         return Cursor(self.generation, self.index.head)
 
-    # -- taking in lines
+    # -- folding lines
 
     async def take_up(self) -> None:
-        """Fold the whole log, from its snapshot where a valid one is there, and put the leaf where it was moved to."""
+        """Fold the whole log, starting from a valid snapshot if there is one, and restore the leaf."""
         store = self._runtime.store
         snapshot = await store.load(self.ref, "index")
         if snapshot is not None:
@@ -146,7 +147,7 @@ class OpenLog:
         self.restore_leaf(await store.load(self.ref, "leaf"))
 
     def restore(self, blob: Blob) -> None:
-        """Take the index from a snapshot, where it is one of this log."""
+        """Take the index from a snapshot if it belongs to this log."""
         if blob.head.generation != self.generation:
             return
         index = LogIndex.restore(blob.data, self.index.header, model_changes_win=self.dialect.model_changes_win)
@@ -155,7 +156,7 @@ class OpenLog:
             self.snapshot_at = index.head
 
     def restore_leaf(self, blob: Blob | None) -> None:
-        """Move the leaf to where its record says, as long as nothing but entries aside was appended since."""
+        """Move the leaf to where its record says, unless an entry that became the leaf was appended later."""
         record = decode_leaf(blob.data) if blob is not None else None
         if blob is None or record is None or blob.head.generation != self.generation:
             return
@@ -171,7 +172,7 @@ class OpenLog:
             self.feed.publish(LeafChange(self.index.leaf))
 
     async def scan(self) -> None:
-        """Fold the whole log, off the event loop where it is large; nobody else may use the log meanwhile."""
+        """Fold the whole log, off the event loop if it is large; nothing else may use the log meanwhile."""
         more = True
         while more:
             page = await self._runtime.store.read(self.ref, self.generation, self.index.seen)
@@ -183,7 +184,7 @@ class OpenLog:
         await self._warn_of_damage()
 
     async def catch_up(self) -> None:
-        """Fold the lines that were appended since.
+        """Fold the lines that were appended since the last read.
 
         Raises:
             LogReplaced: The log has another generation now.
@@ -196,7 +197,7 @@ class OpenLog:
         await self._warn_of_damage()
 
     def _fold_page(self, page: Page) -> None:
-        known = self.index.seen - page.first + 1  # what another task took in while this page was read
+        known = self.index.seen - page.first + 1  # lines that another task folded while this page was read
         lines = page.lines[known:] if known else page.lines
         first = page.first + known
         entries = self.dialect.decode_all(lines, first)
@@ -210,24 +211,24 @@ class OpenLog:
         self.index.ids.settle(above=RECENT_MAX)
 
     async def _warn_of_damage(self) -> None:
-        """Say where the damaged lines are that were just folded; they are kept and skipped."""
+        """Log where the damaged lines are that were just folded; they are kept and skipped."""
         if not self._damaged:
             return
         damaged, self._damaged = self._damaged, []
         shown = damaged[:_WARNINGS_MAX]
         store = self._runtime.store
-        found = await self._runtime.offload(store.places, self.ref, shown) if isinstance(store, LocalStore) else {}
+        places = await self._runtime.offload(store.places, self.ref, shown) if isinstance(store, LocalStore) else {}
         for seq in shown:
-            where = str(found[seq]) if seq in found else self.ref
+            where = str(places[seq]) if seq in places else self.ref
             logger().warning("line_damaged", session_id=self.index.header.id, where=where, seq=seq)
         if len(damaged) > len(shown):
             logger().warning("more_lines_damaged", session_id=self.index.header.id, count=len(damaged) - len(shown))
 
     def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> None:
-        """Take in what one command just wrote here."""
-        taken_in = self.index.seen - entries[0].seq + 1  # by a reader that was quicker
-        if taken_in > 0:
-            entries, lines = entries[taken_in:], lines[taken_in:]
+        """Fold the entries that one command just wrote here, and publish them."""
+        folded = self.index.seen - entries[0].seq + 1  # by a reader that was quicker
+        if folded > 0:
+            entries, lines = entries[folded:], lines[folded:]
             self.index.fold_all(entries)
         else:
             self.index.fold_batch(entries)
@@ -238,50 +239,50 @@ class OpenLog:
                 self._publish(entry.seq, entry, len(line))
 
     def attach(self, feed: Feed | None) -> None:
-        """Tell subscribers of what is appended from here on, lines that are withheld as yet included."""
+        """Publish to this feed what is appended from now on, including lines that are still withheld."""
         self.feed = feed
         self._withheld = {entry.seq: (entry, 0) for entry in self.index.withheld}
 
     def _publish(self, seq: int, entry: Entry | None, size: int) -> None:
-        """Tell the subscribers of the lines that became visible: a batch's when it is whole, or torn for good."""
+        """Publish the lines that became visible; a batch does when it is complete, or will never be."""
         if self.feed is None:
             return
         self._withheld[seq] = (entry, size)
         if next(iter(self._withheld)) > self.index.head:
             return  # a long batch adds its lines one by one, and none shows before the last
         for each in sorted(seq for seq in self._withheld if seq <= self.index.head):
-            held, length = self._withheld.pop(each)
-            shown = self._shown(each, held)
+            withheld, length = self._withheld.pop(each)
+            shown = self._shown(each, withheld)
             if shown is not None:
                 self.feed.publish(EntryAdded(shown, self.index.leaf, self.generation), length)
 
     # -- reading
 
     async def entries_at(self, seqs: Sequence[int]) -> dict[int, Entry | None]:
-        """Read entries by ordinal; None for damaged lines."""
+        """Read entries by seq; None for damaged lines."""
         cache = self._runtime.bodies
-        found: dict[int, Entry | None] = {}
+        entry_by_seq: dict[int, Entry | None] = {}
         missing: list[int] = []
         for seq in seqs:
-            held = cache.get(self._number, seq)
-            if held is None:
+            cached = cache.get(self._number, seq)
+            if cached is None:
                 missing.append(seq)
             else:
-                found[seq] = held.entry
+                entry_by_seq[seq] = cached.entry
         runs, scattered = _runs(missing)
         for first, last in runs:
             while first <= last:
                 page = await self._page(first - 1, last)
                 if not page.lines:
-                    scattered += range(first, last + 1)  # the store says what is the matter with them
+                    scattered += range(first, last + 1)  # reading them one by one reports what is wrong
                     break
                 entries = self.dialect.decode_all(page.lines, first)
                 if Kind.ABORTED in self.index.kinds[first : page.last + 1] or not all(entries):
                     entries = [self._shown(seq, entry) for seq, entry in enumerate(entries, first)]
                 size = size_of(page.lines) // len(entries)
-                if size * len(missing) <= cache.max_bytes:  # more than fits would let go of all, and be gone at the end
+                if size * len(missing) <= cache.max_bytes:  # more would only evict everything, itself included
                     cache.put_run(self._number, first, entries, size)
-                found.update(enumerate(entries, first))
+                entry_by_seq.update(enumerate(entries, first))
                 first = page.last + 1
         for start in range(0, len(scattered), _BODIES_AT_ONCE):
             part = scattered[start : start + _BODIES_AT_ONCE]
@@ -289,16 +290,16 @@ class OpenLog:
             for seq, line in zip(part, lines, strict=True):
                 entry = self._shown(seq, self.dialect.decode(line, seq))
                 cache.put(self._number, seq, entry, len(line))
-                found[seq] = entry
-        return found
+                entry_by_seq[seq] = entry
+        return entry_by_seq
 
     async def entries_in(self, seqs: Sequence[int]) -> list[Entry]:
-        """Read the entries of ordinals, in the order asked for; damaged lines are left out."""
-        found = await self.entries_at(seqs)
-        return [entry for seq in seqs if (entry := found[seq]) is not None]
+        """Read entries by seq, in the requested order; damaged lines are left out."""
+        entry_by_seq = await self.entries_at(seqs)
+        return [entry for seq in seqs if (entry := entry_by_seq[seq]) is not None]
 
     async def lines_at(self, seqs: Sequence[int]) -> list[bytes]:
-        """Read lines as they stand in the log, in the order asked for."""
+        """Read raw lines by seq, in the requested order."""
         store = self._runtime.store
         return await self._read(lambda generation: store.bodies(self.ref, generation, seqs))
 
@@ -307,7 +308,7 @@ class OpenLog:
         return await self._read(lambda generation: store.read(self.ref, generation, after, through=through))
 
     async def _read(self, reading: Callable[[str], Awaitable[T]]) -> T:
-        """Read, and read again where the owner brought the log back meanwhile: the same bytes in another file."""
+        """Read, and repeat that if the owner unarchived the log meanwhile: the same bytes in another file."""
         while True:
             generation = self.generation
             try:
@@ -321,7 +322,7 @@ class OpenLog:
         """Read the next visible entries of an interval; damaged lines are left out.
 
         Returns:
-            The entries, and the ordinal up to which the log was read: `through` when nothing is left.
+            The entries, and the seq up to which the log was read: `through` when nothing is left.
         """
         page = await self._page(after, through)
         shown: list[Entry] = []
@@ -332,7 +333,7 @@ class OpenLog:
         return shown, page.last if page.lines else through
 
     def _shown(self, seq: int, entry: Entry | None) -> Entry | None:
-        """Show a line of a batch that was never completed as an opaque entry, and no line that has no id."""
+        """Return an entry as readers see it: opaque if its batch was never completed, None if it has no id."""
         if entry is None or entry.id is None:
             return None
         if seq > self.index.head or self.index.kinds[seq] != Kind.ABORTED:
@@ -351,18 +352,18 @@ class OpenLog:
 
     async def context(self, leaf: int) -> Context:
         """Build the context of a leaf, reading only the bodies that it shows."""
-        chosen = await self.plan(leaf)
-        return build(self.index, chosen, await self.entries_at(chosen.needed))
+        context_plan = await self.plan(leaf)
+        return build(self.index, context_plan, await self.entries_at(context_plan.needed))
 
     async def plan(self, leaf: int) -> ContextPlan:
-        """Say which entries the context of a leaf is built of."""
+        """Return which entries the context of a leaf is built from."""
         first = boundary(self.index, leaf)
         at_boundary = (await self.entries_at([first]))[first] if first else None
         return plan(self.index, leaf, at_boundary)
 
 
 def _runs(seqs: Sequence[int]) -> tuple[list[tuple[int, int]], list[int]]:
-    """Part ordinals into long runs, by their first and last, and the others."""
+    """Split seqs into long runs of consecutive ones, by first and last, and all others."""
     runs: list[tuple[int, int]] = []
     others: list[int] = []
     start = 0

@@ -1,7 +1,7 @@
 """The part of a session's handle that reads.
 
-Reads of the index answer at once from the committed state; reads of what entries say are awaited. What is returned is the
-caller's own, or cannot be changed.
+Reads of the index answer at once from the committed state; reads of entries are awaited. Return values belong to the
+caller, or are immutable.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import TypeVar
 
+from ..events.counts import check_count
 from ..events.entries import Entry, Header, Message, MessageEntry
 from ..events.stores.base import Cursor
 from ..projections.base import Valued
@@ -24,7 +25,7 @@ V = TypeVar("V")
 
 
 class Reading(Handle):
-    """What can be read of a session."""
+    """The read calls of a session."""
 
     __slots__ = ()
 
@@ -32,14 +33,14 @@ class Reading(Handle):
 
     @property
     def header(self) -> Header:
-        """What the first line of the log says."""
+        """The first line of the log."""
         return self._index().header
 
     @property
     def file_path(self) -> str | None:
-        """Where the session's file is, or will be with the first append; None in memory.
+        """The path of the session's file, or where it will be after the first append; None in memory.
 
-        While the session is archived, what is there is compressed, and its name goes on in ".zst" or ".gz".
+        While the session is archived, the file is compressed and its name has ".zst" or ".gz" added.
         """
         return self._core.path_of(self.ref)
 
@@ -60,9 +61,9 @@ class Reading(Handle):
 
     @property
     def cursor(self) -> Cursor:
-        """Where the log ends: what to give to `subscribe` to follow from here on."""
+        """The cursor at the end of the log; pass it to `subscribe` to follow from here on."""
         self._check()
-        index, generation = self._core.index(self.ref, self._birth, self._follower)
+        index, generation = self._core.index(self.ref, self._new_log, self._follower)
         return Cursor(generation, index.head)
 
     @property
@@ -75,7 +76,7 @@ class Reading(Handle):
         return build_tree(self._index())
 
     def path(self, entry_id: str | None = None) -> list[str]:
-        """Return the ids from the root to an entry (the leaf, where none is given).
+        """Return the ids from the root to an entry (by default the leaf).
 
         Raises:
             EntryNotFound: The session has no such entry.
@@ -85,14 +86,14 @@ class Reading(Handle):
         return [index.ids[seq] for seq in index.path(index.path_end(entry_id))]
 
     def children(self, parent_id: str | None) -> list[str]:
-        """Return the ids of an entry's children in the order of the file; of the roots, for None."""
+        """Return the ids of an entry's children, or of the roots (None), in the order of the file."""
         index = self._index()
         parents = index.parents
-        wanted = index.seq_of(parent_id) if parent_id is not None else 0
+        parent = index.seq_of(parent_id) if parent_id is not None else 0
         return [
             index.ids[seq]
             for seq in range(1, index.head + 1)
-            if index.is_entry(seq) and (parents[seq] == wanted or (not wanted and parents[seq] < 0))
+            if index.is_entry(seq) and (parents[seq] == parent or (not parent and parents[seq] < 0))
         ]
 
     def label(self, entry_id: str) -> str | None:
@@ -100,34 +101,35 @@ class Reading(Handle):
         return self._index().label_of(entry_id)
 
     def labels(self) -> list[tuple[str, str]]:
-        """Return all labelled entries, those of the path first and in its order."""
+        """Return all labelled entries with their labels, those on the path first and in its order."""
         return labels(self._index())
 
     def find_by_label(self, label: str) -> list[str]:
         """Return the ids of the entries with this label, on all branches."""
         return find_by_label(self._index(), label)
 
-    # -- reading what entries say
+    # -- reading entries
 
     async def entry(self, entry_id: str) -> Entry | None:
-        """Return an entry, or None where the session has none with this id."""
+        """Return an entry, or None if the session has none with this id."""
         log = await self.log()
         seq = log.index.find(entry_id)
         return (await log.entries_at([seq]))[seq] if seq else None
 
     async def entries(self, *, custom_type: str | None = None) -> list[Entry]:
-        """Return all entries in the order of the file; only an extension's own, where `custom_type` is given."""
+        """Return all entries in the order of the file, or only those of one custom type."""
         return [entry async for entry in self.iter_entries(custom_type=custom_type)]
 
     async def iter_entries(self, after: int = 0, *, custom_type: str | None = None) -> AsyncGenerator[Entry]:
-        """Yield the entries after an ordinal in the order of the file, without holding them all.
+        """Yield the entries after a seq in the order of the file, without holding them all in memory.
 
-        What is appended after the first of them was asked for is left out.
+        Entries that are appended during the iteration are left out.
 
         Args:
-            after: The ordinal of the last entry to leave out.
-            custom_type: Only an extension's own, of this type.
+            after: The seq of the last entry to leave out.
+            custom_type: Only an extension's entries of this type.
         """
+        check_count("after", after)
         log = await self.log()
         head = log.index.head
         while after < head:
@@ -137,7 +139,7 @@ class Reading(Handle):
                     yield entry
 
     async def context(self, leaf_id: str | None = None) -> Context:
-        """Return what a model is shown of the path to an entry (the leaf, where none is given).
+        """Return what a model is shown of the path to an entry (by default the leaf).
 
         Raises:
             EntryNotFound: The session has no such entry.
@@ -151,20 +153,21 @@ class Reading(Handle):
         return [each.message for each in (await self.context()).messages]
 
     async def all_messages(self) -> list[Message]:
-        """Return every message of the session in the order of the file, compacted and abandoned ones included."""
+        """Return every message of the session in the order of the file, including compacted and abandoned ones."""
         return [entry.message async for entry in self.iter_entries() if isinstance(entry, MessageEntry)]
 
     async def find_safe_cut(self, keep_tokens: int, *, tokenizer: Tokenizer | None = None) -> str | None:
-        """Find the entry to keep from, so that about `keep_tokens` of the path stay and no tool call loses its result.
+        """Return the entry to keep from, so that about `keep_tokens` of the path stay and no call loses its result.
 
         Args:
             keep_tokens: How many tokens may stay.
-            tokenizer: What counts them; an estimate by bytes where none is given.
+            tokenizer: Counts them; by default they are estimated from the bytes.
 
         Returns:
-            The id for `append_compaction`, or None where there is no safe cut that keeps less than all that the context
-            shows of the path. What was compacted away is never kept again.
+            The id for `append_compaction`, or None if there is no safe cut that keeps less than the context already
+            shows of the path. What was compacted before is never kept again.
         """
+        check_count("keep_tokens", keep_tokens)
         log = await self.log()
         entries = await log.entries_in((await log.plan(log.index.leaf)).kept)
         return find_safe_cut(entries, keep_tokens, lambda entry: entry_tokens(entry, tokenizer))
@@ -173,17 +176,17 @@ class Reading(Handle):
         """Return the value of a projection over all entries of the session.
 
         Raises:
-            InvalidInput: It is no projection, or its name is one of treering's own.
-            ProjectionFailed: The projection raised; `rebuild` begins it anew.
+            InvalidInput: The object is not a projection, or its name is reserved for treering.
+            ProjectionFailed: The projection raised; `rebuild` starts it again.
         """
-        return await self._core.view(await self.log(), self._follower, projection, anew=False)
+        return await self._core.view(await self.log(), self._follower, projection, from_scratch=False)
 
     async def rebuild(self, projection: Valued[V]) -> V:
-        """Fold a projection from nothing, without its checkpoint, and return its value."""
-        return await self._core.view(await self.log(), self._follower, projection, anew=True)
+        """Fold a projection from scratch, ignoring its checkpoint, and return its value."""
+        return await self._core.view(await self.log(), self._follower, projection, from_scratch=True)
 
 
 def is_of_custom_type(entry: Entry, custom_type: str | None) -> bool:
-    """Tell whether an entry is an extension's own of this type; where no type is given, any entry is."""
+    """Return whether an entry is an extension's own of this type; without a type, every entry matches."""
     payload = getattr(entry, entry.type, None)
     return custom_type is None or getattr(payload, "custom_type", None) == custom_type

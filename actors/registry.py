@@ -1,8 +1,9 @@
-"""Which sessions are live: takes up the actor of a session when somebody needs it, lets it go when nobody does.
+"""The registry of live sessions: activates the actor of a session on demand, and passivates idle ones.
 
-A session without mail holds no task, no open file and no memory but its handle's. Sessions that were not used between
-two rounds of the sweep are passivated; so is the one unused for longest when more than `live_max` are live. One session
-is one actor per host: whoever asks while it comes or goes waits for that and gets the one that is there then.
+A session without pending commands holds no task, no open file and no memory but that of its handle. Sessions that were
+not used between two rounds of the sweep are passivated; so is the least recently used one when more than `live_max` are
+live. A host has at most one actor per session: callers that ask for it during activation or passivation wait until that
+is over.
 """
 
 from __future__ import annotations
@@ -26,25 +27,26 @@ from .open_log import OpenLog
 from .runtime import Runtime
 
 
-class Beginning:
-    """Whether a log may still begin: all handles that are given for one that is not there yet share this.
+class Creation:
+    """Whether a log may still be created; shared by all handles of a session that has no log yet.
 
     Attributes:
-        over: It has begun, or was called off. A log that is gone by then was deleted, and no handle brings it back.
+        settled: The log was created, or its creation was called off. If it is missing later, it was deleted, and no
+            handle brings it back.
     """
 
-    __slots__ = ("__weakref__", "over")
+    __slots__ = ("__weakref__", "settled")
 
     def __init__(self) -> None:
-        self.over = False
+        self.settled = False
 
 
-class Birth(Struct, frozen=True):
-    """What a log that is not there yet will begin with, and whether it still may."""
+class NewLog(Struct, frozen=True):
+    """What a log that does not exist yet is created with, and whether it still may be."""
 
     header: Header
     dialect: Dialect
-    beginning: Beginning
+    creation: Creation
 
 
 class Registry:
@@ -52,20 +54,20 @@ class Registry:
 
     Args:
         runtime: The seams, bounds and counters.
-        before_release: What is to be saved of a session, under its lease, before it is let go.
+        before_release: Saves what is to be kept of a session, under its lease, before it is passivated.
 
     Attributes:
-        parting: Is told of each session that is about to be let go.
-        closing: Nothing is taken up any more.
+        parting: Called with each actor that is about to be passivated.
+        closing: Whether no more sessions are activated.
     """
 
     def __init__(self, runtime: Runtime, before_release: Callable[[Lease], Awaitable[None]]) -> None:
         self._runtime = runtime
         self._before_release = before_release
         self._live: OrderedDict[Ref, SessionActor] = OrderedDict()
-        self._moving: dict[Ref, anyio.Event] = {}
+        self._transitions: dict[Ref, anyio.Event] = {}
         self._feeds: dict[Ref, Feed] = {}
-        self._beginnings: WeakValueDictionary[Ref, Beginning] = WeakValueDictionary()
+        self._creations: WeakValueDictionary[Ref, Creation] = WeakValueDictionary()
         self.parting: Callable[[SessionActor], None] | None = None
         self.closing = False
 
@@ -73,11 +75,11 @@ class Registry:
         return len(self._live)
 
     def live(self, ref: Ref) -> SessionActor | None:
-        """Return a session's actor if it is live, which does not count as a use."""
+        """Return a session's actor if it is live, without counting that as a use."""
         return self._live.get(ref)
 
     def use(self, ref: Ref) -> SessionActor | None:
-        """Return a session's actor if it is live, and note that it is used."""
+        """Return a session's actor if it is live, and mark it as recently used."""
         actor = self._live.get(ref)
         if actor is not None:
             actor.recent = True
@@ -87,57 +89,57 @@ class Registry:
         """Return the live actors."""
         return list(self._live.values())
 
-    # -- what is not written yet
+    # -- sessions without a log
 
-    def birth(self, ref: Ref, header: Header, dialect: Dialect) -> Birth:
-        """Return what a handle creates a log with, where it is not there when the handle needs it."""
-        beginning = self._beginnings.get(ref)
-        if beginning is None or beginning.over:
-            beginning = self._beginnings[ref] = Beginning()
-        return Birth(header, dialect, beginning)
+    def new_log(self, ref: Ref, header: Header, dialect: Dialect) -> NewLog:
+        """Return what a handle creates a log with if it does not exist when the handle needs it."""
+        creation = self._creations.get(ref)
+        if creation is None or creation.settled:
+            creation = self._creations[ref] = Creation()
+        return NewLog(header, dialect, creation)
 
-    def is_spoken_for(self, ref: Ref) -> bool:
-        """Tell whether somebody holds a handle of a log that is not there yet, and may still begin it."""
-        beginning = self._beginnings.get(ref)
-        return beginning is not None and not beginning.over
+    def is_reserved(self, ref: Ref) -> bool:
+        """Return whether a handle exists that may still create this log."""
+        creation = self._creations.get(ref)
+        return creation is not None and not creation.settled
 
-    def settle_beginning(self, ref: Ref) -> None:
-        """Note that a log has begun, or was deleted: the handles that there are will not create it."""
-        beginning = self._beginnings.get(ref)
-        if beginning is not None:
-            beginning.over = True
+    def settle_creation(self, ref: Ref) -> None:
+        """Note that a log was created or deleted: existing handles will not create it."""
+        creation = self._creations.get(ref)
+        if creation is not None:
+            creation.settled = True
 
-    # -- what became of a log apart from its actor
+    # -- logs that changed without their actor
 
     def replaced(self, ref: Ref, head: Cursor) -> None:
-        """Note that another log was written in the place of one: its subscribers begin anew."""
+        """Note that another log was written in the place of this one: its subscribers start again."""
         feed = self._feeds.get(ref)
         if feed is not None:
             feed.replaced(head)
 
     def removed(self, ref: Ref) -> None:
-        """Note that a log was deleted: no handle brings it back, and its subscribers are at their end.
+        """Note that a log was deleted: no handle brings it back, and its subscriptions end.
 
-        Whoever subscribes to a log that is there by this name later follows that one.
+        Later subscribers follow the log that has this name then.
         """
-        self.settle_beginning(ref)
+        self.settle_creation(ref)
         feed = self._feeds.pop(ref, None)
         if feed is not None:
             feed.close()
 
-    # -- taking up
+    # -- activation
 
-    async def actor(self, ref: Ref, birth: Birth | None = None) -> SessionActor:
-        """Return a session's actor, taking it up where it is not live.
+    async def actor(self, ref: Ref, new_log: NewLog | None = None) -> SessionActor:
+        """Return a session's actor, activating the session if it is not live.
 
         Args:
             ref: The name of its log.
-            birth: What to create the log with, where it is not there.
+            new_log: What to create the log with if it does not exist.
 
         Raises:
-            SessionNotFound: The log is not there, and nothing was given to create it with, or it was there before.
+            SessionNotFound: The log does not exist, and `new_log` is missing or the log existed before.
             SessionLocked: Another process or host owns the session.
-            HostClosed: The host takes up nothing any more.
+            HostClosed: The host is closing or closed.
         """
         while True:
             actor = self.use(ref)
@@ -145,27 +147,27 @@ class Registry:
                 return actor
             if self.closing:
                 raise HostClosed("the host is closed: open another one")
-            moving = self._moving.get(ref)
-            if moving is None:
+            transition = self._transitions.get(ref)
+            if transition is None:
                 break
-            await moving.wait()
-        with self._in_motion(ref):
+            await transition.wait()
+        with self._transition(ref):
             await self._make_room(coming=1)
-            actor = await self._activate(ref, birth)
+            actor = await self._activate(ref, new_log)
             self._live[ref] = actor
-            await self._make_room(coming=0)  # others may have come at the same time
+            await self._make_room(coming=0)  # others may have been activated at the same time
         self._runtime.counters.activated += 1
         return actor
 
     @contextmanager
-    def _in_motion(self, ref: Ref) -> Generator[None]:
-        """Have whoever wants the session meanwhile wait until it has come, or gone."""
-        moved = self._moving[ref] = anyio.Event()
+    def _transition(self, ref: Ref) -> Generator[None]:
+        """Block other callers while the session is activating or passivating."""
+        done = self._transitions[ref] = anyio.Event()
         try:
             yield
         finally:
-            del self._moving[ref]
-            moved.set()
+            del self._transitions[ref]
+            done.set()
 
     async def _acquire(self, ref: Ref) -> Lease:
         (lease,) = await self._runtime.store.acquire([ref], self._runtime.owner)
@@ -173,26 +175,26 @@ class Registry:
             raise lease
         return lease
 
-    async def _activate(self, ref: Ref, birth: Birth | None) -> SessionActor:
+    async def _activate(self, ref: Ref, new_log: NewLog | None) -> SessionActor:
         lease = await self._acquire(ref)
         try:
-            return await self._open(lease, birth)
+            return await self._open(lease, new_log)
         except BaseException:
             with anyio.CancelScope(shield=True):
                 await self._runtime.store.release([lease])
             raise
 
-    async def _open(self, lease: Lease, birth: Birth | None) -> SessionActor:
+    async def _open(self, lease: Lease, new_log: NewLog | None) -> SessionActor:
         runtime = self._runtime
         if lease.header is None or lease.dialect is None:
-            if birth is None:
-                raise SessionNotFound(f"there is no session {lease.ref!r}: create it, or look for it in another root")
-            if birth.beginning.over:
-                raise SessionNotFound(f"session {lease.ref!r} was deleted: create another one, and leave this handle")
-            log = OpenLog(runtime, lease.ref, birth.header, birth.dialect, lease.head.generation)
-            actor = SessionActor(runtime, lease, log, header_block=birth.dialect.encode_header(birth.header))
+            if new_log is None:
+                raise SessionNotFound(f"there is no session {lease.ref!r}: create it, or look in another root")
+            if new_log.creation.settled:
+                raise SessionNotFound(f"session {lease.ref!r} was deleted: close this handle and create a new session")
+            log = OpenLog(runtime, lease.ref, new_log.header, new_log.dialect, lease.head.generation)
+            actor = SessionActor(runtime, lease, log, header_block=new_log.dialect.encode_header(new_log.header))
         else:
-            self.settle_beginning(lease.ref)
+            self.settle_creation(lease.ref)
             log = OpenLog(runtime, lease.ref, lease.header, lease.dialect, lease.head.generation)
             await log.take_up()
             actor = SessionActor(runtime, lease, log, header_block=None)
@@ -202,28 +204,28 @@ class Registry:
             feed.taken_up(log.cursor, log.index.leaf)
         return actor
 
-    # -- letting go
+    # -- passivation
 
     async def passivate(self, ref: Ref) -> bool:
-        """Let a session's actor go; False where it is busy or not live."""
+        """Passivate a session, and return whether that was done: False if it is busy or not live."""
         actor = self._live.get(ref)
-        if actor is None or not actor.idle or ref in self._moving:
+        if actor is None or not actor.idle or ref in self._transitions:
             return False
         del self._live[ref]
-        with self._in_motion(ref), anyio.CancelScope(shield=True):
+        with self._transition(ref), anyio.CancelScope(shield=True):
             try:
-                self._part_from(actor)
+                self._detach(actor)
                 await self._before_release(actor.lease)
             finally:
                 await actor.passivate()
         self._runtime.counters.passivated += 1
         return True
 
-    def _part_from(self, actor: SessionActor) -> None:
-        """Note how a session stands that is let go."""
+    def _detach(self, actor: SessionActor) -> None:
+        """Record the state of a session that is about to be passivated, for its feed and the catalog."""
         ref = actor.log.ref
         if actor.written:
-            self.settle_beginning(ref)
+            self.settle_creation(ref)
         feed = self._feeds.get(ref)
         if feed is not None:
             feed.let_go(actor.log.cursor, actor.log.index.leaf)
@@ -232,33 +234,33 @@ class Registry:
             self.parting(actor)
 
     @asynccontextmanager
-    async def apart(self, ref: Ref) -> AsyncGenerator[None]:
-        """Let a session's actor go and take up none, while its log is written otherwise; whoever wants one waits.
+    async def without_actor(self, ref: Ref) -> AsyncGenerator[None]:
+        """Passivate a session and block its activation while its log is written in another way.
 
         Raises:
-            HostClosed: The host takes up nothing any more.
+            HostClosed: The host is closing or closed.
         """
-        while ref in self._moving or ref in self._live:
-            moving, actor = self._moving.get(ref), self._live.get(ref)
-            if moving is not None:
-                await moving.wait()
+        while ref in self._transitions or ref in self._live:
+            transition, actor = self._transitions.get(ref), self._live.get(ref)
+            if transition is not None:
+                await transition.wait()
             elif actor is not None:
                 await actor.quiet()
                 await self.passivate(ref)
         if self.closing:
             raise HostClosed("the host is closed: open another one")
-        with self._in_motion(ref):
+        with self._transition(ref):
             yield
 
     @asynccontextmanager
     async def leased(self, ref: Ref) -> AsyncGenerator[Lease]:
-        """Own a session's log apart from its actor; what happens, the lease is given back.
+        """Own a session's log without an actor; the lease is released in any case.
 
         Raises:
-            HostClosed: The host takes up nothing any more.
-            SessionLocked: Another process or host owns it.
+            HostClosed: The host is closing or closed.
+            SessionLocked: Another process or host owns the session.
         """
-        async with self.apart(ref):
+        async with self.without_actor(ref):
             lease = await self._acquire(ref)
             try:
                 yield lease
@@ -267,12 +269,12 @@ class Registry:
                     await self._runtime.store.release([lease])
 
     async def _make_room(self, *, coming: int) -> None:
-        """Passivate sessions that were not used lately until so many more fit."""
+        """Passivate sessions that were not used recently until there is room for this many more."""
         chances = 2 * len(self._live)
         while len(self._live) + coming > self._runtime.limits.live_max and chances:
             chances -= 1
             ref, actor = next(iter(self._live.items()))
-            if actor.recent or not actor.idle or ref in self._moving:
+            if actor.recent or not actor.idle or ref in self._transitions:
                 actor.recent = False
                 self._live.move_to_end(ref)
             else:
@@ -289,19 +291,19 @@ class Registry:
                     await self.passivate_safely(actor)
 
     async def passivate_safely(self, actor: SessionActor) -> bool:
-        """Let an actor go, one of many: what goes wrong is logged, and is no trouble of the others."""
+        """Passivate a session, one of many: a failure is logged and does not affect the others."""
         try:
             return await self.passivate(actor.log.ref)
-        except Exception as error:  # noqa: BLE001 - one session that cannot be let go must not keep the others
+        except Exception as error:  # noqa: BLE001 - one session that fails to passivate must not hold up the others
             logger().error("passivation_failed", session_id=actor.log.index.header.id, **failure_of(error))
             return False
 
     async def drain(self) -> None:
-        """Take up nothing any more, answer what was accepted, and let every session go."""
+        """Stop activating sessions, answer accepted commands, and passivate every session."""
         self.closing = True
-        while self._live or self._moving:
-            for moving in list(self._moving.values()):
-                await moving.wait()
+        while self._live or self._transitions:
+            for transition in list(self._transitions.values()):
+                await transition.wait()
             for actor in self.actors():
                 await actor.quiet()
                 await self.passivate_safely(actor)
@@ -312,7 +314,7 @@ class Registry:
     # -- feeds
 
     def open_feed(self, ref: Ref) -> Feed:
-        """Return the feed of a session, beginning it with the first subscriber."""
+        """Return the feed of a session, creating it for the first subscriber."""
         feed = self._feeds.get(ref)
         if feed is None:
             limits = self._runtime.limits
@@ -324,26 +326,26 @@ class Registry:
         return feed
 
     def feed_of(self, ref: Ref) -> Feed | None:
-        """Return the feed of a session, or None where nobody follows it."""
+        """Return the feed of a session, or None if it has no subscribers."""
         return self._feeds.get(ref)
 
     def subscribers(self, ref: Ref) -> int:
-        """Return how many follow a session."""
+        """Return how many subscribers a session has."""
         feed = self._feeds.get(ref)
         return feed.subscribers if feed is not None else 0
 
     @property
     def subscribers_of_all(self) -> int:
-        """How many follow the sessions of this host, live or not."""
+        """How many subscribers the sessions of this host have, live or not."""
         return sum(feed.subscribers for feed in self._feeds.values())
 
     def lag(self, ref: Ref) -> int:
-        """Return how many events the slowest follower of a session is behind, as far as the feed knows."""
+        """Return how many events the slowest subscriber of a session is behind, as far as the feed knows."""
         feed = self._feeds.get(ref)
         return feed.lag_max if feed is not None else 0
 
     def close_feed(self, ref: Ref, feed: Feed) -> None:
-        """Note that a subscriber is gone; the feed goes with the last one, where it did not go with the log."""
+        """Count one subscriber less; the feed is discarded with the last one, if not already with its log."""
         feed.subscribers -= 1
         if not feed.subscribers and self._feeds.get(ref) is feed:
             del self._feeds[ref]

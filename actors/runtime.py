@@ -1,7 +1,7 @@
-"""What every actor of a host shares: the seams, the bounds, the counters.
+"""What all actors of a host share: the seams, the bounds, the counters.
 
-The seams (clock, id source, disk, offload) are given by the program, so that a test or a simulation can hold all of
-time, chance and disk in its hands.
+The program provides the seams (clock, id source, disk, offload), so that a test or a simulation can control time,
+randomness and the disk.
 """
 
 from __future__ import annotations
@@ -24,22 +24,21 @@ from .statistics import Counters
 from .touched import Touched
 
 Clock: TypeAlias = Callable[[], datetime]
-"""Tells the time, in UTC."""
+"""Returns the time, in UTC."""
 
 NewId: TypeAlias = Callable[[], str]
-"""Gives a fresh uuid4 as a string of 36 characters."""
+"""Returns a fresh uuid4 as a string of 36 characters."""
 
 
 _IDS_AT_ONCE = 64
 _FIXED_BITS = int.from_bytes(bytes.fromhex("ffffffffffff0fff3fffffffffffffff") * _IDS_AT_ONCE)
 _VERSION_4 = int.from_bytes(bytes.fromhex("00000000000040008000000000000000") * _IDS_AT_ONCE)
-_DIGITS = re.compile(
-    "(.{4})-(.{24})-(.{4})-(.{4})"
-)  # of an id, in groups of four: those in the middle keep their dashes
+# The digits of an id, hyphenated in groups of four: the dashes in the middle of the id stay.
+_DIGITS = re.compile("(.{4})-(.{24})-(.{4})-(.{4})")
 
 
 class SystemClock:
-    """Tells the system's time, to the millisecond; all calls within one share a value."""
+    """Returns the system's time to the millisecond; calls within one millisecond share a value."""
 
     __slots__ = ("_last", "_last_ms")
 
@@ -52,18 +51,18 @@ class SystemClock:
         now_ms = time.time_ns() // 1_000_000
         if now_ms != self._last_ms:
             self._last = datetime.fromtimestamp(now_ms / 1000, UTC)
-            self._last_ms = now_ms  # last, since hosts of other threads look at it
+            self._last_ms = now_ms  # set last, since hosts in other threads read it
         return self._last
 
 
 system_clock = SystemClock()
-"""The clock of a host that is given none."""
+"""The default clock of a host."""
 
 
 class RandomIds:
-    """Gives fresh uuid4 strings (RFC 9562, section 5.4), a good deal faster than the standard library makes them.
+    """Returns fresh uuid4 strings (RFC 9562, section 5.4), much faster than the standard library.
 
-    The operating system's randomness is fetched for many ids at once, and forgotten by the child of a fork.
+    Random bytes of the operating system are fetched for many ids at once, and discarded in the child process of a fork.
     """
 
     __slots__ = ("_ids",)
@@ -80,37 +79,37 @@ class RandomIds:
             return ids.pop()
 
     def forget(self) -> None:
-        """Fetch anew for the next id."""
+        """Discard the prepared ids, so that the next one is fetched afresh."""
         self._ids = []
 
 
 def _random_ids() -> list[str]:
-    """Return some uuid4 strings, all of one fetch."""
+    """Return several uuid4 strings from one fetch of random bytes."""
     size = 16 * _IDS_AT_ONCE
     bits = int.from_bytes(os.urandom(size)) & _FIXED_BITS | _VERSION_4
     return list(map("".join, _DIGITS.findall(bits.to_bytes(size).hex("-", 2))))
 
 
 random_id = RandomIds()
-"""The id source of a host that is given none."""
+"""The default id source of a host."""
 
 after_fork_in_child(random_id.forget)
 
 
 class Limits(Struct, frozen=True, kw_only=True):
-    """The bounds of a host. Every queue and cache has one, and reaching it makes callers wait or memory be let go.
+    """The bounds of a host. Every queue and cache has one; reaching it makes callers wait or frees memory.
 
     Attributes:
-        mailbox_max: Commands that may wait in one session; more senders wait.
-        batch_max: Commands that are written in one go.
-        live_max: Sessions that are kept active; the least recently used idle ones beyond are passivated.
+        mailbox_max: Commands that may wait in one session; further senders wait.
+        batch_max: Commands that are written in one call.
+        live_max: Sessions that are kept active; beyond that, the least recently used idle ones are passivated.
         idle_after_s: Seconds without a command after which a session is passivated.
         feed_events_max: Events that a feed keeps for slow subscribers before they read from the log.
         feed_bytes_max: Bytes of lines that a feed keeps.
         cache_bytes_max: Bytes of lines whose entries are kept decoded, over all sessions.
-        snapshot_after_lines: Lines that a log must have grown by before passivation rewrites its snapshot; of a long log, a
-            hundredth of its lines.
-        inline_for_s: Seconds that commands may run to completion on their callers' tasks before the loop gets its turn.
+        snapshot_after_lines: Lines by which a log must have grown before passivation rewrites its snapshot; for a long
+            log, a hundredth of its lines.
+        inline_for_s: Seconds for which commands may run on their callers' tasks before the event loop gets its turn.
     """
 
     mailbox_max: int = 1024
@@ -124,16 +123,16 @@ class Limits(Struct, frozen=True, kw_only=True):
     inline_for_s: float = 0.0002
 
     def __post_init__(self) -> None:
-        """Refuse bounds that nothing would ever get through.
+        """Refuse bounds that would let nothing through.
 
         Raises:
-            InvalidInput: One is no number, or too small.
+            InvalidInput: A bound is not a number, or too small.
         """
         check_bounds(self, dict.fromkeys(self.__struct_fields__, 1) | _LEAST)
 
 
 _LEAST = {"idle_after_s": 1e-6, "cache_bytes_max": 0, "snapshot_after_lines": 0, "inline_for_s": 0}
-"""The least that a bound may be, where that is not 1."""
+"""The minimum of a bound where that is not 1."""
 
 
 class Runtime:
@@ -141,7 +140,7 @@ class Runtime:
 
     Attributes:
         spawn: Starts a task in the host's task group.
-        touched: Which logs were written to, for whoever follows the listing.
+        touched: The logs that were written to, for subscribers of the listing.
         turn_at: When (on `timer`) the event loop last had its turn, as far as inline commands know.
     """
 
@@ -188,5 +187,5 @@ class Runtime:
     def now(self) -> datetime:
         """Return the clock's time, to the millisecond that every dialect can write."""
         now = self.clock()
-        rest = now.microsecond % 1000
-        return now.replace(microsecond=now.microsecond - rest) if rest else now
+        excess_us = now.microsecond % 1000
+        return now.replace(microsecond=now.microsecond - excess_us) if excess_us else now

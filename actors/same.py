@@ -1,8 +1,8 @@
-"""Finding out which session of a host an incoming one is, where its file names the session but not its entries.
+"""Find the session of this host that an incoming one is, when its file identifies the session but not its entries.
 
-A file of picoclaw, dive or nanocoder names a session by its key or id. Where one of this name is here, the file belongs to
-it as far as their messages agree; where they share none, or the session's own file cannot be written to in the file's
-words, what comes in is a session of its own, which is not the one of that name.
+A file of picoclaw, dive or nanocoder names a session by its key or id. If a session of this name exists here, the file
+belongs to it as far as their messages agree. If they share none, or if the existing log is not in the native dialect,
+the incoming session becomes a separate one, under a different id.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..events.foreign.base import ForeignSession, Restate
 from ..events.foreign.chain import derived_id
 from ..events.kinds import MESSAGE_KINDS
 from ..events.stores.base import Lease, Ref
-from .matching import SAYING, Matching, Spoken
+from .matching import COMPARED_KINDS, LogMessages, Matching
 from .naming import SUFFIX
 from .open_log import OpenLog
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 _ENTRIES_AT_ONCE = 256
 
 
-class Shared(Struct, frozen=True):
+class Overlap(Struct, frozen=True):
     """What a file and a log have in common.
 
     Attributes:
-        any: They share a message, or one of them has none.
-        all: The log has all that the file says.
-        first: The file's first message; "" where it has none.
+        any: Whether they share a message, or one of them has none.
+        all: Whether the log has everything that is in the file.
+        first: The file's first message; "" if it has none.
         entries: How many entries the file holds.
         messages: How many of them are messages.
     """
@@ -45,43 +45,55 @@ class Shared(Struct, frozen=True):
     entries: int
     messages: int
 
-    def apart(self, format: str, header: Header) -> Header:
-        """Return the header of a session of its own, which follows from the file's name and its first message."""
+    def separate_header(self, format: str, header: Header) -> Header:
+        """Return the header of a separate session, with an id derived from the file's name and its first message."""
         return replace(header, id=derived_id(format, header.id, "apart", self.first), key=None)
 
 
 class Refs:
-    """Finds logs by the ids of their sessions, of all dialects; the names are listed once, when first needed."""
+    """Finds logs by the ids of their sessions, in all dialects; the names are listed once, when first needed."""
 
     def __init__(self, core: HostCore) -> None:
         self._core = core
-        self._named: dict[str, list[Ref]] | None = None
+        self._refs_by_id: dict[str, list[Ref]] | None = None
 
-    async def that_may_be(self, own: Ref, header: Header) -> list[Ref]:
-        """Return the logs that may be of a session, the likeliest first."""
+    async def candidates(self, own: Ref, header: Header) -> list[Ref]:
+        """Return the logs that may belong to a session, the likeliest first."""
         store = self._core.runtime.store
         if await store.exists(own):
             return [own]
         names = {header.id, header.key or header.id}
-        if self._named is None:
-            self._named = await self._listed()
-        return [ref for name in sorted(names) for ref in self._named.get(name, ())]
+        if self._refs_by_id is None:
+            self._refs_by_id = await self._list_by_id()
+        return [ref for name in sorted(names) for ref in self._refs_by_id.get(name, ())]
 
-    async def _listed(self) -> dict[str, list[Ref]]:
-        """List all logs by the ids that their names tell of; a name of pi begins with a time."""
-        named: dict[str, list[Ref]] = {}
+    def note(self, ref: Ref) -> None:
+        """Note a log that may not have existed when they were listed."""
+        if self._refs_by_id is not None:
+            for name in _possible_ids(ref):
+                if ref not in (refs := self._refs_by_id.setdefault(name, [])):
+                    refs.append(ref)
+
+    async def _list_by_id(self) -> dict[str, list[Ref]]:
+        """List all logs by the ids that their names may contain."""
+        refs_by_id: dict[str, list[Ref]] = {}
         after = ""
         while page := await self._core.runtime.store.page(after=after):
             for each in page:
-                stem = each.ref.rpartition("/")[2].removesuffix(SUFFIX)
-                for name in {stem, stem.partition("_")[2]}:
-                    named.setdefault(name, []).append(each.ref)
+                for name in _possible_ids(each.ref):
+                    refs_by_id.setdefault(name, []).append(each.ref)
             after = page[-1].ref
-        return named
+        return refs_by_id
 
 
-async def opened_log(core: HostCore, lease: Lease) -> OpenLog:
-    """Fold the log of a lease, which is of a session that is there."""
+def _possible_ids(ref: Ref) -> set[str]:
+    """Return the ids that the name of a log may contain; the name of a pi file begins with a time."""
+    stem = ref.rpartition("/")[2].removesuffix(SUFFIX)
+    return {stem, stem.partition("_")[2]}
+
+
+async def load_log(core: HostCore, lease: Lease) -> OpenLog:
+    """Fold the log of a lease; its session must exist."""
     assert lease.header is not None
     assert lease.dialect is not None
     log = OpenLog(core.runtime, lease.ref, lease.header, lease.dialect, lease.head.generation)
@@ -89,27 +101,27 @@ async def opened_log(core: HostCore, lease: Lease) -> OpenLog:
     return log
 
 
-async def matching(core: HostCore, log: OpenLog, restate: Restate) -> Matching:
-    """Read what a log says, to be compared with a file."""
+async def matching_of(core: HostCore, log: OpenLog, restate: Restate) -> Matching:
+    """Read the messages of a log, to compare a file with them."""
     index, offload = log.index, core.runtime.offload
-    spoken = Spoken(restate, index.parents)
-    seqs = [seq for seq in range(1, index.head + 1) if index.is_entry(seq) and index.kinds[seq] in SAYING]
+    log_messages = LogMessages(restate, index.parents)
+    seqs = [seq for seq in range(1, index.head + 1) if index.is_entry(seq) and index.kinds[seq] in COMPARED_KINDS]
     for start in range(0, len(seqs), _ENTRIES_AT_ONCE):
-        some = seqs[start : start + _ENTRIES_AT_ONCE]
-        await offload(spoken.take, await log.entries_in(some))
-    return Matching(spoken, lambda entry_id: index.find(entry_id) > 0, index.leaf, index.leaf_id)
+        batch = seqs[start : start + _ENTRIES_AT_ONCE]
+        await offload(log_messages.add, await log.entries_in(batch))
+    return Matching(log_messages, lambda entry_id: index.find(entry_id) > 0, index.leaf, index.leaf_id)
 
 
-async def shared(core: HostCore, lease: Lease, session: ForeignSession) -> Shared:
-    """Compare a file with the log of a lease; the file's entries are used up."""
+async def compare_with_log(core: HostCore, lease: Lease, session: ForeignSession) -> Overlap:
+    """Compare a file with the log of a lease; this uses up the file's entries."""
     assert session.restate is not None
-    log = await opened_log(core, lease)
-    empty = not any(index_kind in MESSAGE_KINDS for index_kind in log.index.kinds[1 : log.index.head + 1])
-    found = await core.runtime.offload(_compared, session.entries, await matching(core, log, session.restate))
-    return replace(found, any=found.any or empty or not found.messages)
+    log = await load_log(core, lease)
+    log_is_empty = not any(index_kind in MESSAGE_KINDS for index_kind in log.index.kinds[1 : log.index.head + 1])
+    overlap = await core.runtime.offload(_compare, session.entries, await matching_of(core, log, session.restate))
+    return replace(overlap, any=overlap.any or log_is_empty or not overlap.messages)
 
 
-def _compared(entries: Iterable[KnownEntry], matching: Matching) -> Shared:
+def _compare(entries: Iterable[KnownEntry], matching: Matching) -> Overlap:
     count = messages = new = 0
     first = ""
     for entry in entries:
@@ -117,5 +129,5 @@ def _compared(entries: Iterable[KnownEntry], matching: Matching) -> Shared:
         if isinstance(entry, MessageEntry):
             messages += 1
             first = first or entry.id
-        new += matching.known(entry) is None
-    return Shared(any=matching.shared > 0, all=not new, first=first, entries=count, messages=messages)
+        new += matching.find(entry) is None
+    return Overlap(any=matching.shared > 0, all=not new, first=first, entries=count, messages=messages)

@@ -1,9 +1,9 @@
-"""The file of the search index: `search.db` beside the logs, opened, made, and made anew where it is of no use.
+"""The file of the search index: `search.db` beside the logs, which is opened, created, and rebuilt when it is unusable.
 
-Several processes may use it at once: SQLite's locks keep their writes apart. A file that is damaged, or of an older version,
-is made anew; one that something else made is moved aside; one that a newer program made is left alone.
+Several processes may use it at once: SQLite's locks keep their writes apart. A file that is damaged, or of an older
+version, is rebuilt; one that another program made is moved aside; one of a newer treering is left alone.
 
-Everything here blocks and belongs in worker threads; calls from several at once wait for one another.
+Everything here blocks and belongs in worker threads; concurrent calls wait for one another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAME = "search.db"
 """The name of the file in the root."""
 
 WAIT_S = 5.0
-"""How long a write waits for another process to end its own."""
+"""How long a write waits for another process to finish its own, in seconds."""
 
 _FILES = ("", "-wal", "-shm", "-journal")
 _APPLICATION_ID_AT = 68
@@ -35,18 +35,18 @@ _DAMAGE = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, 
 
 
 class IndexUnavailable(Exception):
-    """There is no index to be had here: search without it."""
+    """There is no usable index here: search without it."""
 
 
 class SearchFile:
-    """The file of one root's index, and the one connection to it.
+    """The file of one root's index, and the only connection to it.
 
     Args:
-        root: The root, which has to be there.
+        root: The root, which must exist.
 
     Attributes:
-        path: Where the file is.
-        openings: How often it was opened: what was read of it at an earlier opening may be of another file.
+        path: The path of the file.
+        openings: How often the file was opened; what was read at an earlier opening may belong to another file.
     """
 
     def __init__(self, root: str) -> None:
@@ -59,75 +59,75 @@ class SearchFile:
         self._closed = False
 
     def exists(self) -> bool:
-        """Tell whether there is such a file."""
+        """Return whether the file exists."""
         return os.path.exists(self.path)
 
     def can_be(self) -> bool:
-        """Tell whether there is a folder that it could lie in."""
+        """Return whether there is a folder that the file can be created in."""
         return os.path.isdir(self._root)
 
     def close(self) -> None:
-        """Let go of the file for good."""
+        """Close the file for good."""
         with self._mutex:
             self._closed = True
-            self._let_go()
+            self._disconnect()
 
     @contextmanager
     def opened(self) -> Generator[sqlite3.Connection]:
-        """Give the connection, and say what its errors mean.
+        """Yield the connection, and translate its errors.
 
         Raises:
-            IndexUnavailable: There is no index to be had here, or the disk refuses.
+            IndexUnavailable: There is no usable index here, or the disk refuses.
         """
         with self._mutex:
             if self._closed:
-                raise IndexUnavailable("it was closed")
+                raise IndexUnavailable("it is closed")
             try:
-                if self._connection is not None and not self._stands():
-                    self._let_go()  # somebody deleted the file: so may anybody
+                if self._connection is not None and not self._is_current():
+                    self._disconnect()  # the file was deleted, which anyone may do
                 if self._connection is None:
                     self._connection = self._open()
                     self._inode = os.stat(self.path).st_ino
                     self.openings += 1
                 yield self._connection
             except sqlite3.ProgrammingError:
-                raise  # a statement of ours is wrong
+                raise  # a bug in one of our statements
             except (sqlite3.Error, msgspec.MsgspecError) as error:
                 if not _is_damage(error):
                     raise IndexUnavailable(str(error)) from error
                 logger().warning("search_index_damaged", path=self.path, error=str(error))
-                self._let_go()
-                with suppress(OSError):  # then it is tried again the next time
+                self._disconnect()
+                with suppress(OSError):  # it is tried again the next time
                     self._move_away()
-                raise IndexUnavailable(f"it was damaged ({error}), and is made anew by the next search") from error
+                raise IndexUnavailable(f"it was damaged ({error}); the next search rebuilds it") from error
             except OSError as error:
                 raise IndexUnavailable(str(error)) from error
 
-    def _let_go(self) -> None:
+    def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
-    def _stands(self) -> bool:
+    def _is_current(self) -> bool:
         try:
             return os.stat(self.path).st_ino == self._inode
         except FileNotFoundError:
             return False
 
     def _open(self) -> sqlite3.Connection:
-        """Open the file, making it or making it anew.
+        """Open the file, creating or rebuilding it if needed.
 
         Raises:
-            IndexUnavailable: A newer program made it, or SQLite cannot look up parts of words.
+            IndexUnavailable: A newer treering made it, or SQLite cannot search within words.
         """
-        why = _missing()
-        if why:
-            raise IndexUnavailable(why)
+        lack = _missing()
+        if lack:
+            raise IndexUnavailable(lack)
         for _ in range(2):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE))
             db = sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None, check_same_thread=False)
             try:
-                version = self._made(db)
+                version = self._prepare(db)
             except BaseException as error:
                 db.close()
                 if not isinstance(error, sqlite3.Error) or not _is_damage(error):
@@ -138,15 +138,15 @@ class SearchFile:
                 return db
             db.close()
             if version > schema.VERSION:
-                raise IndexUnavailable("a newer program made it")
+                raise IndexUnavailable("a newer version of treering made it")
             self._move_away()
-        raise IndexUnavailable("it could not be made anew")
+        raise IndexUnavailable("it could not be rebuilt")
 
-    def _made(self, db: sqlite3.Connection) -> tuple[int, ...]:
-        """Make the tables where there are none; return the version by which they were made, () where we did not."""
-        db.execute("PRAGMA secure_delete=ON")  # what was deleted is to be gone
+    def _prepare(self, db: sqlite3.Connection) -> tuple[int, ...]:
+        """Create the tables if there are none; return the version of the tables, () if they are not ours."""
+        db.execute("PRAGMA secure_delete=ON")  # deleted text must not remain in the file
         db.execute("PRAGMA synchronous=NORMAL")
-        # A log of writes beside the file needs memory that is shared, which a network does not have.
+        # A write-ahead log needs shared memory, which a network file system does not have.
         mode = "TRUNCATE" if is_slow_device(os.stat(self._root).st_dev) else "WAL"
         db.execute(f"PRAGMA journal_mode={mode}")
         db.execute("BEGIN IMMEDIATE")
@@ -164,7 +164,7 @@ class SearchFile:
             return ()
 
     def _move_away(self) -> None:
-        """Make room for a new file: delete one that is derived, and rename one that is not ours."""
+        """Make room for a new file: delete one of ours, which is derived, and rename any other."""
         with open(self.path, "rb") as file:
             head = file.read(_APPLICATION_ID_AT + 4)
         if not head or head[_APPLICATION_ID_AT:] == schema.APPLICATION_ID.to_bytes(4, "big"):
@@ -181,18 +181,18 @@ class SearchFile:
 
 @cache
 def _missing() -> str:
-    """Say what this build of SQLite lacks; nothing where it lacks nothing."""
+    """Return what this build of SQLite lacks; "" if it lacks nothing."""
     with closing(sqlite3.connect(":memory:")) as db:
         try:
             for statement in schema.MAKE:
                 db.execute(statement)
         except sqlite3.Error as error:
-            return f"SQLite {sqlite3.sqlite_version} cannot look up parts of words ({error})"
+            return f"SQLite {sqlite3.sqlite_version} cannot search within words ({error})"
     return ""
 
 
 def _is_damage(error: Exception) -> bool:
-    """Tell whether an error says that the file is not as it should be, rather than that it cannot be used just now."""
+    """Return whether an error means that the file is damaged, rather than that it cannot be used at the moment."""
     code = getattr(error, "sqlite_errorcode", None)
     return code is None or code & 0xFF in _DAMAGE
 

@@ -1,4 +1,4 @@
-"""The ground of a search: all sessions in their order, how their files look, and which of them the index knows whole."""
+"""The scope of a search: all sessions in order, the stamps of their files, and which of them are fully indexed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..projections.search.texts import Filters, Said
 from ..projections.summary import CORRUPTED, SessionSummary
 from .search_file import IndexUnavailable
 from .search_index import SearchIndex
-from .search_portions import Known, Look, look_of
+from .search_portions import FileStamp, IndexedLog, stamp_of
 
-Looks: TypeAlias = Mapping[Ref, Look]
-"""How the files of all logs look."""
+FileStamps: TypeAlias = Mapping[Ref, FileStamp]
+"""The stamps of the files of all logs."""
 
-MOST = 64
+LOOKUP_MAX = 64
 """How many texts of one session are looked up at a time."""
 
-_NOTHING: Mapping[Ref, Known] = {}
+_NOTHING: Mapping[Ref, IndexedLog] = {}
 
 
-class Wanted(Struct, frozen=True):
-    """What is looked for."""
+class SearchRequest(Struct, frozen=True):
+    """A query, its filters, and which hits are returned."""
 
     query: Query
     filters: Filters
@@ -36,43 +36,47 @@ class Wanted(Struct, frozen=True):
     offset: int
 
 
-class Ground:
-    """What there is to search, as of one look at all logs.
+class SearchScope:
+    """The sessions to search, as found by one look at all logs.
 
     Args:
-        looks: How their files looked; None where nobody can tell.
+        stamps: The stamps of their files; None if they are unknown.
         rows: The rows of all sessions, in the order of their hits.
-        index: The index that was brought up to that look; None for a search without one.
-        known: What it knows.
+        index: The index that was brought up to date with these stamps; None for a search without one.
+        indexed: What the index knows.
 
     Attributes:
-        changes: The index's count of changes then.
-        doubtful: There is a session that could not be read, and that may be read the next time.
-        numbers: The numbers of the logs that are in the index with all their lines.
+        changes: The index's count of changes at that time.
+        has_unreadable: Whether there is a session that could not be read, which may be readable the next time.
+        numbers: The numbers of the logs that are fully indexed.
     """
 
     def __init__(
         self,
-        looks: Looks | None,
+        stamps: FileStamps | None,
         rows: Sequence[SessionSummary],
         index: SearchIndex | None = None,
-        known: Mapping[Ref, Known] = _NOTHING,
+        indexed: Mapping[Ref, IndexedLog] = _NOTHING,
     ) -> None:
-        self.looks = looks
+        self.stamps = stamps
         self.rows = rows
         self.index = index
         self.changes = index.changes if index is not None else -1
-        self.doubtful = any(row.status == CORRUPTED for row in rows)
-        self.numbers = {ref: known[ref].number for ref, look in (looks or {}).items() if is_in(ref, look, known)}
-        self._at = {number: at for at, row in enumerate(rows) if (number := self.numbers.get(row.ref)) is not None}
-        self._others = [at for at, row in enumerate(rows) if row.ref not in self.numbers]
+        self.has_unreadable = any(row.status == CORRUPTED for row in rows)
+        self.numbers = {
+            ref: indexed[ref].number for ref, stamp in (stamps or {}).items() if is_indexed(ref, stamp, indexed)
+        }
+        self._positions = {
+            number: at for at, row in enumerate(rows) if (number := self.numbers.get(row.ref)) is not None
+        }
+        self._not_indexed = [at for at, row in enumerate(rows) if row.ref not in self.numbers]
 
-    def among(self, narrowed: set[int] | None) -> Sequence[SessionSummary]:
-        """Return the rows of some logs and of those that are not in the index, in order; all rows for None."""
-        if narrowed is None:
+    def rows_of(self, candidates: set[int] | None) -> Sequence[SessionSummary]:
+        """Return the rows of the candidates and of all logs that are not indexed, in order; all rows for None."""
+        if candidates is None:
             return self.rows
-        chosen = [at for number in narrowed if (at := self._at.get(number)) is not None]
-        return [self.rows[at] for at in sorted([*chosen, *self._others])]
+        positions = [at for number in candidates if (at := self._positions.get(number)) is not None]
+        return [self.rows[at] for at in sorted([*positions, *self._not_indexed])]
 
 
 class Lookup:
@@ -83,7 +87,7 @@ class Lookup:
         numbers: The numbers of the logs in it.
 
     Attributes:
-        failed: It could not tell any more: a scan has to.
+        failed: Whether the index failed, so that the logs must be scanned.
     """
 
     def __init__(self, index: SearchIndex, numbers: Mapping[Ref, int]) -> None:
@@ -91,34 +95,34 @@ class Lookup:
         self.numbers = numbers
         self.failed = False
 
-    def find(self, rows: Sequence[SessionSummary], wanted: Wanted) -> list[list[Said]]:
-        """Return what is found first in each of some sessions; nothing where the index fails."""
-        return [self.go_on(row, wanted, 0) for row in rows]
+    def find(self, rows: Sequence[SessionSummary], request: SearchRequest) -> list[list[Said]]:
+        """Return the first matches in each of several sessions; nothing if the index fails."""
+        return [self.find_next(row, request, 0) for row in rows]
 
-    def go_on(self, row: SessionSummary, wanted: Wanted, after: int) -> list[Said]:
-        """Return what is found next in a session after an ordinal; nothing where the index fails."""
+    def find_next(self, row: SessionSummary, request: SearchRequest, after: int) -> list[Said]:
+        """Return the next matches in a session after a seq; nothing if the index fails."""
         if self.failed:
             return []
         try:
             log = self.numbers[row.ref]
-            return self._index.find(wanted.query, wanted.filters, log, after=after, most=MOST)
+            return self._index.find(request.query, request.filters, log, after=after, most=LOOKUP_MAX)
         except IndexUnavailable as error:
-            warn(error)
+            warn_index_unavailable(error)
             self.failed = True
             return []
 
 
-def looks_of(store: FileStore) -> Looks:
-    """Look at all logs of a store, which may take a while; none is opened."""
-    return {ref: look_of(found) for ref, found in store.scan().items()}
+def stamps_of(store: FileStore) -> FileStamps:
+    """Return the stamps of all logs of a store, which may take a while; no log is opened."""
+    return {ref: stamp_of(stat) for ref, stat in store.scan().items()}
 
 
-def is_in(ref: Ref, look: Look, known: Mapping[Ref, Known]) -> bool:
-    """Tell whether a log is in the index with all its lines."""
-    found = known.get(ref)
-    return found is not None and found.looked == look
+def is_indexed(ref: Ref, stamp: FileStamp, indexed: Mapping[Ref, IndexedLog]) -> bool:
+    """Return whether a log is fully indexed."""
+    log = indexed.get(ref)
+    return log is not None and log.stamp == stamp
 
 
-def warn(error: IndexUnavailable) -> None:
-    """Say that the index is of no use, and why."""
+def warn_index_unavailable(error: IndexUnavailable) -> None:
+    """Log that the index cannot be used, and why."""
     logger().warning("search_index_unavailable", why=str(error))

@@ -1,4 +1,4 @@
-"""What the search index is fed with, and how far: portions of a log's texts, and the checkpoints between them."""
+"""What the search index is fed with: portions of a log's texts, and the checkpoints between them."""
 
 from __future__ import annotations
 
@@ -10,47 +10,47 @@ from ..events.disk import FileStat
 from ..events.stores.base import Ref
 from ..projections.search.texts import Said
 
-Look: TypeAlias = str
-"""How a log's file looks without being opened; a file that was written to or replaced looks otherwise."""
+FileStamp: TypeAlias = str
+"""Identifies the state of a log's file without opening it; it changes when the file is written to or replaced."""
 
-UNFINISHED: Look = ""
-"""How a log looks of which more has to be taken in: like no file."""
+UNFINISHED: FileStamp = ""
+"""The stamp of a log of which more must be indexed; it equals that of no file."""
 
 
-def look_of(found: FileStat) -> Look:
-    """Return how a file looks: its size, when it was changed, and which one it is."""
-    return f"{found.size} {found.modified_ns} {found.inode}"  # numbers that are larger than those of SQLite may be
+def stamp_of(stat: FileStat) -> FileStamp:
+    """Return a file's stamp: its size, modification time and inode."""
+    return f"{stat.size} {stat.modified_ns} {stat.inode}"  # text, since the numbers may exceed SQLite's
 
 
 class Checkpoint(Struct, frozen=True):
-    """Up to where the lines of a log are in the index: the history, the last line's ordinal, and its checksum."""
+    """How far a log is indexed: the generation, the last line's seq, and its checksum."""
 
     generation: str = ""
     seq: int = 0
     crc: int = 0
 
 
-class Known(Struct, frozen=True):
-    """What the index knows of a log: its number, how its file looked when it was taken in, and the checkpoint."""
+class IndexedLog(Struct, frozen=True):
+    """What the index knows about a log: its number, the stamp of its file when it was indexed, and the checkpoint."""
 
     number: int
-    looked: Look
+    stamp: FileStamp
     checkpoint: Checkpoint
 
 
 class Portion(Struct, frozen=True):
-    """Texts of one log that are to be taken in.
+    """Texts of one log, to be added to the index.
 
     Attributes:
         ref: The log.
-        looked: How its file looked before it was read; `UNFINISHED` when another portion follows.
-        before: The checkpoint that they follow; None where they begin the log anew.
-        after: The checkpoint that holds with them.
+        stamp: The stamp of its file before it was read; `UNFINISHED` when another portion follows.
+        before: The checkpoint that the texts follow; None if they are the first of the log.
+        after: The checkpoint that is valid once they are indexed.
         texts: The texts.
     """
 
     ref: Ref
-    looked: Look
+    stamp: FileStamp
     before: Checkpoint | None
     after: Checkpoint
     texts: list[Said]

@@ -48,7 +48,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
     # -- branching
 
     async def branch(self, entry_id: str) -> None:
-        """Make an entry the leaf, so that the next append goes below it; the log is not written.
+        """Make an entry the leaf, so that the next append goes below it. Nothing is written to the log.
 
         Raises:
             EntryNotFound: The session has no such entry.
@@ -56,7 +56,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
         await self._perform(MoveLeaf(entry_id))
 
     async def reset_leaf(self) -> None:
-        """Take the leaf away, so that the next append becomes a root; the log is not written."""
+        """Clear the leaf, so that the next append becomes a root. Nothing is written to the log."""
         await self._perform(MoveLeaf(None))
 
     async def branch_with_summary(
@@ -68,33 +68,35 @@ class Session(Fitting, Conversing, Describing, Exporting):
         from_hook: bool = False,
         **options: Unpack[AppendOptions],
     ) -> str:
-        """Leave the branch that ends at the leaf, and go on below another entry with a summary of what was left.
+        """Leave the branch that ends at the leaf, and continue below another entry with a summary of what was left.
 
         Args:
-            entry_id: The entry to go on from; None for a new root.
+            entry_id: The entry to continue from; None starts a new root.
             summary: What happened on the branch that is left.
-            details: Anything that the caller wants to note, as JSON.
-            from_hook: An extension made it.
-            **options: See `AppendOptions`; what is in them must not contradict the above.
+            details: Any JSON value to record with the summary.
+            from_hook: Whether an extension made the summary.
+            **options: See `AppendOptions`; they must not contradict the arguments above.
 
         Returns:
-            The id of the summary's entry, which is the leaf now.
+            The id of the summary's entry, which is now the leaf.
 
         Raises:
-            InvalidInput: The options say otherwise where the summary is to stand (`below`), or that it is not to be the
-                leaf (`aside`).
+            InvalidInput: The options contain `below` or set `aside`: the summary always goes below `entry_id` and
+                becomes the leaf.
         """
         if "below" in options:
-            raise InvalidInput("the summary goes below the first argument: leave `below` out")
+            raise InvalidInput("the summary goes below `entry_id`: leave `below` out")
         if options.get("aside"):
-            raise InvalidInput("the summary becomes the leaf: append a `BranchSummary` where it is to stand aside")
+            raise InvalidInput("the summary becomes the leaf: to add one aside, call `append` with a `BranchSummary`")
         raw = None if details is None else raw_json(details)
         payload = BranchSummary(summary, "", raw, from_hook=from_hook)
         options["below"] = entry_id
         return await self.append(payload, **options)
 
     async def create_branched_session(self, leaf_id: str) -> Session:
-        """Write the path from the root to an entry into a new session, whose parent is this one.
+        """Copy the path from the root to an entry into a new session whose parent is this one.
+
+        Its entries have the labels that they have here: what was said of these on other branches follows the path.
 
         Raises:
             EntryNotFound: The session has no such entry.
@@ -102,7 +104,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
         return await branch_off(self._core, self, leaf_id)
 
     async def fork(self, session_id: str | None = None) -> Session:
-        """Copy the whole session, all branches included, into a new one whose parent is this one."""
+        """Copy the whole session, including all branches, into a new session whose parent is this one."""
         return await fork(self._core, await copy_of(self), session_id)
 
     async def summarize_branch(
@@ -114,50 +116,51 @@ class Session(Fitting, Conversing, Describing, Exporting):
         tokenizer: Tokenizer | None = None,
         options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
     ) -> BranchReport:
-        """Go on from another entry, with a summary of what lies after the last entry that both branches share.
+        """Continue from another entry, with a summary of what follows the last entry that both branches share.
 
-        Where nothing lies there, the leaf moves and no summary is made.
+        If nothing that a model would see follows it, the leaf moves and no summary is made.
 
         Args:
-            entry_id: The entry to go on from.
+            entry_id: The entry to continue from.
             summarizer: Makes the summary.
-            target_tokens: About how long it should be.
-            tokenizer: What counts tokens; an estimate by bytes where none is given.
-            options: How the summarizer is asked.
+            target_tokens: About how long the summary should be, in tokens.
+            tokenizer: Counts tokens; by default they are estimated from the bytes.
+            options: How the summarizer is called.
 
         Raises:
             EntryNotFound: The session has no such entry.
             SummaryRefused: The summarizer returned nothing; the leaf did not move.
-            LeafMoved: Something was appended meanwhile, or the leaf was moved.
+            LeafMoved: Something was appended in the meantime, or the leaf was moved.
         """
         return await summarize_branch(
             self, entry_id, summarizer, target_tokens=target_tokens, tokenizer=tokenizer, options=options
         )
 
-    # -- taking up what was broken off
+    # -- resuming after an interruption
 
     async def open_calls(self) -> list[OpenCall]:
-        """Return the calls at the end of the path that have no result, those that wait on purpose included."""
+        """Return the tool calls at the end of the path that have no result, including those that wait on purpose."""
         return await find_open_calls(self)
 
     async def close_open_calls(self, *, suspended: bool = False) -> list[str]:
-        """Close the calls at the end of the path that nothing will answer, by error results, all or none of them.
+        """Close the tool calls at the end of the path that will never be answered, by appending error results.
 
-        What a model is shown stays the same: a context closes open calls in these words anyway.
+        All of them are closed or none. What a model is shown does not change: a context closes open calls with the same
+        words anyway.
 
         Args:
-            suspended: Close those that wait on purpose too, which gives their turn up.
+            suspended: Also close the calls that wait on purpose, which abandons their turn.
 
         Returns:
-            The ids of the results; none where no call is open, so a second call does nothing.
+            The ids of the results; empty if no call is open, so a second call does nothing.
         """
         return (await close_open_calls(self, suspended=suspended))[1]
 
     async def recover(self) -> Recovery:
-        """Put right what a crash left at the end of the session, and tell what it was.
+        """Repair what a crash left at the end of the session, and report what it was.
 
-        A torn tail is repaired whenever a session is taken up; this tells of it, once. Calls without results are closed,
-        as by `close_open_calls`.
+        A torn tail is repaired whenever a session is activated; this reports it, once. Calls without results are
+        closed, as `close_open_calls` does.
         """
         await self.log()
         actor = self._core.registry.live(self.ref)
@@ -201,48 +204,49 @@ class Session(Fitting, Conversing, Describing, Exporting):
 
         Args:
             view: "entries", "context", "tree", "labels", or a projection.
-            after: For entries: the cursor or the ordinal of the last one that the subscriber has.
-            transient: For entries: yield transient events too.
+            after: For entries: the cursor or the seq of the last entry that the subscriber already has.
+            transient: For entries: also yield transient events.
 
         Returns:
-            For entries, a subscription that yields each entry after the cursor once and in order, then each new one; and
-            a `Reset` where the session is another one now, because one that was put took its place, the file was
-            replaced or shortened from outside, or an archived one was brought back: forget what was received, since all
-            of it follows anew. For a view, a subscription that yields a `Snapshot` and then a `Changed` for each change.
+            For entries, a subscription that yields each entry after the cursor once and in order, then each new one.
+            When another log takes the session's place (another session was put there, the file was replaced or
+            shortened from outside, or an archived session was brought back), it yields a `Reset`: discard what was
+            received, since everything follows again. For a view, a subscription that yields a `Snapshot` and then a
+            `Changed` for each change.
 
         Raises:
-            InvalidInput: There is no such view, it is no projection, or its name is one of treering's own; or `after` is
-                neither a cursor nor an ordinal.
+            InvalidInput: There is no such view, the object is not a projection, or its name is reserved for
+                treering; or `after` is neither a cursor nor a seq.
         """
         self._check()
-        source = self._core.source(self.ref, self._birth, self._follower)
+        source = self._core.source(self.ref, self._new_log, self._follower)
         if view == "entries":
             return TransientSubscription(source, after) if transient else EntrySubscription(source, after)
         return ViewSubscription(partial(self._core.shared_view, self.ref, source, view))
 
     def emit(self, name: str, data: object) -> None:
-        """Show something to the subscribers that asked for transient events, and write it nowhere.
+        """Publish an event to the subscribers that requested transient events. It is not stored.
 
         Args:
-            name: What it is; of two with one name, a slow subscriber gets the later.
+            name: The name of the event; of two with the same name, a slow subscriber gets only the later one.
             data: Any JSON value.
         """
         self._check()
         self._core.emit(self.ref, transient(name, data))
 
-    # -- ending
+    # -- refreshing and closing
 
     async def refresh(self) -> None:
-        """Take in what another program has appended to the file."""
+        """Read what other programs have appended to the file."""
         await self.log()
 
     async def flush(self) -> None:
-        """Return when all that was appended is as durable as the host promises, which every append waits for anyway."""
+        """Wait until everything appended is as durable as the host promises, which every append waits for anyway."""
         self._check()
         await self._core.quiet(self.ref)
 
     async def close(self) -> None:
-        """Let the handle go; the session's other handles stay. A second close does nothing."""
+        """Close this handle; other handles of the session stay open. Closing it again does nothing."""
         if not self._closed:
             await self._core.quiet(self.ref)
             self._closed = True
@@ -250,6 +254,6 @@ class Session(Fitting, Conversing, Describing, Exporting):
                 self._follower.values = None
 
     async def passivate(self) -> bool:
-        """Let the session's memory go now; the next call takes it up again. False where it is busy."""
+        """Release the session's memory now; the next call activates it again. Return False if it is busy."""
         self._check()
         return await self._core.registry.passivate(self.ref)

@@ -1,4 +1,4 @@
-"""Figures about a host: what it did, how long commits took, who follows what."""
+"""Figures about a host: what it did, how long commits took, how many subscribers there are."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from msgspec import Struct
 
 
 class Latency(Struct, frozen=True):
-    """Commit latency in seconds: the time from a batch being decided to its being as durable as promised."""
+    """Commit latency in seconds: the time from deciding a batch until it is as durable as promised."""
 
     p50_s: float
     p99_s: float
 
 
 class SessionStatistics(Struct, frozen=True):
-    """Figures of one live session: how many commands wait, who follows, how far the slowest of them is behind."""
+    """Figures of one live session: how many commands wait, how many subscribers it has, and the lag of the slowest."""
 
     session_id: str
     mailbox_depth: int
@@ -25,8 +25,8 @@ class SessionStatistics(Struct, frozen=True):
 class HostStatistics(Struct, frozen=True):
     """Figures of a host since it was opened.
 
-    `live` sessions hold their index in memory; `passivated` counts how often one was let go, `activated` how often one
-    was taken up. `appends` counts entries, `batches` writes, `bytes` what the writes held.
+    `live` sessions hold their index in memory; `passivated` and `activated` count how often a session was passivated
+    and activated. `appends` counts entries, `batches` writes, `bytes` the size of the writes.
     """
 
     live: int
@@ -42,7 +42,7 @@ class HostStatistics(Struct, frozen=True):
 
 
 class Counters:
-    """What a host counts while it runs. Latencies fall into buckets that double, from one microsecond on."""
+    """Running counts of a host. Latencies are counted in buckets that double in width, starting at one microsecond."""
 
     __slots__ = ("activated", "appends", "batches", "buckets", "bytes", "failures", "passivated")
 
@@ -63,14 +63,14 @@ class Counters:
         self.buckets[min(int(seconds * 1e6).bit_length(), 39)] += 1
 
     def latency(self) -> Latency:
-        """Return the commit latency, each figure the upper end of the bucket that it falls into."""
+        """Return the commit latency, each figure as the upper end of its bucket."""
         return Latency(self._quantile(0.50), self._quantile(0.99))
 
     def _quantile(self, share: float) -> float:
-        wanted = share * sum(self.buckets)
+        rank = share * sum(self.buckets)
         seen = 0
         for bucket, count in enumerate(self.buckets):
             seen += count
-            if count and seen >= wanted:
+            if count and seen >= rank:
                 return 2.0**bucket / 1e6
         return 0.0

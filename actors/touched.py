@@ -1,4 +1,4 @@
-"""Which sessions were written to, for whoever follows the listing."""
+"""The logs that were written to, for subscribers of the listing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from ..events.stores.base import Ref
 
 
 class Touched:
-    """Which sessions were written to, for whoever follows the listing.
+    """The logs that were written to, for subscribers of the listing.
 
     Attributes:
-        listeners: For each follower, the names of the logs that changed, each once, in the order of their first change.
-        closed: Nothing will be written any more.
+        listeners: For each subscriber, the names of the changed logs, each once, in the order of their first change.
+        closed: Whether nothing will be written any more.
     """
 
     __slots__ = ("_event", "closed", "listeners")
@@ -29,7 +29,7 @@ class Touched:
         self.wake()
 
     def close(self) -> None:
-        """Let the followers have what is there, and no more."""
+        """Let the subscribers read what is there, and then end."""
         self.closed = True
         self.wake()
 
@@ -40,7 +40,7 @@ class Touched:
         await self._event.wait()
 
     def wake(self) -> None:
-        """Wake whoever waits, though no log may have been written to."""
+        """Wake the waiting subscribers, even if no log was written to."""
         if self._event is not None:
             self._event.set()
             self._event = None

@@ -1,10 +1,10 @@
-"""Truncating: of a history only the last messages stay in the context; the log keeps them all.
+"""Truncation: only the last messages of a history stay in the context; the log keeps them all.
 
-It is a compaction whose summary is empty, so that every view and every other program that knows compactions follows. The
-cut is put where no tool result is parted from its call, further back where it has to be: rather a message more than half
-a unit.
+Truncating appends a compaction with an empty summary, so every view follows, and so does every other program that knows
+compactions. The cut never separates a tool result from its call: if necessary it is made further back, which keeps a
+few messages more.
 
-A cut is right for the path that it was made on, so it is appended only if the leaf is still the one that it was made for.
+A cut is valid for the path that it was computed for, so it is appended only if the leaf has not changed.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, UnsetType
 
+from ..events.counts import check_count
 from ..events.entries import Compaction, CompactionEntry, Payload, SessionInfo
-from ..events.errors import InvalidInput, LeafMoved, UnsafeCut
+from ..events.errors import LeafMoved, UnsafeCut
 from ..projections.context import build
 from ..projections.cuts import safe_cuts, unsafe_reason
 from ..projections.tokens import ByteEstimator, context_tokens
+from .commands import Append, AppendOptions
 from .decide import command_entry_id
+from .naming import check_text
 
 if TYPE_CHECKING:
-    from .commands import AppendOptions
     from .conversing import Conversing
     from .open_log import OpenLog
 
@@ -30,89 +32,91 @@ _EXPECTATIONS = frozenset({"expected_leaf", "expected_seq"})
 
 
 async def truncate(session: Conversing, keep_last: int, summary: str | None, options: AppendOptions) -> str | None:
-    """Cut a session's history short; see `Session.truncate_history`."""
-    if keep_last < 0:
-        raise InvalidInput(f"{keep_last} messages cannot be kept: give a number from 0 on")
-    said = () if summary is None else (SessionInfo(summary=summary),)
-    strict = not _EXPECTATIONS.isdisjoint(options)
+    """Truncate a session's history; see `Session.truncate_history`."""
+    check_count("keep_last", keep_last)
+    check_text("the command id", options.get("command_id"))
+    Append((), **options)  # rejects unknown options, even if nothing is to be cut
+    infos = () if summary is None else (SessionInfo(summary=summary),)
+    has_expectations = not _EXPECTATIONS.isdisjoint(options)
     while True:
-        cut = await _cut_before(session, options.get("command_id"), len(said))
-        relied = options
+        cut = await _earlier_cut(session, options.get("command_id"), len(infos))
+        append_options = options
         if isinstance(cut, UnsetType):
             log = await session.log()
             leaf_id = log.index.leaf_id
             cut = await _cut(log, keep_last)
             if cut is not None:
-                relied = _relying(options, leaf_id)
-        payloads: tuple[Payload, ...] = said if cut is None else (*said, cut)
+                append_options = _expecting_leaf(options, leaf_id)
+        payloads: tuple[Payload, ...] = infos if cut is None else (*infos, cut)
         if not payloads:
             return None
         try:
-            ids = await session.append_many(payloads, **relied)
+            ids = await session.append_many(payloads, **append_options)
         except LeafMoved:
-            if strict or not await _went_on(session, relied):
+            if has_expectations or not await _has_continued(session, append_options):
                 raise
-            continue  # more was said meanwhile on the same path: the last messages are others now
+            continue  # the same path has grown meanwhile, so the last messages are different ones now
         return None if cut is None else ids[-1]
 
 
-def _relying(options: AppendOptions, leaf_id: str | None) -> AppendOptions:
-    """Return the options of an append that is right below one leaf alone.
+def _expecting_leaf(options: AppendOptions, leaf_id: str | None) -> AppendOptions:
+    """Return the options of an append that is valid below this leaf only.
 
     Raises:
-        LeafMoved: The caller expects another.
+        LeafMoved: The caller expects another leaf.
     """
     if options.get("expected_leaf", leaf_id) != leaf_id:
         raise LeafMoved(
-            f"the leaf is {leaf_id!r} and not {options.get('expected_leaf')!r}: read the session again and decide again"
+            f"the leaf is {leaf_id!r}, not {options.get('expected_leaf')!r}: read the session again and decide again"
         )
     return {**options, "expected_leaf": leaf_id}
 
 
-async def _went_on(session: Conversing, relied: AppendOptions) -> bool:
-    """Tell whether the leaf that was relied on lies on the path to the one that there is now."""
+async def _has_continued(session: Conversing, options: AppendOptions) -> bool:
+    """Return whether the expected leaf lies on the path to the current one."""
     index = (await session.log()).index
-    return index.is_ancestor(index.find(relied.get("expected_leaf") or ""), index.leaf)
+    return index.is_ancestor(index.find(options.get("expected_leaf") or ""), index.leaf)
 
 
-async def _cut_before(session: Conversing, command_id: str | None, place: int) -> Compaction | UnsetType | None:
-    """Return what a command of this id appended as its payload number `place`; unset where it appended nothing.
+async def _earlier_cut(session: Conversing, command_id: str | None, position: int) -> Compaction | UnsetType | None:
+    """Return the compaction that this command appended earlier as its payload at `position`; unset if there is none.
 
-    Cut anew, the history that is short already would make another command of it.
+    The history is shorter by now, so a cut computed again would make it a different command.
     """
     if command_id is None:
         return UNSET
     index = (await session.log()).index
-    found = [index.find(command_entry_id(index.header.id, command_id, position)) for position in range(place + 1)]
-    if not any(found):
+    seqs = [index.find(command_entry_id(index.header.id, command_id, each)) for each in range(position + 1)]
+    if not any(seqs):
         return UNSET
-    if not found[place]:
+    if not seqs[position]:
         return None
-    entry = await session.entry(index.ids[found[place]])
+    entry = await session.entry(index.ids[seqs[position]])
     return entry.compaction if isinstance(entry, CompactionEntry) else UNSET
 
 
 async def _cut(log: OpenLog, keep_last: int) -> Compaction | None:
-    """Make the compaction that keeps the last messages, or None where the context shows no more than those.
+    """Return the compaction that keeps the last messages, or None if the context shows no more than those.
 
     Raises:
         UnsafeCut: A tool call waits for its result.
     """
     index, leaf = log.index, log.index.leaf
-    chosen = await log.plan(leaf)
-    entries = await log.entries_at(chosen.needed)
-    messages = build(index, chosen, entries).messages
-    path = [entry for seq in chosen.kept if (entry := entries[seq]) is not None]
+    context_plan = await log.plan(leaf)
+    entries = await log.entries_at(context_plan.needed)
+    messages = build(index, context_plan, entries).messages
+    path = [entry for seq in context_plan.kept if (entry := entries[seq]) is not None]
     places = {entry.id: place for place, entry in enumerate(path)}
-    shown = [places[each.entry_id] for each in messages if each.entry_id in places]
+    # system messages stay whatever is cut off: the compaction stores what they say
+    shown = [places[each.entry_id] for each in messages if each.entry_id in places and each.role != "system"]
     if len(shown) <= keep_last and (keep_last or not messages):
         return None
     open_call = unsafe_reason(path, len(path))
     if open_call is not None:
-        raise UnsafeCut(f"{open_call}: append that first, or begin anew with `set_history`")
+        raise UnsafeCut(f"{open_call}: append that first, or start over with `set_history`")
     before = context_tokens(messages, ByteEstimator())
     if not keep_last:
         return Compaction("", None, before)
-    wanted = shown[-keep_last]
-    place = max((cut for cut in safe_cuts(path) if cut <= wanted), default=0)
+    first_kept = shown[-keep_last]
+    place = max((cut for cut in safe_cuts(path) if cut <= first_kept), default=0)
     return Compaction("", path[place].id, before) if place else None

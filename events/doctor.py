@@ -124,7 +124,7 @@ def subjects(*paths: str | os.PathLike[str], disk: Disk | None = None) -> Iterat
     """
     disk = disk or OsDisk()
     for each in paths:
-        path = os.fspath(each)
+        path: str = os.path.expanduser(os.fspath(each))
         if disk.stat(path).is_directory:
             yield from _below(disk, path, path, {disk.real_path(path)})
         else:

@@ -122,7 +122,9 @@ class EntryNotFound(NotFound, KeyError):
 
     def __init__(self, entry_id: str) -> None:
         self.entry_id = entry_id
-        super().__init__(f"entry {entry_id!r} not found: give the id of an entry of this session")
+        is_text = isinstance(entry_id, str)  # pyright: ignore[reportUnnecessaryIsInstance]
+        named = repr(entry_id) if is_text else f"of type `{type(entry_id).__name__}`"  # which may be nested without end
+        super().__init__(f"entry {named} not found: give the id of an entry of this session")
 
 
 class InvalidInput(TreeringError, ValueError):

@@ -36,7 +36,7 @@ from .entries import (
 )
 from .errors import CorruptTree, EntryNotFound
 from .ids import Ids
-from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, kind_of, kind_of_role, kinds_of_roles, names_model
+from .kinds import MESSAGE_KINDS, TYPE_NAMES, Kind, is_asked, kind_of, kind_of_role, kinds_of_roles, names_model
 from .previews import preview
 
 ROOT = 0
@@ -107,7 +107,7 @@ class LogIndex:
         info: The merged fields of all session_info entries, the later over the earlier.
         last_time: The latest timestamp so far.
         last_message_time: The latest timestamp of a user's or an assistant's message; the header's time before one.
-        first_user: The seq of the first user message, or 0.
+        first_user: The seq of the first user message that a person wrote, or 0; see `is_asked`.
         first_message: How that message begins; see `preview`.
     """
 
@@ -230,9 +230,9 @@ class LogIndex:
         kind = self.kinds[seq]
         return TYPE_NAMES.get(kind) or self.type_names[kind]
 
-    def label_of(self, entry_id: str) -> str | None:
-        """Return the entry's label, or None."""
-        mark = self.labels.get(entry_id)
+    def label_of(self, entry_id: object) -> str | None:
+        """Return the entry's label, or None, as for anything that is no text."""
+        mark = self.labels.get(entry_id) if isinstance(entry_id, str) else None
         return mark.label if mark else None
 
     def is_entry(self, seq: int) -> bool:
@@ -350,9 +350,11 @@ class LogIndex:
         for kind in set(kinds):
             self.message_counts[kind] += kinds.count(kind)
         if not self.first_user and Kind.USER in kinds:
-            place = kinds.index(Kind.USER)
-            self.first_user = first + place
-            self.first_message = preview(plain_text(run[place].message.content))
+            asked = (at for at, kind in enumerate(kinds) if kind == Kind.USER and is_asked(run[at].message))
+            place = next(asked, None)
+            if place is not None:
+                self.first_user = first + place
+                self.first_message = preview(plain_text(run[place].message.content))
         times = [entry.timestamp for entry in run]
         self.last_time = max(self.last_time, *times)
         spoken = [time for time, kind in zip(times, kinds, strict=True) if kind == Kind.USER or kind == Kind.ASSISTANT]
@@ -501,7 +503,7 @@ class LogIndex:
         self.message_counts[kind] += 1
         if kind == Kind.USER or kind == Kind.ASSISTANT:
             self.last_message_time = max(self.last_message_time, entry.timestamp)
-            if kind == Kind.USER and not self.first_user:
+            if kind == Kind.USER and not self.first_user and is_asked(entry.message):
                 self.first_user = seq
                 self.first_message = preview(plain_text(entry.message.content))
         return kind

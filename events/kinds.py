@@ -94,3 +94,8 @@ def kind_of(entry: Entry) -> int | None:
 def names_model(message: Message) -> bool:
     """Tell whether the message states which model answers from here on the path."""
     return message.role == "assistant" and message.provider is not None and message.model is not None
+
+
+def is_asked(message: Message) -> bool:
+    """Tell whether a user wrote what a message says in a user's place, and not the program, which marks its own `is_meta`."""
+    return message.raw_metadata is None or message.metadata.get("is_meta") is not True

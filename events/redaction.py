@@ -56,6 +56,10 @@ class Redaction:
     def __init__(
         self, *, patterns: Mapping[str, str | re.Pattern[str]] | None = None, secrets: Sequence[str] = ()
     ) -> None:
+        if patterns is not None and not isinstance(patterns, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(
+                "`patterns` takes regular expressions by kind: give a dict such as {'ticket': r'T-\\d+'}"
+            )
         custom_forms = [_custom_form(kind, pattern) for kind, pattern in (patterns or {}).items()]
         self._forms = (*_literal_forms(secrets), *custom_forms, *secret_forms())
         self._password_key = re.compile(rf"(?s).*{PASSWORD_NAME}")
@@ -196,7 +200,8 @@ def _custom_form(kind: str, pattern: str | re.Pattern[str]) -> SecretForm:
 
 def _literal_forms(secrets: Sequence[str]) -> list[SecretForm]:
     """Make a form of literal texts, the longest first, so that one that is a prefix of another leaves no remainder."""
-    if isinstance(secrets, str) or any(len(each) < _SECRET_CHARS_MIN for each in secrets):
+    given = cast("Sequence[object]", secrets)  # whatever it is declared to be
+    if isinstance(secrets, str) or not all(isinstance(each, str) and len(each) >= _SECRET_CHARS_MIN for each in given):
         raise InvalidInput(f"`secrets` takes a sequence of texts of at least {_SECRET_CHARS_MIN} characters")
     ordered = sorted(secrets, key=len, reverse=True)
     return [SecretForm("given", re.compile("|".join(map(re.escape, ordered))))] if ordered else []

@@ -1,6 +1,6 @@
 """An agent in memory, with a tool, and one agent for many users: `python examples/agent.py`.
 
-The model here follows a script, so that the example runs anywhere; a real one takes its place in one line.
+The model follows a script, so that the example runs anywhere; replacing it by a real one takes one line.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from treering.testing.models import ScriptedModel, answer
 
 @tool
 async def weather(city: str) -> str:
-    """Tell the weather in a city."""
+    """Return the weather in a city."""
     return f"sunny in {city}"
 
 
 async def in_memory(host: SessionHost) -> None:
-    """Hold a conversation of two turns, and print what is said as it is said."""
+    """Run a conversation of two turns, and print it as it happens."""
     model = ScriptedModel(
         ["Hello! How can I help?", answer(tool_use("call-1", "weather", {"city": "Lisbon"})), "It is sunny."]
     )
@@ -44,13 +44,13 @@ async def in_memory(host: SessionHost) -> None:
 
 
 async def many_users(host: SessionHost) -> None:
-    """Serve users at once by one agent: the session of a call wins over the agent's own."""
+    """Serve several users with one agent: the session of a call takes precedence over the agent's own."""
     agent = AgentSession(EchoModel())
 
     async def serve(user: str) -> None:
         session = await host.create(user)
-        for said in ("Hello", f"I am {user}"):
-            await agent.respond(said, session=session)
+        for prompt in ("Hello", f"I am {user}"):
+            await agent.respond(prompt, session=session)
 
     async with anyio.create_task_group() as tasks:
         for user in ("ada", "grace"):

@@ -1,6 +1,6 @@
 """An agent that remembers from one run to the next: `python examples/agent_on_disk.py [DIRECTORY]`.
 
-Run it twice: the second time it goes on where the first one stopped.
+Run it twice: the second run continues where the first one stopped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from treering.models.echo import EchoModel
 
 
 async def main(root: str) -> None:
-    """Say one thing in the session that is kept under `root`."""
+    """Run one turn in the session that is stored under `root`."""
     async with SessionHost(root) as host:
         session = await host.open("my-session")
         before = len(await session.messages())

@@ -1,6 +1,6 @@
 """Four ways to use conversations by key: `python examples/keyed_sessions.py [DIRECTORY]`.
 
-A simple conversation, one with a tool, one that is summarized when it has grown long, and what a model is sent.
+A simple conversation, one with a tool, one that is summarized when it grows long, and the request that a model is sent.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ KEEP = 4
 
 
 async def talk(sessions: KeyedSessions, key: str) -> None:
-    """Hold a simple conversation. Everything is in the file when its call returns."""
+    """Run a simple conversation. Each message is in the file when its call returns."""
     await sessions.add_message(key, "user", "What's the weather?")
-    # ... here a model is asked ...
+    # ... ask a model here ...
     await sessions.add_message(key, "assistant", "It's sunny today.")
-    await sessions.save(key)  # may be called, and need not be
+    await sessions.save(key)  # optional
 
 
 async def talk_with_tools(sessions: KeyedSessions, key: str) -> None:
-    """Have the model call a tool: its call and the tool's result are messages too."""
+    """Store a tool call and its result, which are messages too."""
     await sessions.add_message(key, "user", "Read the config file")
     await sessions.add_full_message(
         key, message("assistant", tool_use("call_1", "files_read", {"path": "config.json"}))
@@ -46,18 +46,18 @@ async def talk_with_tools(sessions: KeyedSessions, key: str) -> None:
 
 
 async def summarize_when_long(sessions: KeyedSessions, key: str) -> None:
-    """Beyond twenty messages, let a summary stand for all but the last four."""
+    """Beyond twenty messages, replace all but the last four with a summary."""
     session = await sessions.get_or_create(key)
     leaf = session.leaf_id
     history = await session.history()
     if len(history) > SUMMARIZE_OVER:
         summary = await summary_of(history[:-KEEP])
-        # In one step, and only if nothing was said while the summary was made: that would be lost to the model.
+        # In one step, and only if no message arrived meanwhile: the model would never see it.
         await session.truncate_history(KEEP, summary=summary, expected_leaf=leaf)
 
 
 async def request(sessions: KeyedSessions, key: str, user_message: str) -> list[Message]:
-    """Put together what a model is sent: system prompt, summary, history, and what the user says now."""
+    """Compose a request: system prompt, summary, history, and the user's new message."""
     return compose(
         "You are a helpful assistant.",
         await sessions.history(key),
@@ -67,7 +67,7 @@ async def request(sessions: KeyedSessions, key: str, user_message: str) -> list[
 
 
 async def summary_of(messages: Sequence[Message]) -> str:
-    """Stand in for a model that summarizes."""
+    """Stand in for a model that makes summaries."""
     return f"{len(messages)} messages, the first of which says: {plain_text(messages[0].content)}"
 
 

@@ -13,14 +13,14 @@ TURNS = 5
 
 
 async def work(session: Session, name: str) -> None:
-    """Be an agent: ask and answer a few times."""
+    """Act as an agent: append a few prompts and answers."""
     for turn in range(TURNS):
         await session.append_message("user", f"{name}, step {turn}?")
         await session.append_message("assistant", f"step {turn} is done")
 
 
 async def watch(entries: EntrySubscription) -> None:
-    """Print what one session gets, as it gets it."""
+    """Print the messages of one session as they are appended."""
     seen = 0
     async for entry in entries:
         if isinstance(entry, MessageEntry):
@@ -31,7 +31,7 @@ async def watch(entries: EntrySubscription) -> None:
 
 
 async def main() -> None:
-    """Run the agents in one process, each in a session of its own."""
+    """Run the agents in one process, each in its own session."""
     with tempfile.TemporaryDirectory() as folder:
         async with SessionHost(folder) as host:
             sessions = [await host.create(f"agent-{number}") for number in range(AGENTS)]

@@ -11,7 +11,7 @@ from treering import SessionHost, plain_text
 
 
 async def main(root: str) -> None:
-    """Hold a short conversation under `root`, and print what a model would be shown of it."""
+    """Run a short conversation under `root`, and print what a model would see of it."""
     async with SessionHost(root) as host:
         session = await host.continue_recent()
         greeting = await session.append_message("user", "Hello, agent!")

@@ -1,6 +1,6 @@
-"""What a projection is: a fold over the entries of one session, in the order of the log.
+"""The projection protocol: a fold over the entries of one session, in the order of the log.
 
-A projection of one's own needs five short methods::
+A custom projection needs a name and four short methods::
 
     class Words:
         name = "words"
@@ -20,8 +20,7 @@ A projection of one's own needs five short methods::
         def load(self, blob: bytes) -> int:
             return int(blob)
 
-Only the protocol and its plainest use stand here; who keeps checkpoints and wakes subscribers is not this room's
-business.
+This module holds the protocol and a plain replay only; checkpoints and subscribers are handled elsewhere.
 """
 
 from __future__ import annotations
@@ -35,15 +34,15 @@ V = TypeVar("V")
 """The value of a projection."""
 V_co = TypeVar("V_co", covariant=True)
 C = TypeVar("C")
-"""What says how one entry changed the value."""
+"""The change that one entry makes to the value."""
 C_co = TypeVar("C_co", covariant=True)
 
 OWN = "treering-"
-"""How the names of the library's own projections begin, and no others: what a program folds is never taken for theirs."""
+"""The prefix reserved for the names of built-in projections, so that a custom one is never mistaken for one of them."""
 
 
 class Valued(Protocol[V_co]):
-    """A projection, as far as somebody cares who asks for its value: what is an int may be taken for an object."""
+    """A projection for callers that only read its value: covariant in the value, unlike `Projection`."""
 
     @property
     def name(self) -> str:
@@ -54,11 +53,11 @@ class Valued(Protocol[V_co]):
         """See `Projection.initial`."""
         ...
 
-    def apply(self, value: Any, entry: Entry) -> tuple[V_co, Any | None]:  # noqa: ANN401  # its own value, and no other
+    def apply(self, value: Any, entry: Entry) -> tuple[V_co, Any | None]:  # noqa: ANN401  # a value of its own only
         """See `Projection.apply`."""
         ...
 
-    def dump(self, value: Any) -> bytes:  # noqa: ANN401  # its own value, and no other
+    def dump(self, value: Any) -> bytes:  # noqa: ANN401  # a value of its own only
         """See `Projection.dump`."""
         ...
 
@@ -70,14 +69,14 @@ class Valued(Protocol[V_co]):
 class Projection(Valued[V], Protocol[V, C_co]):
     """A fold over entries, whose value is a view.
 
-    `apply` is pure: it leaves the value that it was given as it was, and the same entries always give the same value.
-    It sees each visible line once, in the order of the log: lines of a batch when the batch is whole, a line of an
-    aborted batch as an opaque entry, a damaged line not at all.
+    `apply` is pure: it does not modify the value passed to it, and the same entries always give the same value.
+    It sees each visible line once, in the order of the log: the lines of a batch once the batch is complete, a line of an
+    aborted batch as an opaque entry, and a damaged line not at all.
     """
 
     @property
     def name(self) -> str:
-        """The name under which the value is shared and its checkpoints are kept; those that begin with "treering-" are taken."""
+        """The name under which the value is shared and checkpointed; names that begin with "treering-" are reserved."""
         ...
 
     def initial(self, header: Header) -> V:
@@ -85,7 +84,7 @@ class Projection(Valued[V], Protocol[V, C_co]):
         ...
 
     def apply(self, value: V, entry: Entry) -> tuple[V, C_co | None]:
-        """Return the value with the entry taken in, and the change that it made; None where it changed nothing."""
+        """Return the value after the entry, and the change that the entry made; None if it changed nothing."""
         ...
 
     def dump(self, value: V) -> bytes:
@@ -96,13 +95,13 @@ class Projection(Valued[V], Protocol[V, C_co]):
         """Return the value that was dumped.
 
         Raises:
-            Exception: The bytes are no such value; the view is then rebuilt from nothing.
+            Exception: The bytes are not a valid value; the view is then rebuilt from the first entry.
         """
         ...
 
 
 def replay(projection: Projection[V, object], header: Header, entries: Iterable[Entry]) -> V:
-    """Fold entries from nothing: all of a log, or those of one path."""
+    """Return the value of a projection over entries: all of a log, or those of one path."""
     value = projection.initial(header)
     for entry in entries:
         value, _ = projection.apply(value, entry)

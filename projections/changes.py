@@ -1,4 +1,4 @@
-"""What a subscriber of a view receives: the view as it is, then what changes in it."""
+"""The items that a subscriber of a view receives: a snapshot of the view, then its changes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ C = TypeVar("C")
 
 
 class Snapshot(Struct, Generic[V], frozen=True):
-    """The whole view as it was at `cursor`; it replaces what the subscriber held."""
+    """The whole view at `cursor`; it replaces the subscriber's previous value."""
 
     cursor: Cursor
     value: V
 
 
 class Changed(Struct, Generic[C], frozen=True):
-    """What the step to `cursor` changed in the view."""
+    """The change of the view in the step to `cursor`."""
 
     cursor: Cursor
     change: C

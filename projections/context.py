@@ -1,17 +1,17 @@
-"""The context: what a model is shown of a session, from the root or the latest summary down to the leaf.
+"""The context: the messages of a session for a model, from the root or the latest summary down to the leaf.
 
-A context is built in two reads, so that a compacted session costs its kept range and no more::
+A context is built in two reads, so that only the kept range of a compacted session is read::
 
     end = boundary(index, leaf)                             # the latest compaction or reset on the path
     chosen = plan(index, leaf, entries[end] if end else None)
     context = build(index, chosen, read(chosen.needed))
 
-The messages are, in this order: the system message that the latest compaction stored, its summary, then what the
-entries from its first kept one on through the leaf say. An older compaction inside that range says nothing. What lies
-before the first kept entry is neither read nor walked, so damage there goes unnoticed.
+The messages are, in this order: the system message that the latest compaction stored, its summary, then the messages of
+the entries from the first kept one through the leaf. An older compaction inside that range contributes nothing. Entries
+before the first kept one are neither read nor walked, so damage there goes unnoticed.
 
-A follower holds a context by applying changes. `extended` gives the change of an append without building anything;
-where it cannot, two contexts are compared by `diff`. How a context is cut to a budget is not decided here.
+A follower keeps a context current by applying changes. `extended` returns the change of an append without building
+anything; otherwise `diff` compares two contexts. Cutting a context to a budget happens elsewhere.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ from ..events.kinds import MESSAGE_KINDS, Kind
 from ..events.providers.rendering import bash_text
 
 DEFAULT_THINKING_LEVEL = "off"
-"""The thinking level of a path that names none."""
+"""The thinking level of a path that sets none."""
 
 LEFT_OUT = "[result left out]"
-"""What a context shows of a tool's result that an edit left out, as long as it shows the call."""
+"""The content of a tool result that an edit left out, while its call is shown."""
 
 _EDITABLE = frozenset({"user", "assistant", "tool", "custom"})
-_SPEAKING = frozenset({*MESSAGE_KINDS, Kind.BRANCH_SUMMARY, Kind.CUSTOM_MESSAGE, Kind.CONTEXT_EDIT})
+_RELEVANT = frozenset({*MESSAGE_KINDS, Kind.BRANCH_SUMMARY, Kind.CUSTOM_MESSAGE, Kind.CONTEXT_EDIT})
 _REARRANGING = frozenset({Kind.COMPACTION, Kind.RESET, Kind.CONTEXT_EDIT})
 
 
 class ModelRef(Struct, frozen=True):
-    """A model, by its provider and its id there."""
+    """A model, identified by its provider and its id at the provider."""
 
     provider: str
     model_id: str
 
 
 class ContextMessage(Struct, frozen=True, gc=False):
-    """A message of a context, and the entry that it comes from.
+    """A message of a context, with the entry that it comes from.
 
-    The message is the entry's own wherever that is one. A summary, an extension's message and a command that a person
-    ran are messages too, of the roles compactionSummary, branchSummary, custom and bashExecution.
+    For a message entry this is its own message. A summary, an extension's message and a command that a user ran become
+    messages too, with the roles compactionSummary, branchSummary, custom and bashExecution.
     """
 
     entry_id: str
@@ -89,9 +89,9 @@ class ContextMessage(Struct, frozen=True, gc=False):
 
 
 class Context(Struct, frozen=True):
-    """What a model is shown of a session at one leaf.
+    """The messages of a session for a model, at one leaf.
 
-    `model` and `thinking_level` are the last that the whole path names. `warnings` tells of damage on the way.
+    `model` and `thinking_level` are the last ones set on the whole path. `warnings` describes damage on the path.
     """
 
     session_id: str
@@ -104,15 +104,15 @@ class Context(Struct, frozen=True):
 
 
 class ContextPlan(Struct, frozen=True):
-    """Which entries a context at `leaf` is built of, by their ordinals; 0 stands for none.
+    """The seqs of the entries from which the context at `leaf` is built; 0 stands for none.
 
     Attributes:
         leaf: The end of the path.
-        compaction: The compaction that the context begins with.
-        model: The entry that names the model.
-        level: The entry that names the thinking level.
-        kept: The entries that may say something, in path order.
-        warnings: What the context will warn of.
+        compaction: The compaction with which the context begins.
+        model: The entry that sets the model.
+        level: The entry that sets the thinking level.
+        kept: The entries that may contribute a message or an edit, in path order.
+        warnings: The warnings of the context.
     """
 
     leaf: int
@@ -124,14 +124,14 @@ class ContextPlan(Struct, frozen=True):
 
     @property
     def needed(self) -> list[int]:
-        """The ordinals whose entries `build` wants, in path order."""
+        """The seqs of the entries that `build` needs, in path order."""
         return sorted({*self.kept, self.compaction, self.model, self.level} - {0})
 
 
 class ContextChange(Struct, frozen=True):
-    """What turns one context of a session into another.
+    """The change from one context of a session to another.
 
-    `delete` messages from position `start` on give way to those of `insert`; the other fields are as they are after.
+    `delete` messages from position `start` are replaced by those of `insert`; the other fields hold the new values.
     """
 
     start: int
@@ -145,17 +145,17 @@ class ContextChange(Struct, frozen=True):
 
 
 def boundary(index: LogIndex, leaf: int) -> int:
-    """Return the ordinal of the latest compaction or reset on the path to `leaf`, or 0."""
+    """Return the seq of the latest compaction or reset on the path to `leaf`, or 0."""
     return index.boundaries[leaf]
 
 
 def plan(index: LogIndex, leaf: int, boundary_entry: Entry | None) -> ContextPlan:
-    """Say which entries the context at `leaf` is built of.
+    """Return which entries are needed to build the context at `leaf`.
 
     Args:
         index: The log's index.
-        leaf: The ordinal of the leaf, or 0.
-        boundary_entry: The entry at `boundary(index, leaf)`; None where that is 0.
+        leaf: The seq of the leaf, or 0.
+        boundary_entry: The entry at `boundary(index, leaf)`; None if that is 0.
 
     Raises:
         CorruptTree: The path runs into a cycle.
@@ -171,7 +171,7 @@ def plan(index: LogIndex, leaf: int, boundary_entry: Entry | None) -> ContextPla
     kinds, root = index.kinds, 0
     kept: list[int] = []
     for seq in index.upward(leaf):
-        if kinds[seq] in _SPEAKING:
+        if kinds[seq] in _RELEVANT:
             kept.append(seq)
         if seq == stop:
             break
@@ -185,24 +185,25 @@ def plan(index: LogIndex, leaf: int, boundary_entry: Entry | None) -> ContextPla
 
 
 def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None]) -> Context:
-    """Build a context of the entries that its plan needs.
+    """Build a context from the entries that its plan needs.
 
-    An entry that is absent, None or opaque says nothing.
+    An entry that is absent, None or opaque contributes nothing.
     """
     edits = _edits(index, plan, entries)
     kinds = index.kinds
     messages: list[ContextMessage] = []
-    held = entries.get(plan.compaction)
+    start = entries.get(plan.compaction)
     before = 0
-    if isinstance(held, CompactionEntry):
-        stored = _stored_system(held.compaction.raw_system_message)
+    if isinstance(start, CompactionEntry):
+        stored = _stored_system(start.compaction.raw_system_message)
         if stored is not None:
-            # It replays the system messages up to the compaction: those that are kept from there would repeat it.
+            # It repeats the system messages up to the compaction, so those are left out below.
             before = plan.compaction
         if edits.get(plan.compaction, _NO_EDIT).replacement is not None:
-            # A history that was cut short has a compaction too, whose summary is empty and says nothing.
-            told = Message("compactionSummary", (text(held.compaction.summary),)) if held.compaction.summary else None
-            messages.extend(ContextMessage(held.id, each) for each in (stored, told) if each is not None)
+            # Truncating a history also writes a compaction, with an empty summary that contributes nothing.
+            summary = start.compaction.summary
+            summary_message = Message("compactionSummary", (text(summary),)) if summary else None
+            messages.extend(ContextMessage(start.id, each) for each in (stored, summary_message) if each is not None)
     kept = [
         entry
         for seq in plan.kept
@@ -221,10 +222,10 @@ def build(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None
 
 
 def message_of(entry: Entry) -> Message | None:
-    """Return what an entry says to a model, or None where it says nothing.
+    """Return the message that an entry contributes to a context, or None.
 
-    A compaction says something only where it begins the context, so it has no message here. A command that is excluded
-    from the context is in it, as it is in pi's: it is left out where messages are rendered for a provider.
+    A compaction contributes a message only at the beginning of a context, so it has none here. A command that is excluded
+    from the context is included here, as in pi: it is left out when messages are rendered for a provider.
     """
     if isinstance(entry, MessageEntry):
         message = entry.message
@@ -240,22 +241,22 @@ def message_of(entry: Entry) -> Message | None:
 
 
 def told_by(entries: Iterable[Entry]) -> list[ContextMessage]:
-    """Return what entries say to a model."""
+    """Return the messages that entries contribute to a context."""
     return [ContextMessage(entry.id or "", message) for entry in entries if (message := message_of(entry)) is not None]
 
 
 def edits_on(index: LogIndex, leaf: int) -> list[int]:
-    """Return the ordinals of the edits on the path to `leaf`, in path order."""
-    found: list[int] = []
+    """Return the seqs of the edits on the path to `leaf`, in path order."""
+    seqs: list[int] = []
     seq = index.edits[leaf]
     while seq:
-        found.append(seq)
+        seqs.append(seq)
         seq = index.edits[max(index.parents[seq], 0)]
-    return found[::-1]
+    return seqs[::-1]
 
 
 def last_edits(index: LogIndex, entries: Iterable[Entry | None]) -> dict[int, ContextEdit]:
-    """Return the last edit of each entry that some entries of a path aim at, by the ordinal of the one aimed at."""
+    """Return the last of the edits among entries of a path for each target, by the seq of the target."""
     return {
         _referenced(index, entry.context_edit.target_id, entry.seq): entry.context_edit
         for entry in entries
@@ -264,11 +265,11 @@ def last_edits(index: LogIndex, entries: Iterable[Entry | None]) -> dict[int, Co
 
 
 def with_edits(entries: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> list[Entry]:
-    """Return the entries of a path as their edits show them; those that are left out are not among them.
+    """Return the entries of a path with their edits applied, without those that an edit leaves out.
 
-    The result of a tool stays the answer to its call: a replacement that holds no result is what it says from there on,
-    and a result that was left out says so (`LEFT_OUT`) as long as its call is shown. The log has the answer, so nothing
-    may take the call for one that waits.
+    A tool result stays the answer to its call: a replacement without a result part becomes the content of the result, and
+    a result that was left out says so (`LEFT_OUT`) while its call is shown. The call was answered, so it must not look
+    like one that waits.
     """
     if not edits:
         return list(entries)
@@ -276,42 +277,42 @@ def with_edits(entries: Iterable[Entry], edits: Mapping[int, ContextEdit]) -> li
     calls: set[str] = set()
     for entry in entries:
         edit = edits.get(entry.seq)
-        made = entry if edit is None else _edited(entry, edit, calls)
-        if made is None:
+        edited = entry if edit is None else _edited(entry, edit, calls)
+        if edited is None:
             continue
-        shown.append(made)
-        if isinstance(made, MessageEntry):
-            calls.update(part.tool_use.id for part in made.message.content if isinstance(part, ToolUsePart))
+        shown.append(edited)
+        if isinstance(edited, MessageEntry):
+            calls.update(part.tool_use.id for part in edited.message.content if isinstance(part, ToolUsePart))
     return shown
 
 
 def clears(entry: Entry | None, edits: Mapping[int, ContextEdit]) -> bool:
-    """Tell whether the compaction or reset at a boundary leaves out what came before, with nothing in its place."""
+    """Tell whether the compaction or reset at a boundary drops the earlier messages without a summary."""
     if not isinstance(entry, CompactionEntry) or not entry.compaction.summary:
         return True
     return edits.get(entry.seq, _NO_EDIT).replacement is None
 
 
 def first_kept(index: LogIndex, seq: int, boundary_entry: Entry | None) -> int:
-    """Return the ordinal of the first entry that a compaction or reset keeps: its own where it keeps none before it."""
+    """Return the seq of the first entry that a compaction or reset keeps; its own seq if it keeps no earlier entry."""
     if not isinstance(boundary_entry, CompactionEntry):
         return seq
     return _first_kept(index, seq, boundary_entry.compaction.first_kept_entry_id) or seq
 
 
 def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange | None:
-    """Return the change by which an entry that was just appended below the leaf becomes the leaf of its context.
+    """Return the change that an entry just appended below the leaf makes to the context.
 
-    Takes the same time for every length of path and reads nothing. None means that this is not enough: the entry hangs
-    elsewhere or rearranges what the context shows, so build the new context and take the `diff`. It also means that for a
-    context with warnings, since a missing parent that turns up makes a cycle of the path.
+    Takes constant time and reads nothing. None means that the context must be built again and compared with `diff`: the
+    entry has another parent, or rearranges the context, or the context has warnings, in which case a missing parent that
+    turns up could close a cycle.
     """
     seq = entry.seq
     if not 0 < seq <= index.head or not entry.id or not index.becomes_leaf(entry) or context.warnings:
         return None
     if index.parents[seq] != context.leaf or index.kinds[seq] in _REARRANGING:
         return None
-    message = message_of(entry) if index.kinds[seq] in _SPEAKING else None
+    message = message_of(entry) if index.kinds[seq] in _RELEVANT else None
     return ContextChange(
         len(context.messages),
         0,
@@ -324,7 +325,7 @@ def extended(context: Context, index: LogIndex, entry: Entry) -> ContextChange |
 
 
 def diff(old: Context, new: Context) -> ContextChange:
-    """Return the change that turns `old` into `new`: what differs between their common beginning and end."""
+    """Return the change that turns `old` into `new`: the messages between their common beginning and common end."""
     before, after = old.messages, new.messages
     shorter = min(len(before), len(after))
     start = 0
@@ -346,7 +347,7 @@ def diff(old: Context, new: Context) -> ContextChange:
 
 
 def apply_change(context: Context, change: ContextChange) -> Context:
-    """Return the context that the change makes of this one."""
+    """Return the context with the change applied."""
     messages = context.messages
     if change.delete or change.insert:
         messages = (*messages[: change.start], *change.insert, *messages[change.start + change.delete :])
@@ -362,8 +363,8 @@ def apply_change(context: Context, change: ContextChange) -> Context:
 
 
 def to_json(context: Context) -> dict[str, JSON]:
-    """Return the context as plain JSON values that are the caller's own, its parts in the native form."""
-    shown = {
+    """Return the context as plain JSON values, which the caller may modify, with the parts in native form."""
+    fields = {
         "session_id": context.session_id,
         "leaf_id": context.leaf_id,
         "model": context.model,
@@ -372,14 +373,14 @@ def to_json(context: Context) -> dict[str, JSON]:
             {"entry_id": each.entry_id, "role": each.role, "content": each.content} for each in context.messages
         ],
     }
-    return json_object(Raw(msgspec.json.encode(shown)))
+    return json_object(Raw(msgspec.json.encode(fields)))
 
 
 _NO_EDIT = ContextEdit("-", ())
 
 
 def _first_kept(index: LogIndex, compaction: int, entry_id: str | None) -> int:
-    """Return the ordinal of a compaction's first kept entry, or 0 where nothing before the compaction is kept."""
+    """Return the seq of a compaction's first kept entry, or 0 if no earlier entry is kept."""
     if not entry_id or entry_id == index.ids[compaction]:
         return 0
     seq = _referenced(index, entry_id, compaction)
@@ -387,57 +388,57 @@ def _first_kept(index: LogIndex, compaction: int, entry_id: str | None) -> int:
 
 
 def _referenced(index: LogIndex, entry_id: str, before: int) -> int:
-    """Return the ordinal that the line `before` means by an id: the latest before it that has the id, or 0."""
+    """Return the seq to which an id in the line `before` refers: the latest earlier line with that id, or 0."""
     seq = index.find(entry_id)
     if seq < before:
         return seq
-    # A later line took the same id, or the reference points forward: both are damage, so the scan may be slow.
+    # A later line has the same id, or the reference points forward: both are damage, so the scan may be slow.
     return next((each for each in range(before - 1, 0, -1) if index.ids[each] == entry_id), 0)
 
 
 def _edits(index: LogIndex, plan: ContextPlan, entries: Mapping[int, Entry | None]) -> dict[int, ContextEdit]:
-    """Return the last edit of each entry that the kept edits aim at, by the entry's ordinal."""
+    """Return the last edit of each entry that the kept edits target, by the entry's seq."""
     if not plan.kept or index.edits[plan.leaf] < plan.kept[0]:
         return {}
     return last_edits(index, (entries.get(seq) for seq in plan.kept if index.kinds[seq] == Kind.CONTEXT_EDIT))
 
 
 def _edited(entry: Entry, edit: ContextEdit, calls: set[str]) -> Entry | None:
-    """Return an entry as an edit shows it, or None where it is left out.
+    """Return an entry with an edit applied, or None if the edit leaves it out.
 
     Args:
         entry: The entry.
         edit: Its last edit.
-        calls: The calls that are shown before it.
+        calls: The ids of the calls that are shown before it.
     """
     replacement = edit.replacement
     if isinstance(entry, CustomMessageEntry):
-        said = entry.custom_message
-        return None if replacement is None else replace(entry, custom_message=replace(said, content=replacement))
+        custom = entry.custom_message
+        return None if replacement is None else replace(entry, custom_message=replace(custom, content=replacement))
     if not isinstance(entry, MessageEntry) or (replacement is not None and entry.message.role not in _EDITABLE):
         return None if replacement is None else entry
     message = entry.message
     results = [part.tool_result for part in message.content if isinstance(part, ToolResultPart)]
     content: tuple[Content, ...]
     if replacement is None:
-        content = _answers([each for each in results if each.tool_use_id in calls])
+        content = _left_out([each for each in results if each.tool_use_id in calls])
         if not content:
             return None
     elif results and not any(isinstance(part, ToolResultPart) for part in replacement):
         answer = tuple(part for part in replacement if isinstance(part, (TextPart, ImagePart)))
-        content = (ToolResultPart(replace(results[0], content=answer)), *_answers(results[1:]))
+        content = (ToolResultPart(replace(results[0], content=answer)), *_left_out(results[1:]))
     else:
         content = replacement
     return replace(entry, message=replace(message, content=content))
 
 
-def _answers(results: Iterable[ToolResult]) -> tuple[ToolResultPart, ...]:
-    """Return results that say only that they were left out."""
+def _left_out(results: Iterable[ToolResult]) -> tuple[ToolResultPart, ...]:
+    """Return the results with `LEFT_OUT` as their content."""
     return tuple(ToolResultPart(replace(each, content=LEFT_OUT)) for each in results)
 
 
 def _stored_system(raw: Raw | None) -> Message | None:
-    """Read the system message that a compaction stored, whose form is its dialect's; the whole of it is metadata."""
+    """Return the system message that a compaction stored in its dialect's form; the original becomes the metadata."""
     stored = json_object(raw) if raw is not None else None
     if not stored:
         return None

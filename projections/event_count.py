@@ -1,7 +1,7 @@
-"""The event count: how many times something was appended to a session.
+"""The event count: the number of appends to a session.
 
-An event is what one call appended: an entry, or the lines of one batch, such as a turn with its messages. Lines keep the
-marks of their batch when they are copied, so a copy counts as its original does.
+An event is the result of one append: an entry, or the lines of one batch, such as a turn with its messages. Lines keep the
+marks of their batch when they are copied, so a copy has the same count as its original.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class EventCount:
     name = OWN + "event-count"
 
     def initial(self, header: Header) -> int:
-        """Return no events."""
+        """Return 0."""
         return 0
 
     def apply(self, value: int, entry: Entry) -> tuple[int, int | None]:
-        """Take in an entry; see `Projection.apply`."""
+        """Fold an entry; see `Projection.apply`."""
         torn = isinstance(entry, OpaqueEntry) and entry.reason == NEVER_COMPLETED
         if torn or (entry.batch is not None and entry.batch.i):
             return value, None

@@ -1,6 +1,7 @@
-"""That a projection raised: remembered until it is rebuilt, and told to each who asks by an error of its own.
+"""The failure of a projection: remembered until it is rebuilt, and reported to each caller by a new exception.
 
-An error that is raised again and again would gather the frames of all who met it, and what they hold.
+Raising the same exception object again and again would accumulate the tracebacks of all callers, and keep their frames
+alive.
 """
 
 from __future__ import annotations
@@ -14,29 +15,29 @@ from ..events.telemetry import failure_of, logger
 
 
 class Failure(Struct, frozen=True):
-    """Why a projection stands still.
+    """The reason why a projection does not advance.
 
     Attributes:
-        told: What is said of it.
-        cause: What the projection raised.
+        message: The error message for callers.
+        cause: The exception that the projection raised.
     """
 
-    told: str
+    message: str
     cause: BaseException | None
 
     @classmethod
     def of(cls, name: str, session_id: str, error: Exception) -> Self:
-        """Log what a projection raised, and remember it."""
+        """Log an exception that a projection raised, and remember it."""
         logger().error("projection_failed", projection=name, session_id=session_id, **failure_of(error))
-        return cls(f"the projection {name!r} raised {type(error).__name__}: mend it and call `rebuild`", error)
+        return cls(f"the projection {name!r} raised {type(error).__name__}: fix it and call `rebuild`", error)
 
     @classmethod
-    def told_by(cls, error: ProjectionFailed) -> Self:
-        """Remember what another one has logged."""
+    def from_error(cls, error: ProjectionFailed) -> Self:
+        """Remember a failure that has been logged already."""
         return cls(str(error), error.__cause__)
 
     def error(self) -> ProjectionFailed:
-        """Make an error that tells of it, to be raised once."""
-        made = ProjectionFailed(self.told)
-        made.__cause__ = self.cause
-        return made
+        """Return a new exception for this failure, to be raised once."""
+        error = ProjectionFailed(self.message)
+        error.__cause__ = self.cause
+        return error

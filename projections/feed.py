@@ -1,8 +1,8 @@
-"""What happens in one session, kept for a while for whoever follows it.
+"""The feed: the recent events of one session, shared by its subscribers.
 
-A feed is a short run of recent events that all subscribers share. Each subscriber holds only its position in it; the
-writer adds an event and wakes them all at once, so a subscriber that sleeps costs nothing and one that has fallen
-behind the feed reads on from the log. A feed exists while somebody is subscribed.
+Each subscriber holds only its position in the feed. The writer adds an event and wakes all subscribers at once, so a
+waiting subscriber costs nothing, and one that has fallen behind the feed continues from the log. A feed exists while the
+session has subscribers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..events.stores.base import Cursor
 
 
 class EntryAdded(Struct, frozen=True, gc=False):
-    """An entry was appended; `leaf` is the ordinal of the leaf after it, `generation` the history that both belong to."""
+    """An entry was appended; `leaf` is the seq of the leaf after it, `generation` the generation of both."""
 
     entry: Entry
     leaf: int
@@ -27,15 +27,15 @@ class EntryAdded(Struct, frozen=True, gc=False):
 
 
 class LeafChange(Struct, frozen=True, gc=False):
-    """The leaf was moved without an append; `leaf` is its ordinal, 0 for none."""
+    """The leaf was moved without an append; `leaf` is its seq, 0 for none."""
 
     leaf: int
 
 
 class Transient(Struct, frozen=True):
-    """Something that is shown and never written: token deltas, progress.
+    """An event that is never written to the log, such as a token delta or progress.
 
-    Between two entries, a slow subscriber gets the latest one of each `name` only.
+    Between two entries, a slow subscriber gets only the latest event of each `name`.
     """
 
     name: str
@@ -43,40 +43,40 @@ class Transient(Struct, frozen=True):
 
     @property
     def data(self) -> JSON:
-        """What the sender said, decoded afresh for this subscriber."""
+        """The data of the event, decoded again for each caller."""
         return json_value(self.raw)
 
 
 def transient(name: str, data: object) -> Transient:
-    """Make a transient event of any JSON value."""
+    """Make a transient event from any JSON value."""
     return Transient(name, raw_json(data))
 
 
 class Reset(Struct, frozen=True):
-    """The log is another one now: what was received before belongs to a history that is over.
+    """The log has been replaced: the entries received before belong to an old generation.
 
-    It comes where another session took the place of this one, where the file was replaced or shortened from outside, and
-    may come where an archived session is brought back. `cursor` is where the new history is read from: all of it follows.
+    Sent when another session took the place of this one or the file was replaced or shortened from outside; also possible
+    when an archived session is restored. `cursor` is the start of the new generation, all of whose entries follow.
     """
 
     cursor: Cursor
 
 
 FeedEvent: TypeAlias = EntryAdded | LeafChange | Transient | Reset
-"""Anything that a feed carries."""
+"""Any event of a feed."""
 
 
 class News(Struct, frozen=True):
-    """What a stretch of a feed holds for those who read entries, made once for all who stand at its start.
+    """The events of a section of a feed, prepared once for all subscribers at its start.
 
     Attributes:
         start: The position of its first event.
         end: The position after its last event.
-        first, last: The ordinals of the first and the last entry in it; 0 where there is none.
-        generation: The history that the entries belong to.
-        entries: The entries in it, up to a reset.
-        shown: The entries, and of the transient events between two of them the latest of each name.
-        reset: Whether it ends with a reset; what follows that is not in it.
+        first, last: The seqs of its first and last entry; 0 if it has none.
+        generation: The generation of the entries.
+        entries: Its entries, up to a reset.
+        shown: The entries, with the latest transient event of each name between two of them.
+        reset: Whether it was cut at a reset; later events are not included.
     """
 
     start: int
@@ -90,11 +90,11 @@ class News(Struct, frozen=True):
 
 
 class Reader(Protocol):
-    """Whoever reads a feed."""
+    """A reader of a feed."""
 
     @property
     def lag(self) -> int:
-        """How many events wait for it."""
+        """The number of events that it has not read yet."""
         ...
 
 
@@ -102,22 +102,22 @@ class Feed:
     """The recent events of one session.
 
     Args:
-        events_max: How many events are kept.
-        bytes_max: How many bytes of lines the kept events may stand for.
+        events_max: The maximum number of retained events.
+        bytes_max: The maximum total size of the lines of the retained events, in bytes.
 
     Attributes:
-        start: The position of the oldest event that is kept.
+        start: The position of the oldest retained event.
         end: The position after the last event.
-        subscribers: How many follow it.
-        readers: Those of them that read events one by one, for statistics.
-        closed: Nothing will follow what is there.
+        subscribers: The number of subscribers.
+        readers: The subscribers that read events one by one, for statistics.
+        closed: Whether no more events will follow.
     """
 
     __slots__ = (
         "_event",
         "_events",
-        "_left",
         "_news",
+        "_passivated_at",
         "_size",
         "_sizes",
         "bytes_max",
@@ -136,7 +136,7 @@ class Feed:
         self.subscribers = 0
         self.readers: set[Reader] = set()
         self.closed = False
-        self._left: tuple[Cursor, int] | None = None
+        self._passivated_at: tuple[Cursor, int] | None = None
         self._news: News | None = None
         self._events: list[FeedEvent] = []
         self._sizes: list[int] = []
@@ -145,37 +145,37 @@ class Feed:
 
     @property
     def size(self) -> int:
-        """How many bytes of lines the kept events stand for."""
+        """The total size of the lines of the retained events, in bytes."""
         return self._size
 
     @property
     def lag_max(self) -> int:
-        """How many events wait for the slowest reader."""
+        """The number of events that the slowest reader has not read yet."""
         return max((reader.lag for reader in self.readers), default=0)
 
     def publish(self, event: FeedEvent, size: int = 0) -> None:
-        """Add an event that stands for so many bytes of lines, and wake the subscribers."""
+        """Add an event whose lines have `size` bytes, and wake the subscribers."""
         self._events.append(event)
         self.end += 1
         self._sizes.append(size)
         self._size += size
         if len(self._events) > self.events_max or self._size > self.bytes_max:
-            self._forget()
+            self._drop_oldest()
         self._wake()
 
     def news(self, position: int) -> News:
-        """Return what happened from a position on, which must not lie before `start`."""
+        """Return the events from a position on, which must not be less than `start`."""
         news = self._news
         if news is None or news.start != position or news.end != self.end:
             news = self._news = _news(position, self._events[position - self.start :])
         return news
 
     def at(self, position: int) -> FeedEvent:
-        """Return the event at a position, which must not lie before `start`."""
+        """Return the event at a position, which must not be less than `start`."""
         return self._events[position - self.start]
 
     def latest_transients(self) -> int:
-        """Return the position of the transient events that came last and that no entry has followed yet."""
+        """Return the position where the trailing transient events begin: those that nothing has followed yet."""
         latest = len(self._events)
         while latest and isinstance(self._events[latest - 1], Transient):
             latest -= 1
@@ -187,33 +187,33 @@ class Feed:
             self._event = Event()
         return self._event.wait()
 
-    # -- the log behind it
+    # -- passivation of the log
 
     def let_go(self, cursor: Cursor, leaf: int) -> None:
-        """Note where the log and its leaf stand when it is let go while somebody is subscribed."""
-        self._left = cursor, leaf
+        """Record the end and the leaf of a log that is passivated while it has subscribers."""
+        self._passivated_at = cursor, leaf
 
     def taken_up(self, cursor: Cursor, leaf: int) -> None:
-        """Go on with a log that was let go; where others wrote to it meanwhile, the subscribers look at it anew."""
-        left, self._left = self._left, None
-        if left is None or left == (cursor, leaf):
+        """Resume after a passivation; if another program wrote to the log meanwhile, subscribers read it again."""
+        passivated_at, self._passivated_at = self._passivated_at, None
+        if passivated_at is None or passivated_at == (cursor, leaf):
             return
-        if left[0].generation not in ("", cursor.generation) or cursor.seq < left[0].seq:
+        if passivated_at[0].generation not in ("", cursor.generation) or cursor.seq < passivated_at[0].seq:
             self.publish(Reset(Cursor(cursor.generation, 0)))
         else:
             self._skip()
 
     def replaced(self, cursor: Cursor) -> None:
-        """Note that another log was written in the place of one that was let go."""
+        """Record that another log was written in the place of a passivated one."""
         self.taken_up(cursor, 0)
 
     def close(self) -> None:
-        """End it: the subscribers get what is there, and no more."""
+        """End the feed: the subscribers get the events that are left, and no more."""
         self.closed = True
         self._wake()
 
     def _skip(self) -> None:
-        """Leave events out that nobody here has seen: all subscribers fall behind, and read on from the log."""
+        """Skip events that never reached the feed: all subscribers fall behind, and continue from the log."""
         self.start = self.end = self.end + 1
         self._news = None
         self._events.clear()
@@ -226,8 +226,8 @@ class Feed:
             self._event.set()
             self._event = None
 
-    def _forget(self) -> None:
-        """Let go of the older half, and of more where large entries ask for it."""
+    def _drop_oldest(self) -> None:
+        """Drop the older half of the events, and more if that leaves too many bytes."""
         drop = (len(self._events) + 1) // 2
         size = self._size - sum(self._sizes[:drop])
         while size > self.bytes_max and drop < len(self._events):

@@ -1,7 +1,7 @@
-"""The labels: which entries are bookmarked, under what names.
+"""The labels: bookmarks on entries.
 
-A label belongs to an entry's id and is the same on every branch; the last word in the log wins. The index knows them all,
-so the lists here read no entry. Labels never reach a context.
+A label belongs to an entry's id and is the same on every branch; the last label entry in the log wins. The index holds
+all labels, so the lists here read no entries. Labels never reach a context.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ LabelledEntry: TypeAlias = tuple[str, str]
 
 
 class LabelChange(Struct, frozen=True):
-    """An entry has another label, or none."""
+    """The label of an entry was set to another one, or removed."""
 
     entry_id: str
     label: str | None
 
 
 class Labels:
-    """The fold: the label of each labelled entry by its id, in the order in which they were first set."""
+    """The fold of labels by entry id, in the order in which the entries were first labelled."""
 
     name = OWN + "labels"
 
     def initial(self, header: Header) -> Mapping[str, str]:
-        """Return no labels."""
+        """Return an empty mapping."""
         return {}
 
     def apply(self, value: Mapping[str, str], entry: Entry) -> tuple[Mapping[str, str], LabelChange | None]:
-        """Take in an entry; see `Projection.apply`."""
+        """Fold an entry; see `Projection.apply`."""
         change = label_change(entry)
         if change is None or value.get(change.entry_id) == change.label:
             return value, None
@@ -53,14 +53,14 @@ class Labels:
 
 
 def label_change(entry: Entry) -> LabelChange | None:
-    """Return what an entry does to the labels, or None where it is no label entry."""
+    """Return the change that an entry makes to the labels, or None if it is not a label entry."""
     if not isinstance(entry, LabelEntry):
         return None
     return LabelChange(entry.label.target_id, entry.label.label or None)
 
 
 def apply_change(labels: Mapping[str, str], change: LabelChange) -> dict[str, str]:
-    """Return the labels as they are after a change."""
+    """Return the labels after a change."""
     changed = dict(labels)
     if change.label is None:
         changed.pop(change.entry_id, None)
@@ -76,14 +76,14 @@ def labels(index: LogIndex, leaf: int | None = None) -> list[LabelledEntry]:
 
     Args:
         index: The log's index.
-        leaf: The ordinal of the path's last entry; the session's leaf where it is not given.
+        leaf: The seq of the path's last entry; by default the session's leaf.
     """
-    marked = {seq: entry_id for entry_id in index.labels if (seq := index.find(entry_id))}
-    if not marked:
+    id_by_seq = {seq: entry_id for entry_id in index.labels if (seq := index.find(entry_id))}
+    if not id_by_seq:
         return []
-    path = _path_down_to(min(marked), index, index.leaf if leaf is None else leaf)
-    ordered = sorted(marked, key=lambda seq: (seq not in path, seq))
-    return [(marked[seq], index.labels[marked[seq]].label) for seq in ordered]
+    path = _path_down_to(min(id_by_seq), index, index.leaf if leaf is None else leaf)
+    ordered = sorted(id_by_seq, key=lambda seq: (seq not in path, seq))
+    return [(id_by_seq[seq], index.labels[id_by_seq[seq]].label) for seq in ordered]
 
 
 def find_by_label(index: LogIndex, label: str, leaf: int | None = None) -> list[str]:
@@ -92,7 +92,7 @@ def find_by_label(index: LogIndex, label: str, leaf: int | None = None) -> list[
 
 
 def _path_down_to(lowest: int, index: LogIndex, seq: int) -> set[int]:
-    """Return the ordinals on the path to an entry that are not below `lowest`; a cycle ends it like a root."""
+    """Return the seqs on the path to an entry that are at least `lowest`; a cycle ends the path like a root."""
     path: set[int] = set()
     while seq >= lowest:
         path.add(seq)

@@ -1,6 +1,6 @@
-"""What is known of a session as a whole, read from its header and from what session_info entries said since.
+"""The metadata of a session, taken from its header and its session_info entries.
 
-It is a value: changing what it returns changes nothing that is stored.
+It is a plain value: modifying it changes nothing that is stored.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from .summary import ACTIVE, project_of, title_of
 
 
 class SessionMetadata(Struct, frozen=True, kw_only=True):
-    """What is known of a session as a whole.
+    """The metadata of a session.
 
     Attributes:
         id: The session's id.
-        version: The version of its file's format, as its dialect counts.
-        key: The name under which a program asks for it.
-        title: The name that a person gave it; where there is none, how the first user message begins.
-        description: What a person said that it is about; where nothing was said, how the first user message begins.
+        version: The version of its file format, as its dialect counts versions.
+        key: The key under which a program opens it.
+        title: The name that a user gave it, or else the beginning of the first user message.
+        description: The description that a user gave it, or else the beginning of the first user message.
         created: The header's time.
-        last_message: The time of the last message of a user or an assistant; the header's where there is none.
-        cwd: The folder that it was started in.
-        project: The folder that it belongs to.
-        parent_session: The session that it was forked from, as its dialect names it.
-        status: "active" until it is said otherwise.
-        provider: Who answers, where that was said.
-        info: All that session_info entries said, the later over the earlier.
+        last_message: The time of the last user or assistant message, or else the header's time.
+        cwd: The folder in which it was started.
+        project: The folder to which it belongs.
+        parent_session: The session from which it was forked, as its dialect names it.
+        status: "active" until it is set to something else.
+        provider: The provider that answers, if it was recorded.
+        info: The merged content of all session_info entries; later ones override earlier ones.
     """
 
     id: str
@@ -50,12 +50,12 @@ class SessionMetadata(Struct, frozen=True, kw_only=True):
 
     @property
     def extra(self) -> dict[str, JSON]:
-        """The free JSON object that programs keep with the session, decoded afresh for this caller."""
+        """The free-form JSON object that programs store with the session, decoded again for each caller."""
         return self.info.metadata
 
 
 def metadata_of(index: LogIndex) -> SessionMetadata:
-    """Return what the index of a log says of its session as a whole."""
+    """Return the metadata of a session from the index of its log."""
     header, info = index.header, index.info
     return SessionMetadata(
         id=header.id,

@@ -1,6 +1,6 @@
-"""What the views read from: a session's log, as far as it is committed.
+"""The interface through which views read a session's log, up to its committed end.
 
-The actors implement this; the views ask for no more than this of a session.
+The actors implement it, and the views need nothing else of a session.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ class LogView(Protocol):
 
     @property
     def index(self) -> LogIndex:
-        """What is known of its lines."""
+        """The index of its lines."""
         ...
 
     @property
     def cursor(self) -> Cursor:
-        """Where the visible log ends."""
+        """The end of the visible log."""
         ...
 
     async def page(self, after: int, through: int) -> tuple[list[Entry], int]:
-        """Read the next visible entries of an interval, and say up to which ordinal was read."""
+        """Read the next visible entries of an interval; also return the seq up to which the log was read."""
         ...
 
     async def entries_at(self, seqs: Sequence[int]) -> dict[int, Entry | None]:
-        """Read entries by ordinal; None for damaged lines."""
+        """Read entries by seq; None for damaged lines."""
         ...
 
     async def context(self, leaf: int) -> Context:
@@ -45,7 +45,7 @@ class Source(Protocol):
     """A session that can be followed."""
 
     def open_feed(self) -> Feed:
-        """Return the session's feed, and count one more subscriber."""
+        """Return the session's feed, and count one subscriber more."""
         ...
 
     def close_feed(self, feed: Feed) -> None:
@@ -53,5 +53,5 @@ class Source(Protocol):
         ...
 
     async def ready(self) -> LogView:
-        """Return the session's log, caught up with the file; it is taken up where it was let go."""
+        """Return the session's log, caught up with the file; a passivated session is activated."""
         ...

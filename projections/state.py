@@ -1,9 +1,9 @@
-"""The state of the work: the task, the files that tools touched, the calls that are open, the plan.
+"""The state of the work: the task, the files touched by tools, the open calls, the plan.
 
-All of it is read off the entries, by fixed rules and without a model, so the same entries always give the same state. A
-tool is known by its name, whatever its case and punctuation: `write_file`, `WriteFile` and `write-file` are one. What a
-call is going to do counts once it succeeded, by its result or by the record of its run. What a shell command does to
-files is not guessed.
+It is derived from the entries by fixed rules and without a model, so the same entries always give the same state. Tools
+are recognized by name, ignoring case and punctuation: `write_file`, `WriteFile` and `write-file` are the same. The effects
+of a call count once it has succeeded, according to its result or to the record of its execution. The effects of shell
+commands on files are not guessed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..events.entries import EPOCH, Entry, Header, MessageEntry, ToolExecutionEn
 from .base import OWN, replay
 
 Action: TypeAlias = Literal["read", "created", "modified", "deleted"]
-"""What was done to a file, on balance."""
+"""The net effect on a file."""
 
 _READING = frozenset({"read", "readfile", "view", "viewfile", "cat", "openfile", "notebookread", "readmanyfiles"})
 _CREATING = frozenset({"create", "createfile", "newfile", "write", "writefile", "writetofile", "savefile"})
@@ -51,21 +51,21 @@ _NO_HEADER = Header(id="", version=1, timestamp=EPOCH)
 
 
 class FileTouch(Struct, frozen=True):
-    """A file, and what was done to it."""
+    """A file, and the net effect on it."""
 
     path: str
     action: Action
 
 
 class Task(Struct, frozen=True):
-    """A step of the plan, and the status that the model gave it."""
+    """A step of the plan, with the status that the model gave it."""
 
     title: str
     status: str
 
 
 class PendingCall(Struct, frozen=True):
-    """A tool call that has no result yet, and what it does if it succeeds."""
+    """A tool call without a result so far, and its effects in case it succeeds."""
 
     id: str
     name: str
@@ -75,14 +75,14 @@ class PendingCall(Struct, frozen=True):
 
 
 class WorkState(Struct, frozen=True):
-    """How the work stands.
+    """The state of the work.
 
     Attributes:
-        original_task: What the first user message says.
-        files: The files that were touched, in the order of the first touch. A file that was created stays so when it is
-            modified; one that was only read is listed as "read".
+        original_task: The text of the first user message.
+        files: The touched files, in the order of their first touch. A created file remains "created" when it is modified;
+            a file that was only read is listed as "read".
         open_calls: The calls without a result, in the order in which they were made.
-        tasks: The plan, as it was last written.
+        tasks: The plan, as last written.
     """
 
     original_task: str | None = None
@@ -97,7 +97,7 @@ class WorkState(Struct, frozen=True):
 
 
 class WorkChange(Struct, frozen=True):
-    """What an entry made of the state of the work: files as they now stand, calls by their ids, a new plan."""
+    """The change that an entry made: the new net effects on files, opened and closed calls, a new plan."""
 
     original_task: str | None = None
     files: tuple[FileTouch, ...] = ()
@@ -116,7 +116,7 @@ class WorkProjection:
         return WorkState()
 
     def apply(self, value: WorkState, entry: Entry) -> tuple[WorkState, WorkChange | None]:
-        """Take in an entry; see `Projection.apply`."""
+        """Fold an entry; see `Projection.apply`."""
         change = _change(value, entry)
         if change is None:
             return value, None
@@ -132,44 +132,44 @@ class WorkProjection:
 
 
 def work_of(entries: Iterable[Entry]) -> WorkState:
-    """Return the state of the work after some entries."""
+    """Return the state of the work after the entries."""
     return replay(WorkProjection(), _NO_HEADER, entries)
 
 
 def apply_change(state: WorkState, change: WorkChange) -> WorkState:
-    """Return the state as it is after a change."""
-    gone = {*change.closed, *(call.id for call in change.opened)}
-    calls = tuple(call for call in state.open_calls if call.id not in gone) if gone else state.open_calls
+    """Return the state after a change."""
+    removed = {*change.closed, *(call.id for call in change.opened)}
+    calls = tuple(call for call in state.open_calls if call.id not in removed) if removed else state.open_calls
     return WorkState(
         change.original_task if change.original_task is not None else state.original_task,
-        _noted(state.files, change.files),
+        _merged(state.files, change.files),
         calls + change.opened,
         state.tasks if change.tasks is None else change.tasks,
     )
 
 
 def _change(state: WorkState, entry: Entry) -> WorkChange | None:
-    """Return what an entry changes, or None."""
+    """Return the change that an entry makes, or None."""
     change = WorkChange()
     if isinstance(entry, ToolExecutionEntry):
         if entry.tool_execution.success:
             run = entry.tool_execution
             touches, tasks = _effects(run.tool_name, json_object(run.raw_arguments))
-            change = replace(change, files=_standing(state, touches), tasks=tasks)
+            change = replace(change, files=_changed_touches(state, touches), tasks=tasks)
     elif isinstance(entry, MessageEntry):
         if entry.message.role == "user" and state.original_task is None:
             change = replace(change, original_task=plain_text(entry.message.content) or None)
         opened, closed, done = _calls(state, entry)
         tasks = next((call.tasks for call in reversed(done) if call.tasks is not None), None)
         touches = tuple(touch for call in done for touch in call.touches)
-        change = replace(change, files=_standing(state, touches), opened=opened, closed=closed, tasks=tasks)
+        change = replace(change, files=_changed_touches(state, touches), opened=opened, closed=closed, tasks=tasks)
     if change.tasks == state.tasks:
         change = replace(change, tasks=None)
     return None if change == WorkChange() else change
 
 
 def _calls(state: WorkState, entry: MessageEntry) -> tuple[tuple[PendingCall, ...], tuple[str, ...], list[PendingCall]]:
-    """Return the calls that a message makes, the ids of those that it answers, and those that succeeded."""
+    """Return the calls that a message makes, the ids of the calls that it answers, and the calls that succeeded."""
     opened: list[PendingCall] = []
     closed: list[str] = []
     done: list[PendingCall] = []
@@ -187,39 +187,39 @@ def _calls(state: WorkState, entry: MessageEntry) -> tuple[tuple[PendingCall, ..
     return tuple(opened), tuple(closed), done
 
 
-def _standing(state: WorkState, touches: tuple[FileTouch, ...]) -> tuple[FileTouch, ...]:
-    """Return how the touched files stand after the touches, where that is news."""
+def _changed_touches(state: WorkState, touches: tuple[FileTouch, ...]) -> tuple[FileTouch, ...]:
+    """Return the net effects that the touches change."""
     if not touches:
         return ()
     paths = {touch.path for touch in touches}
     before: dict[str, Action] = {each.path: each.action for each in state.files if each.path in paths}
     after = before.copy()
     for touch in touches:
-        after[touch.path] = _balance(after.get(touch.path), touch.action)
+        after[touch.path] = _net_effect(after.get(touch.path), touch.action)
     return tuple(FileTouch(path, action) for path, action in after.items() if before.get(path) != action)
 
 
-def _noted(files: tuple[FileTouch, ...], news: tuple[FileTouch, ...]) -> tuple[FileTouch, ...]:
-    """Return the files with how some of them stand now; those that are new come last."""
-    if not news:
+def _merged(files: tuple[FileTouch, ...], changed: tuple[FileTouch, ...]) -> tuple[FileTouch, ...]:
+    """Return the files with the changed ones replaced; new ones come last."""
+    if not changed:
         return files
-    changed = {each.path: each for each in news}
-    kept = tuple(changed.pop(each.path, each) for each in files)
-    return kept + tuple(changed.values())
+    by_path = {each.path: each for each in changed}
+    merged = tuple(by_path.pop(each.path, each) for each in files)
+    return merged + tuple(by_path.values())
 
 
-def _balance(before: Action | None, action: Action) -> Action:
-    """Put two actions on one file together."""
+def _net_effect(before: Action | None, action: Action) -> Action:
+    """Combine two actions on one file."""
     if before is None or action == "deleted":
         return action
     if action == "read" or before == "created":
         return before
-    # Tools that write whole files do not say whether the file was there; one that was read or changed was.
+    # Tools that write whole files do not say whether the file existed; a file that was read or modified before did.
     return "created" if before == "deleted" and action == "created" else "modified"
 
 
 def _effects(name: str, arguments: dict[str, JSON]) -> tuple[tuple[FileTouch, ...], tuple[Task, ...] | None]:
-    """Return what a call of a tool does to files, and the plan that it writes."""
+    """Return the file touches of a tool call, and the plan that it writes."""
     tool = "".join(char for char in name.rpartition("__")[2] if char.isalnum()).lower()
     if tool in _PLANNING:
         return (), _tasks(arguments)
@@ -232,7 +232,7 @@ def _touches(tool: str, arguments: dict[str, JSON]) -> Iterator[FileTouch]:
         yield from (FileTouch(path, "created") for path in _strings(arguments, _TARGET_KEYS))
     elif tool in _PATCHING:
         for patch in _strings(arguments, _PATCH_KEYS):
-            yield from _patched(patch)
+            yield from _patch_touches(patch)
     else:
         action = _action(tool, arguments)
         if action is not None:
@@ -241,7 +241,7 @@ def _touches(tool: str, arguments: dict[str, JSON]) -> Iterator[FileTouch]:
 
 def _action(tool: str, arguments: dict[str, JSON]) -> Action | None:
     if tool.endswith(("strreplaceeditor", "strreplacebasededittool", "texteditor")):
-        # One tool with a command; undoing an edit leaves the file modified as far as anyone can tell.
+        # One tool with several commands; after an undo the file still counts as modified.
         command = arguments.get("command")
         return "read" if command == "view" else "created" if command == "create" else "modified"
     known: tuple[tuple[frozenset[str], Action], ...] = (
@@ -253,8 +253,8 @@ def _action(tool: str, arguments: dict[str, JSON]) -> Action | None:
     return next((action for names, action in known if tool in names), None)
 
 
-def _patched(patch: str) -> Iterator[FileTouch]:
-    """Read the files off a patch in the form that begins with `*** Begin Patch`."""
+def _patch_touches(patch: str) -> Iterator[FileTouch]:
+    """Yield the touches of a patch in the format that begins with `*** Begin Patch`."""
     source = ""
     for line in patch.splitlines():
         for mark, action in _PATCH_MARKS:
@@ -283,7 +283,7 @@ def _strings(arguments: dict[str, JSON], keys: tuple[str, ...]) -> list[str]:
     """Return the string, or the list of strings, under the first of the keys that has one."""
     for key in keys:
         value = arguments.get(key)
-        found = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str) and each]
-        if found:
-            return found
+        strings = [each for each in (value if isinstance(value, list) else [value]) if isinstance(each, str) and each]
+        if strings:
+            return strings
     return []

@@ -1,4 +1,4 @@
-"""The figures of a session: how many messages, how many runs of tools, how many tokens, over all branches."""
+"""The statistics of a session: its numbers of messages, tool executions and tokens, over all branches."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .tokens import Tokenizer, entry_tokens
 
 
 class SessionStats(Struct, frozen=True):
-    """The figures of a session.
+    """The statistics of a session.
 
     Attributes:
-        message_count: All messages.
-        tool_execution_count: The records of runs of tools.
-        total_tokens: What all messages take, in tokens, compacted and abandoned ones included.
-        user_message_count: Messages of users.
-        assistant_message_count: Messages of assistants.
+        message_count: The number of messages.
+        tool_execution_count: The number of records of tool executions.
+        total_tokens: The tokens of all messages, compacted and abandoned ones included.
+        user_message_count: The number of user messages.
+        assistant_message_count: The number of assistant messages.
     """
 
     message_count: int = 0
@@ -29,10 +29,10 @@ class SessionStats(Struct, frozen=True):
 
 
 class StatsProjection:
-    """The fold of the figures; the change that a message or a record makes is the figures after it.
+    """The fold of the statistics; the change that a message or a record makes is the statistics after it.
 
     Args:
-        tokenizer: What counts tokens; an estimate by bytes where none is given.
+        tokenizer: Counts the tokens; by default they are estimated from bytes.
     """
 
     name = OWN + "stats"
@@ -41,11 +41,11 @@ class StatsProjection:
         self._tokenizer = tokenizer
 
     def initial(self, header: Header) -> SessionStats:
-        """Return the figures of a session without entries."""
+        """Return the statistics of a session without entries."""
         return SessionStats()
 
     def apply(self, value: SessionStats, entry: Entry) -> tuple[SessionStats, SessionStats | None]:
-        """Take in an entry; see `Projection.apply`."""
+        """Fold an entry; see `Projection.apply`."""
         is_message = isinstance(entry, MessageEntry)
         if not is_message and not isinstance(entry, ToolExecutionEntry):
             return value, None
@@ -60,9 +60,9 @@ class StatsProjection:
         return after, after
 
     def dump(self, value: SessionStats) -> bytes:
-        """Return the figures as bytes for a checkpoint."""
+        """Return the statistics as bytes for a checkpoint."""
         return msgspec.json.encode(value)
 
     def load(self, blob: bytes) -> SessionStats:
-        """Return the figures that were dumped."""
+        """Return the statistics that were dumped."""
         return msgspec.json.decode(blob, type=SessionStats)

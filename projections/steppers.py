@@ -1,4 +1,4 @@
-"""How each view that can be followed goes on from one event of a session to the next."""
+"""The steppers: how each view that can be followed advances from one event of a session to the next."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ V = TypeVar("V")
 C = TypeVar("C")
 
 Fold: TypeAlias = Callable[[LogView, Projection[V, C]], Awaitable[tuple[V, int]]]
-"""Returns a projection's value over a log's entries, and the ordinal of the last line that is in."""
+"""Returns a projection's value over a log's entries, and the seq of the last line that it includes."""
 
 
 class ContextStepper:
-    """The context of the leaf. An append below the leaf adds to it; whatever else happens, it is built and compared."""
+    """The context of the leaf. An append below the leaf extends it; after any other event it is rebuilt and compared."""
 
     name = "context"
 
@@ -32,7 +32,7 @@ class ContextStepper:
 
     @property
     def value(self) -> Context:
-        """The context as it stands."""
+        """The current context."""
         assert self._context is not None
         return self._context
 
@@ -43,7 +43,7 @@ class ContextStepper:
         return head
 
     async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[ContextChange]:
-        """Return the change that an event makes; a label makes one too, since it becomes the leaf."""
+        """Return the change that an event causes; a label causes one too, since it becomes the leaf."""
         old = self.value
         change = extended(old, log.index, event.entry) if isinstance(event, EntryAdded) else None
         if change is None:
@@ -54,7 +54,7 @@ class ContextStepper:
         return (change,)
 
     def weigh(self, change: ContextChange) -> int:
-        """Count the messages that a change holds."""
+        """Return one more than the number of messages that a change inserts."""
         return 1 + len(change.insert)
 
 
@@ -66,38 +66,38 @@ class TreeStepper:
     def __init__(self) -> None:
         self._replica = TreeReplica()
         self._labels: dict[str, str | None] = {}
-        self._drawn: Tree | None = None
+        self._tree: Tree | None = None
 
     @property
     def value(self) -> Tree:
-        """The tree as it stands."""
-        if self._drawn is None:
-            self._drawn = self._replica.tree()
-        return self._drawn
+        """The current tree."""
+        if self._tree is None:
+            self._tree = self._replica.tree()
+        return self._tree
 
     async def begin(self, log: LogView) -> int:
-        """Take the whole tree."""
-        self._drawn = build_tree(log.index)
-        self._replica = TreeReplica(self._drawn)
+        """Build the whole tree."""
+        self._tree = build_tree(log.index)
+        self._replica = TreeReplica(self._tree)
         self._labels = {entry_id: mark.label for entry_id, mark in log.index.labels.items()}
         return log.index.head
 
     async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[TreeChange]:
-        """Return what an event does to the tree."""
+        """Return the changes that an event causes in the tree."""
         if isinstance(event, EntryAdded):
             label = label_change(event.entry)
             if label is not None:
                 self._labels[label.entry_id] = label.label
-            changes = [self._as_of_now(change) for change in tree_changes(log.index, event.entry)]
+            changes = [self._with_label_at_event(change) for change in tree_changes(log.index, event.entry)]
         else:
             changes = [LeafChanged(event.leaf)]
         for change in changes:
             self._replica.apply(change)
-        self._drawn = None
+        self._tree = None
         return changes
 
-    def _as_of_now(self, change: TreeChange) -> TreeChange:
-        """Give a node the label that it has at this event: the index may know a later one."""
+    def _with_label_at_event(self, change: TreeChange) -> TreeChange:
+        """Return the change with the label that the node has at this event, since the index may know a later one."""
         return replace(change, label=self._labels.get(change.id)) if isinstance(change, NodeAdded) else change
 
     def weigh(self, change: TreeChange) -> int:
@@ -106,7 +106,7 @@ class TreeStepper:
 
 
 class LabelStepper:
-    """The labelled entries, those of the path first. The changes say what is labelled how, and nothing of the order."""
+    """The labelled entries, those of the path first. The changes carry labels, but not the order."""
 
     name = "labels"
 
@@ -116,16 +116,16 @@ class LabelStepper:
 
     @property
     def value(self) -> list[LabelledEntry]:
-        """The labels as they stand."""
+        """The current labels."""
         return list(self._labels)
 
     async def begin(self, log: LogView) -> int:
-        """Take all labels."""
+        """Load all labels."""
         self._labels, self._leaf = labels(log.index), log.index.leaf
         return log.index.head
 
     async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[LabelChange]:
-        """Return what an event does to the labels; where the path only grows, they need no new order."""
+        """Return the change that an event causes in the labels; if the path only grows, their order stays."""
         index = log.index
         change = label_change(event.entry) if isinstance(event, EntryAdded) else None
         grows = isinstance(event, EntryAdded) and index.parents[event.entry.seq] == self._leaf
@@ -140,17 +140,17 @@ class LabelStepper:
 
 
 class FoldStepper(Generic[V, C]):
-    """A projection: built in or a program's own.
+    """A projection, built-in or custom.
 
     Args:
         projection: The projection.
-        fold: Gives its value, from a checkpoint where there is one.
+        fold: Computes its value, from a checkpoint if there is one.
     """
 
     def __init__(self, projection: Projection[V, C], fold: Fold[V, C]) -> None:
         self._projection = projection
         self._fold = fold
-        self._held: tuple[V] | None = None
+        self._value: tuple[V] | None = None
 
     @property
     def name(self) -> str:
@@ -159,15 +159,15 @@ class FoldStepper(Generic[V, C]):
 
     @property
     def value(self) -> V:
-        """The projection's value as it stands."""
-        if self._held is None:
-            raise ProjectionFailed(f"the projection {self.name!r} has not begun: wait for its first snapshot")
-        return self._held[0]
+        """The projection's current value."""
+        if self._value is None:
+            raise ProjectionFailed(f"the projection {self.name!r} has no value yet: wait for its first snapshot")
+        return self._value[0]
 
     async def begin(self, log: LogView) -> int:
-        """Take the value over all entries."""
+        """Compute the value over all entries."""
         value, seq = await self._fold(log, self._projection)
-        self._held = (value,)
+        self._value = (value,)
         return seq
 
     async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[C]:
@@ -175,7 +175,7 @@ class FoldStepper(Generic[V, C]):
         if not isinstance(event, EntryAdded):
             return ()
         value, change = self._projection.apply(self.value, event.entry)
-        self._held = (value,)
+        self._value = (value,)
         return () if change is None else (change,)
 
     def weigh(self, change: C) -> int:

@@ -1,8 +1,8 @@
-"""Following a session: its entries from any place on, or a view and its changes.
+"""Subscriptions to a session: to its entries after a cursor, or to a view and its changes.
 
-A subscription notes where the log ends and where the shared feed stands, without an await between the two. It reads the
-log up to that end and then goes on in the feed, so there is no gap and no duplicate. When it has fallen behind the feed,
-it does the same again.
+A subscription notes the end of the log and the end of the shared feed, without an await between the two. It reads the log
+up to that end and then continues in the feed, so there is no gap and no duplicate. When it has fallen behind the feed, it
+starts over in the same way.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from .views import SharedView
 V = TypeVar("V")
 C = TypeVar("C")
 T = TypeVar("T", bound=Transient)
-"""What is shown between the entries, if anything is."""
+"""The type of the events between the entries, if there are any."""
 
 
-def not_open() -> Closed:
-    """Say that a subscription was not entered, or left again."""
+def not_open_error() -> Closed:
+    """Return the error for a subscription that was not entered, or was left."""
     return Closed("the subscription is not open: use it as `async with session.subscribe() as ...`")
 
 
 class EntryFollowing(Generic[T]):
-    """What the two subscriptions to entries have in common.
+    """The common base of the two subscriptions to entries.
 
     Args:
         source: The session.
-        after: The cursor, or the ordinal, of the last entry that the subscriber has.
+        after: The cursor, or the seq, of the last entry that the subscriber has.
 
     Raises:
-        InvalidInput: What it is to go on after is neither a cursor nor an ordinal.
+        InvalidInput: `after` is neither a cursor nor a seq.
     """
 
     def __init__(self, source: Source, after: Cursor | int = 0) -> None:
-        seq = cast("object", after.seq if isinstance(after, Cursor) else after)  # whatever it is declared to be
+        seq = cast(
+            "object", after.seq if isinstance(after, Cursor) else after
+        )  # declared types are not checked at run time
         if not isinstance(seq, int) or seq < 0:
-            raise InvalidInput(
-                f"no entry has the ordinal {seq!r}: give a number from 0 on, or the cursor of a subscription"
-            )
+            raise InvalidInput(f"invalid seq {seq!r}: pass a number from 0 on, or the cursor of a subscription")
         self._source = source
-        self._has_cursor = isinstance(after, Cursor)  # a bare ordinal may lie ahead of the log
+        self._has_cursor = isinstance(after, Cursor)  # a bare seq may lie beyond the end of the log
         self._generation = (after.generation or None) if isinstance(after, Cursor) else None
         self._seq = after.seq if isinstance(after, Cursor) else after
         self._feed: Feed | None = None
@@ -60,12 +60,12 @@ class EntryFollowing(Generic[T]):
 
     @property
     def cursor(self) -> Cursor:
-        """Where to go on from later: after the last entry that was yielded or is about to be."""
+        """The cursor to resume from: that of the last entry that was yielded or is about to be."""
         return Cursor(self._generation or "", self._seq)
 
     @property
     def lag(self) -> int:
-        """How many events of the feed wait for this subscriber."""
+        """The number of feed events that this subscriber has not read yet."""
         return 0 if self._feed is None else self._feed.end - max(self._position, self._feed.start)
 
     async def __aenter__(self) -> Self:
@@ -97,14 +97,14 @@ class EntryFollowing(Generic[T]):
         return next(self._ready)
 
     async def receive_many(self) -> Sequence[Entry | Reset | T]:
-        """Wait for what comes next and return all that is there, at least one."""
+        """Wait for the next item, and return all items that are available, at least one."""
         return tuple(self._ready) or await self._wait()
 
     async def _wait(self) -> Sequence[Entry | Reset | T]:
-        """Wait for what comes next, from the feed, or from the log where the feed has gone on without us."""
+        """Wait for the next items, from the feed, or from the log if this subscriber has fallen behind the feed."""
         feed = self._feed
         if feed is None:
-            raise not_open()
+            raise not_open_error()
         items: Sequence[Entry | Reset | T] = ()
         while not items:
             if self._position < feed.start:
@@ -121,7 +121,7 @@ class EntryFollowing(Generic[T]):
         return items
 
     async def _join(self, feed: Feed) -> Sequence[Reset]:
-        """Note up to where the log is to be read and where the feed goes on from there; return a reset if it is needed."""
+        """Note the end of the log and the matching position in the feed; return a reset if the log was replaced."""
         cursor = (await self._source.ready()).cursor
         self._position, self._through = feed.end, cursor.seq
         known = self._generation
@@ -132,7 +132,7 @@ class EntryFollowing(Generic[T]):
         return ()
 
     async def _read_log(self) -> Sequence[Entry]:
-        await checkpoint()  # who has a long way to go lets others have their turn
+        await checkpoint()  # reading a long log must not starve other tasks
         log = await self._source.ready()
         if log.cursor.generation != self._generation:
             self._position = -1
@@ -148,29 +148,29 @@ class EntryFollowing(Generic[T]):
         return entries
 
     def _take(self, news: News) -> Sequence[Entry | T]:
-        """Take what is new in the feed."""
+        """Consume new events of the feed, and return the items to yield."""
         items = self._shown(news)
         if news.last:
             self._has_cursor = True
-            if news.first <= self._seq:  # the subscriber asked for what comes later
+            if news.first <= self._seq:  # the subscriber has these entries already
                 items = [each for each in items if isinstance(each, Transient) or each.seq > self._seq]
             self._seq = max(self._seq, news.last)
-            self._generation = self._generation or news.generation or None  # a log that was not there when it began
-        self._position = -1 if news.reset else news.end  # a reset is found again by `_join`, which yields it
+            self._generation = self._generation or news.generation or None  # the log did not exist at the beginning
+        self._position = -1 if news.reset else news.end  # after a reset `_join` runs again, and yields it
         return items
 
     def _shown(self, news: News) -> Sequence[Entry | T]:
-        """Return what is shown of what is new in the feed."""
+        """Return the items of new feed events that this kind of subscription yields."""
         raise NotImplementedError
 
 
 class EntrySubscription(EntryFollowing[Never]):
-    """The entries of a session after a cursor, as they are and as they come.
+    """The entries of a session after a cursor: first the existing ones, then new ones as they arrive.
 
-    Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. A `Reset` among them says that
-    the session is another one now, which follows from its first entry on. The iteration ends with the host, or when the
-    host deletes the session, with `HostClosed` or `SessionNotFound` where entries are left that can no longer be read;
-    that of a read-only handle waits for a file that is gone.
+    Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. A `Reset` among them means that
+    the log has been replaced; the new log follows from its first entry. The iteration ends when the host closes or deletes
+    the session, with `HostClosed` or `SessionNotFound` if some entries can no longer be read; on a read-only handle it
+    waits while the file is missing.
     """
 
     def _shown(self, news: News) -> Sequence[Entry]:
@@ -178,7 +178,7 @@ class EntrySubscription(EntryFollowing[Never]):
 
 
 class TransientSubscription(EntryFollowing[Transient]):
-    """The entries of a session after a cursor, and between them what is shown and never written.
+    """The entries of a session after a cursor, with the transient events between them.
 
     Use it as `async with session.subscribe(transient=True) as items: async for item in items: ...`; see
     `EntrySubscription`.
@@ -189,23 +189,23 @@ class TransientSubscription(EntryFollowing[Transient]):
 
 
 class ViewSubscription(Generic[V, C]):
-    """A view of a session: first its snapshot, then its changes; another snapshot when too many were missed.
+    """A view of a session: first a snapshot, then its changes; another snapshot after too many missed changes.
 
     Use it as `async with session.subscribe("context") as changes: async for change in changes: ...`. The iteration ends
-    with the host, or when the host deletes the session, with `HostClosed` or `SessionNotFound` where changes are left that
-    can no longer be made out; that of a read-only handle waits for a file that is gone.
+    when the host closes or deletes the session, with `HostClosed` or `SessionNotFound` if some changes can no longer be
+    determined; on a read-only handle it waits while the file is missing.
     """
 
-    def __init__(self, shared: Callable[[], SharedView[V, C]]) -> None:
-        self._shared = shared
-        self._view = shared()
-        self._at = -1
+    def __init__(self, shared_view: Callable[[], SharedView[V, C]]) -> None:
+        self._shared_view = shared_view
+        self._view = shared_view()
+        self._change_number = -1
         self._open = False
 
     async def __aenter__(self) -> Self:
-        view = self._shared()
-        if view is not self._view:  # the session was deleted, and is there anew
-            self._view, self._at = view, -1
+        view = self._shared_view()
+        if view is not self._view:  # the session was deleted and created again
+            self._view, self._change_number = view, -1
         view.enter()
         self._open = True
         return self
@@ -224,14 +224,14 @@ class ViewSubscription(Generic[V, C]):
         view = self._view
         while self._open:
             await view.advance()
-            if self._at < view.start:
-                self._at = view.end
+            if self._change_number < view.start:
+                self._change_number = view.end
                 return Snapshot(view.cursor, view.value)
-            if self._at < view.end:
-                change = view.change(self._at)
-                self._at += 1
+            if self._change_number < view.end:
+                change = view.change(self._change_number)
+                self._change_number += 1
                 return change
             if view.closed:
                 raise StopAsyncIteration
             await view.wait()
-        raise not_open()
+        raise not_open_error()

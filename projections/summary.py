@@ -1,6 +1,6 @@
 """The summary of a session: its row in a listing.
 
-All of it comes from the index of its log. Finding sessions and keeping their rows is the catalog's business.
+It is built from the index of the log. The catalog finds sessions and stores their rows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from ..events.kinds import Kind
 from ..events.previews import TITLE_CHARS_MAX, preview
 
 ACTIVE = "active"
-"""The status of a session of which nothing else was said."""
+"""The status of a session unless another one was set."""
 
 ARCHIVED = "archived"
-"""The status of a session that is kept and no longer listed among the others."""
+"""The status of a session that is kept but no longer listed by default."""
 
 CORRUPTED = "corrupted"
 """The status of a file that cannot be read."""
@@ -29,25 +29,25 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
     Attributes:
         id: The session's id.
         ref: The name of its log in the store.
-        path: Where its file is, if it is one. While the session is archived, what is there is compressed, and its name goes
-            on in ".zst" or ".gz".
-        key: The name under which a program asks for it.
-        name: The name that a person gave it, else the title that its header carries; None where there is neither.
-        title: The name; where there is none, how the first user message begins; None where there is neither.
+        path: The path of its file, if it has one. While the session is archived, the file is compressed, and ".zst" or
+            ".gz" is appended to its name.
+        key: The key under which a program opens it.
+        name: The name that a user gave it, or else the title in its header, or None.
+        title: The name, or else the beginning of the first user message, or None.
         created: The header's time.
-        modified: The time of the last message of a user or an assistant; the header's where there is none.
-        last_entry: When its last entry was appended, of whatever kind; the header's time where there is none.
-        last_accessed: When it was last loaded or appended to, as far as is known; at least the time of its last entry.
-        message_count: All messages, on all branches.
-        user_count: Those of users.
-        assistant_count: Those of assistants.
-        parent_session: The session that it was forked from, as its dialect names it.
-        cwd: The folder that it was started in.
-        project: The folder that it belongs to: where it was started, until it is bound to another one.
-        project_hash: What stands for that folder however its path is written; see `project_hash`.
-        first_message: How the first user message begins; "" where there is none.
+        modified: The time of the last user or assistant message, or else the header's time.
+        last_entry: The time of its last entry of any kind, or else the header's time.
+        last_accessed: The last known time when it was loaded or appended to; at least the time of its last entry.
+        message_count: The number of messages, on all branches.
+        user_count: The number of user messages.
+        assistant_count: The number of assistant messages.
+        parent_session: The session from which it was forked, as its dialect names it.
+        cwd: The folder in which it was started.
+        project: The folder to which it belongs: where it was started, unless it was bound to another one.
+        project_hash: A hash of that folder, independent of how its path is written; see `project_hash`.
+        first_message: The beginning of the first user message; "" if there is none.
         dialect: The format of its file.
-        status: "active" until it is said otherwise; "corrupted" where the file cannot be read.
+        status: "active" unless another status was set; "corrupted" if the file cannot be read.
         problem: Why it cannot be read.
     """
 
@@ -75,24 +75,24 @@ class SessionSummary(Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def used(self) -> datetime:
-        """When it was used last, as far as is known: loaded or appended to. The listing has the latest first."""
+        """The last known time when it was loaded or appended to, by which the listing is sorted, latest first."""
         return self.last_accessed or self.last_entry
 
 
 def name_of(index: LogIndex) -> str | None:
-    """Return the name that a person gave a session, else its header's title, or None."""
-    # A name that a person took away must not uncover the automatic title below it.
+    """Return the name that a user gave a session, or else the title in its header, or None."""
+    # A name that was removed must not reveal the automatic title in the header.
     name = index.info.name if index.info.name is not None else index.header.title
     return (name or "").strip() or None
 
 
 def title_of(index: LogIndex) -> str | None:
-    """Return a session's name; where it has none, how its first user message begins."""
+    """Return a session's name, or else the beginning of its first user message, or None."""
     return name_of(index) or preview(index.first_message, TITLE_CHARS_MAX) or None
 
 
 def project_of(index: LogIndex) -> str | None:
-    """Return the folder that a session belongs to: the one that it was bound to last, else where it was started."""
+    """Return the folder to which a session belongs: the one it was last bound to, or else where it was started."""
     return index.info.project or index.header.cwd
 
 
@@ -105,8 +105,8 @@ def summarize(
         index: The log's index.
         ref: The name of the log in its store.
         dialect: The name of its dialect.
-        path: Where its file is, if it is one.
-        project_hash: What stands for its project.
+        path: The path of its file, if it has one.
+        project_hash: The hash of its project folder.
     """
     header, counts = index.header, index.message_counts
     last_entry = max(index.last_time, header.timestamp)
@@ -139,8 +139,8 @@ def corrupted(ref: str, path: str | None, modified: datetime, problem: str) -> S
 
     Args:
         ref: The name of the log in its store.
-        path: Where its file is, if it is one.
-        modified: When the file was modified last.
+        path: The path of its file, if it has one.
+        modified: When the file was last modified.
         problem: Why it cannot be read.
     """
     return SessionSummary(

@@ -1,10 +1,10 @@
-"""The tree: every entry of a session, on all branches, in the order in which it is drawn.
+"""The tree: every entry of a session, on all branches, in display order.
 
 A tree is a flat tuple of nodes, parents before children and children in the order of the log, so that neither building
-nor drawing one recurses, however deep it is. It is made of the index alone. An entry whose parent is not there, or that
+nor displaying it recurses, however deep it is. It is built from the index alone. An entry whose parent is missing, or that
 is its own ancestor, is a root.
 
-A follower keeps a `TreeReplica` and applies changes to it. What entries say is not here: ask for the entry by its id.
+A follower keeps a `TreeReplica` and applies changes to it. The tree holds no bodies: load an entry by its id.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _ROLES = {Kind.USER: "user", Kind.ASSISTANT: "assistant", Kind.TOOL: "tool", Kin
 
 
 class TreeNode(Struct, frozen=True):
-    """An entry in its place.
+    """An entry in the tree.
 
     Attributes:
         id: The entry's id.
-        seq: Its ordinal, which is its own also where an id was used twice.
-        parent_id: The node above it; None at a root.
-        parent_seq: The ordinal of the node above it; 0 at a root.
+        seq: Its seq, which is unique even if an id was used twice.
+        parent_id: The id of its parent; None at a root.
+        parent_seq: The seq of its parent; 0 at a root.
         type: The entry's type; "aborted" for a line of a batch that was never completed.
-        depth: How many nodes are above it.
+        depth: The number of its ancestors.
         label: Its label, if it has one.
-        children: The ids of the nodes right below it, in the order of the log.
-        on_path: Whether it lies on the path to the leaf, which may be itself.
-        role: The role of a message, where it is user, assistant, tool or system.
+        children: The ids of its children, in the order of the log.
+        on_path: Whether it lies on the path to the leaf, including the leaf itself.
+        role: The role of a message, if it is user, assistant, tool or system.
     """
 
     id: str
@@ -53,7 +53,7 @@ class TreeNode(Struct, frozen=True):
 
 
 class Tree(Struct, frozen=True, dict=True):
-    """All nodes in depth-first order, and the ordinal of the leaf (0 where there is none)."""
+    """All nodes in depth-first order, and the seq of the leaf (0 for none)."""
 
     nodes: tuple[TreeNode, ...]
     leaf: int
@@ -64,10 +64,10 @@ class Tree(Struct, frozen=True, dict=True):
         return tuple(node for node in self.nodes if not node.depth)
 
     def node(self, entry_id: str) -> TreeNode:
-        """Return the node of an entry, the latest where two have this id.
+        """Return the node of an entry, or the latest one if two have this id.
 
         Raises:
-            EntryNotFound: No entry has it.
+            EntryNotFound: No entry has this id.
         """
         place = self._places.get(entry_id)
         if place is None:
@@ -75,7 +75,7 @@ class Tree(Struct, frozen=True, dict=True):
         return self.nodes[place]
 
     def walk(self, entry_id: str | None = None) -> Iterator[TreeNode]:
-        """Yield all nodes, or one and everything below it, depth first.
+        """Yield all nodes, or one node and its descendants, depth first.
 
         Raises:
             EntryNotFound: No entry has this id.
@@ -114,26 +114,26 @@ class NodeAdded(Struct, frozen=True, tag_field="change", tag="node_added"):
 
 
 class LabelChanged(Struct, frozen=True, tag_field="change", tag="label_changed"):
-    """The nodes with this id have another label, or none."""
+    """The label of the nodes with this id changed or was removed."""
 
     id: str
     label: str | None
 
 
 class LeafChanged(Struct, frozen=True, tag_field="change", tag="leaf_changed"):
-    """Another node is the leaf; 0 for none."""
+    """The leaf moved to another node; 0 for none."""
 
     leaf: int
 
 
 TreeChange: TypeAlias = NodeAdded | LabelChanged | LeafChanged
-"""What can happen to a tree."""
+"""Any change of a tree."""
 
 
 class TreeReplica:
-    """A tree that is kept by the changes that it is told of.
+    """A tree that is kept current by applying changes.
 
-    Taking in a change costs the same in every tree; drawing the whole is left to `tree`.
+    Applying a change takes constant time; `tree` builds the whole tree.
     """
 
     __slots__ = ("_children", "_labels", "_leaf", "_nodes")
@@ -149,7 +149,7 @@ class TreeReplica:
             self._leaf = tree.leaf
 
     def apply(self, change: TreeChange) -> None:
-        """Take in one change; they come in the order of the log."""
+        """Apply one change; changes must come in the order of the log."""
         match change:
             case NodeAdded():
                 self._nodes[change.seq] = change
@@ -161,21 +161,21 @@ class TreeReplica:
                 self._leaf = change.leaf
 
     def tree(self) -> Tree:
-        """Return the tree as it is now."""
+        """Return the current tree."""
         nodes, children, labels = self._nodes, self._children, self._labels
         path = self._path()
-        drawn: list[TreeNode] = []
-        waiting = [(seq, 0) for seq in reversed(children[0])]
-        while waiting:
-            seq, depth = waiting.pop()
+        tree_nodes: list[TreeNode] = []
+        stack = [(seq, 0) for seq in reversed(children[0])]
+        while stack:
+            seq, depth = stack.pop()
             node = nodes[seq]
             below = children.get(seq, ())
-            above = nodes.get(node.parent_seq)
-            drawn.append(
+            parent = nodes.get(node.parent_seq)
+            tree_nodes.append(
                 TreeNode(
                     node.id,
                     seq,
-                    above.id if above else None,
+                    parent.id if parent else None,
                     node.parent_seq,
                     node.type,
                     depth,
@@ -185,8 +185,8 @@ class TreeReplica:
                     node.role,
                 )
             )
-            waiting.extend([(each, depth + 1) for each in reversed(below)])
-        return Tree(tuple(drawn), self._leaf)
+            stack.extend([(each, depth + 1) for each in reversed(below)])
+        return Tree(tuple(tree_nodes), self._leaf)
 
     def _set_label(self, entry_id: str, label: str | None) -> None:
         if label:
@@ -204,24 +204,24 @@ class TreeReplica:
 
 
 def build_tree(index: LogIndex) -> Tree:
-    """Return the tree of everything in a log that can be referred to."""
+    """Return the tree of all entries of a log that have an id."""
     replica = TreeReplica()
     for seq in range(1, index.head + 1):
         if index.is_entry(seq):
-            replica.apply(_added(index, seq))
+            replica.apply(_node_added(index, seq))
     replica.apply(LeafChanged(index.leaf))
     return replica.tree()
 
 
 def tree_changes(index: LogIndex, entry: Entry) -> list[TreeChange]:
-    """Return what an entry that has just become visible did to the tree.
+    """Return the changes to the tree by an entry that has just become visible.
 
-    When a whole batch becomes visible at once, ask for its entries in order: the tree is right after the last.
+    When a whole batch becomes visible at once, call this for its entries in order: the tree is correct after the last.
     """
     seq = entry.seq
     if not 0 < seq <= index.head or not index.is_entry(seq):
         return []
-    changes: list[TreeChange] = [_added(index, seq)]
+    changes: list[TreeChange] = [_node_added(index, seq)]
     if isinstance(entry, LabelEntry) and index.kinds[seq] != Kind.ABORTED:
         changes.append(LabelChanged(entry.label.target_id, entry.label.label or None))
     if index.becomes_leaf(entry):
@@ -230,7 +230,7 @@ def tree_changes(index: LogIndex, entry: Entry) -> list[TreeChange]:
 
 
 def to_json(tree: Tree) -> list[dict[str, JSON]]:
-    """Return the nodes as plain JSON values that are the caller's own, in the order of the tree."""
+    """Return the nodes as plain JSON values, which the caller may modify, in the order of the tree."""
     return [
         {
             "id": node.id,
@@ -245,7 +245,7 @@ def to_json(tree: Tree) -> list[dict[str, JSON]]:
     ]
 
 
-def _added(index: LogIndex, seq: int) -> NodeAdded:
+def _node_added(index: LogIndex, seq: int) -> NodeAdded:
     entry_id = index.ids[seq]
     return NodeAdded(
         entry_id,

@@ -1,10 +1,10 @@
 """The usage: what a session has cost, in tokens and money, in total and by model.
 
-Usage is told by assistant messages, by compactions and summaries of branches, and by records that stand for themselves.
-The totals are over all branches, since all were paid for; `usage_totals` over the entries of a path gives that path's.
-How large a context is, is another question.
+Usage is reported by assistant messages, by compactions and branch summaries, and by separate usage records. The totals are
+over all branches, since all were paid for; `usage_totals` over the entries of a path gives that path's usage. Usage does
+not say how large a context is.
 
-A turn's record repeats what the messages of the same atomic batch say of their own usage: what they say is taken off it.
+The record of a turn includes the usage of the messages in the same atomic batch, which is subtracted from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOTHING = Usage()
 
 
 class ModelUsage(Struct, frozen=True, omit_defaults=True):
-    """Usage of one model; without names, that of entries which do not say whose it is."""
+    """The usage of one model; the names are None for entries that do not name a model."""
 
     provider: str | None
     model: str | None
@@ -39,10 +39,10 @@ class ModelUsage(Struct, frozen=True, omit_defaults=True):
 
 
 class UsageTotals(Struct, frozen=True, omit_defaults=True):
-    """What was used so far.
+    """The usage so far.
 
-    `by_model` is in the order in which the models first appeared. `batch` and `batch_usage` remember what the messages of
-    the batch that is being folded said.
+    `by_model` is in the order in which the models first appeared. `batch` and `batch_usage` hold the usage of the messages
+    of the batch that is being folded.
     """
 
     total: Usage = NOTHING
@@ -52,24 +52,24 @@ class UsageTotals(Struct, frozen=True, omit_defaults=True):
 
     def of(self, model: str, provider: str | None = None) -> Usage:
         """Return the usage of a model, from one provider or from all."""
-        used = NOTHING
+        usage = NOTHING
         for each in self.by_model:
             if each.model == model and provider in (None, each.provider):
-                used += each.usage
-        return used
+                usage += each.usage
+        return usage
 
 
 class UsageProjection:
-    """The fold of usage; a change is the usage that an entry added, and of which model."""
+    """The fold of usage; a change is the usage that an entry added, with its model."""
 
     name = OWN + "usage"
 
     def initial(self, header: Header) -> UsageTotals:
-        """Return no usage."""
+        """Return totals without usage."""
         return UsageTotals()
 
     def apply(self, value: UsageTotals, entry: Entry) -> tuple[UsageTotals, ModelUsage | None]:
-        """Take in an entry; see `Projection.apply`."""
+        """Fold an entry; see `Projection.apply`."""
         batch = entry.batch.id if entry.batch else None
         if batch != value.batch:
             value = replace(value, batch=batch, batch_usage=NOTHING)
@@ -77,7 +77,7 @@ class UsageProjection:
         if added is None:
             return value, None
         if isinstance(entry, UsageEntry) and entry.usage.messages is not None:
-            added = replace(added, usage=_less(added.usage, value.batch_usage))
+            added = replace(added, usage=_subtract(added.usage, value.batch_usage))
         elif isinstance(entry, MessageEntry) and batch is not None:
             value = replace(value, batch_usage=value.batch_usage + added.usage)
         if added.usage == NOTHING:
@@ -94,16 +94,16 @@ class UsageProjection:
 
 
 def usage_of(entry: Entry) -> ModelUsage | None:
-    """Return the usage that an entry tells of, or None."""
+    """Return the usage that an entry reports, or None."""
     match entry:
         case MessageEntry(message=message) if message.usage is not None:
             return ModelUsage(message.provider, message.model, message.usage)
         case UsageEntry(usage=record):
             return ModelUsage(record.provider, record.model, record.usage)
-        case CompactionEntry(compaction=made) if made.usage is not None:
-            return ModelUsage(None, None, made.usage)
-        case BranchSummaryEntry(branch_summary=made) if made.usage is not None:
-            return ModelUsage(None, None, made.usage)
+        case CompactionEntry(compaction=compaction) if compaction.usage is not None:
+            return ModelUsage(None, None, compaction.usage)
+        case BranchSummaryEntry(branch_summary=summary) if summary.usage is not None:
+            return ModelUsage(None, None, summary.usage)
         case _:
             return None
 
@@ -121,15 +121,15 @@ def apply_change(totals: UsageTotals, added: ModelUsage) -> UsageTotals:
 
 
 def usage_totals(entries: Iterable[Entry]) -> UsageTotals:
-    """Add up the usage that entries tell of: all of a log, or those of one path."""
+    """Add up the usage that entries report: all of a log, or those of one path."""
     projection, totals = UsageProjection(), UsageTotals()
     for entry in entries:
         totals, _ = projection.apply(totals, entry)
     return totals
 
 
-def _less(usage: Usage, known: Usage) -> Usage:
-    """Take off what is known already; where more is known than the whole says, nothing is left."""
+def _subtract(usage: Usage, known: Usage) -> Usage:
+    """Return the usage minus the known part, each field at least 0."""
     return Usage(
         max(usage.input_tokens - known.input_tokens, 0),
         max(usage.output_tokens - known.output_tokens, 0),

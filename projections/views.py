@@ -1,7 +1,7 @@
-"""Views that are followed: one value, folded once for all of its subscribers.
+"""Views with subscribers: one value, folded once for all of them.
 
-A shared view stands at a place in the session's feed. Whichever subscriber wakes first takes it a step on; the others
-find the change made. The writer does nothing for it.
+A shared view has a position in the session's feed. The subscriber that wakes first advances it; the others find the change
+already made. The writer does no work for it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ C = TypeVar("C")
 V_co = TypeVar("V_co", covariant=True)
 
 CHANGES_MAX = 1024
-"""How many changes a view keeps for slow subscribers; one that missed more gets a snapshot."""
+"""The number of changes that a view retains for slow subscribers; a subscriber that missed more gets a snapshot."""
 WEIGHT_MAX = 64 * 1024
-"""How much the changes that a view keeps may hold together, as `Stepper.weigh` tells; the latest is always kept."""
+"""The maximum total weight of the retained changes, as given by `Stepper.weigh`; the latest change is always retained."""
 
 
 class Stepper(Protocol[V_co, C]):
-    """How one sort of view begins and goes on; it keeps the view's state between the steps."""
+    """The initialization and the steps of one kind of view; it holds the view's state between the steps."""
 
     @property
     def name(self) -> str:
@@ -39,19 +39,19 @@ class Stepper(Protocol[V_co, C]):
 
     @property
     def value(self) -> V_co:
-        """The view as it stands; what is returned does not change with later steps."""
+        """The current view; later steps do not modify the returned value."""
         ...
 
     async def begin(self, log: LogView) -> int:
-        """Take the log as it is when this is called, or later, and return the ordinal of the last line that is in."""
+        """Initialize the view from the log as of this call or later, and return the seq of the last included line."""
         ...
 
     async def step(self, log: LogView, event: EntryAdded | LeafChange) -> Sequence[C]:
-        """Go on by one event, and return what it changed; an error leaves the view as it was."""
+        """Advance by one event, and return its changes; an error leaves the view unchanged."""
         ...
 
     def weigh(self, change: C) -> int:
-        """Tell how many entries, or the like, a change holds."""
+        """Return the weight of a change, such as its number of entries."""
         ...
 
 
@@ -59,8 +59,8 @@ class SharedView(Generic[V, C]):
     """One view of one session, shared by its subscribers.
 
     Attributes:
-        cursor: Where in the log the view stands.
-        start: The number of the oldest change that is kept.
+        cursor: The place in the log up to which the view is folded.
+        start: The number of the oldest retained change.
     """
 
     def __init__(self, source: Source, stepper: Stepper[V, C]) -> None:
@@ -69,7 +69,7 @@ class SharedView(Generic[V, C]):
         self._feed: Feed | None = None
         self._subscribers = 0
         self._position = 0
-        self._begun = False
+        self._initialized = False
         self._lock = anyio.Lock(fast_acquire=True)
         self._changes: deque[Changed[C]] = deque()
         self._weight = 0
@@ -80,17 +80,17 @@ class SharedView(Generic[V, C]):
 
     @property
     def value(self) -> V:
-        """The view as it stands."""
+        """The current view."""
         return self._stepper.value
 
     @property
     def end(self) -> int:
-        """The number that the next change gets."""
+        """The number of the next change."""
         return self.start + len(self._changes)
 
     @property
     def closed(self) -> bool:
-        """Whether nothing will follow what is there."""
+        """Whether no more changes will follow."""
         return self._feed is not None and self._feed.closed
 
     def enter(self) -> None:
@@ -110,31 +110,31 @@ class SharedView(Generic[V, C]):
             self._feed = None
 
     def change(self, number: int) -> Changed[C]:
-        """Return a change that is kept."""
+        """Return a retained change."""
         return self._changes[number - self.start]
 
     async def wait(self) -> None:
-        """Wait until the session goes on."""
+        """Wait for the next event of the session."""
         feed = self._feed
         assert feed is not None
         if self._position == feed.end:
             await feed.wait()
 
     def restart(self) -> None:
-        """Begin anew with the next subscriber that asks, also after a failure."""
-        self._begun, self._failure = False, None
+        """Rebuild the view when a subscriber next advances it, also after a failure."""
+        self._initialized, self._failure = False, None
 
     async def advance(self) -> None:
-        """Take the view on to the end of the feed.
+        """Advance the view to the end of the feed.
 
         Raises:
-            ProjectionFailed: The projection raised; it stands still until it is rebuilt.
-            TreeringError: The log cannot be read, or shows no such view as it is; the next call begins anew.
+            ProjectionFailed: The projection raised; it does not advance until it is rebuilt.
+            TreeringError: The log cannot be read, or the view cannot be built from it; the next call starts over.
             OSError: Likewise.
         """
         feed = self._feed
         assert feed is not None
-        if self._begun and self._position == feed.end and self._failure is None:
+        if self._initialized and self._position == feed.end and self._failure is None:
             return
         async with self._lock:
             if self._failure is not None:
@@ -142,48 +142,48 @@ class SharedView(Generic[V, C]):
             try:
                 await self._advance(feed)
             except ProjectionFailed as error:
-                self._failure = Failure.told_by(error)
+                self._failure = Failure.from_error(error)
                 raise
             except (TreeringError, OSError):
-                self._begun = False
+                self._initialized = False
                 raise
             except Exception as error:
                 self._failure = Failure.of(self._stepper.name, self._session_id, error)
                 raise self._failure.error() from error
 
     async def _advance(self, feed: Feed) -> None:
-        """Go on event by event. The log may be let go or replaced while a step is awaited, so it is looked at again."""
-        log = await self._look()
-        while not self._begun or self._position != feed.end:
+        """Advance event by event. The log may be passivated or replaced while a step is awaited, so check it again."""
+        log = await self._current_log()
+        while not self._initialized or self._position != feed.end:
             try:
-                log = await self._go_on(feed, log)
+                log = await self._advance_once(feed, log)
             except LogReplaced:
-                generation, log = log.cursor.generation, await self._look()
+                generation, log = log.cursor.generation, await self._current_log()
                 if log.cursor.generation == generation:
                     raise
-                self._begun = False
+                self._initialized = False
 
-    async def _go_on(self, feed: Feed, log: LogView) -> LogView:
-        """Begin, or go on by one event; return the log to go on with."""
-        if not self._begun or self._position < feed.start:
+    async def _advance_once(self, feed: Feed, log: LogView) -> LogView:
+        """Initialize the view, or advance it by one event; return the log for the next call."""
+        if not self._initialized or self._position < feed.start:
             return await self._begin(feed)
         event = feed.at(self._position)
         if isinstance(event, Reset):
-            self._begun = False
+            self._initialized = False
         elif isinstance(event, EntryAdded) and event.entry.seq > log.index.head:
-            log = await self._look()
-            self._begun = self._begun and event.entry.seq <= log.index.head
+            log = await self._current_log()
+            self._initialized = self._initialized and event.entry.seq <= log.index.head
         else:
             await self._step(log, event)
             self._position += 1
         return log
 
-    async def _look(self) -> LogView:
-        """Return the log, and note where it is another one than the view was made of."""
+    async def _current_log(self) -> LogView:
+        """Return the log, and discard the view if it was built from another generation."""
         log = await self._source.ready()
         self._session_id = log.index.header.id
         if self.cursor.generation not in ("", log.cursor.generation):
-            self._begun = False
+            self._initialized = False
         return log
 
     async def _begin(self, feed: Feed) -> LogView:
@@ -193,7 +193,7 @@ class SharedView(Generic[V, C]):
         self.start = self.end + 1
         self._changes.clear()
         self._weight = 0
-        self.cursor, self._position, self._begun = Cursor(generation, seq), position, True
+        self.cursor, self._position, self._initialized = Cursor(generation, seq), position, True
         return log
 
     async def _step(self, log: LogView, event: FeedEvent) -> None:

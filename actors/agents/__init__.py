@@ -1,9 +1,10 @@
-"""Agents: what drives a model, turn by turn, and keeps what was said in a session.
+"""Agents: drive a model turn by turn, and store the conversation in a session.
 
-A model is a protocol here; clients of real ones are in `treering.models`. The agent loop knows sessions by the three
-methods of `ConversationSession`, does without one where it is given none, and does more for a `Session`.
+A model is a protocol here; clients of real models are in `treering.models`. The agent loop needs only the three methods of
+`ConversationSession` from a session, works without one, and does more when it is given a `Session`.
 
-`agent` is what programs hold. `turns` runs one turn, `answers` has each answer in the form that is kept and run, `keeping`
-and `live` keep the messages, `calling` carries tools out, `streaming` shows events, `leaving` moves the leaf. `model`, `tool`, `hooks`, `options`, `events` and `sent` are the words
-that they have in common. Nothing below knows of this room.
+`agent` holds the public class. `turns` runs one turn, `answers` normalizes each answer before it is stored and executed,
+`keeping` and `live` store the messages, `calling` executes tool calls, `streaming` streams events, `leaving` moves the leaf.
+`validation` checks the arguments. `model`, `tool`, `hooks`, `options`, `events` and `sent` define the types that they share.
+No lower layer imports this package.
 """

@@ -1,12 +1,12 @@
-"""The agent: a model with tools that answers in a conversation, and keeps it where it is given a session.
+"""The agent: a model with tools that answers in a conversation, and stores it if it is given a session.
 
     agent = AgentSession(model, session=session, system_prompt="You are a helpful assistant.", tools=[read_file])
     turn = await agent.respond("What is in main.py?")
     print(turn.text)
 
 Without a session an agent is stateless and does no input or output of its own. With any object that has the three methods
-of `ConversationSession`, it loads the history before a turn and saves the turn when it ends, once. With a `Session` it
-keeps everything as it happens, builds the context anew before each request, and compacts by itself.
+of `ConversationSession`, it loads the history before a turn and saves the turn once, when it ends. With a `Session` it
+stores everything as it happens, rebuilds the context before each request, and compacts automatically.
 """
 
 from __future__ import annotations
@@ -29,17 +29,8 @@ from ..handle import place_of
 from ..session import Session
 from .conversation import ConversationSession
 from .events import AgentEvent, Turn
-from .given import (
-    Results,
-    checked_hooks,
-    checked_model,
-    checked_options,
-    checked_results,
-    checked_session,
-    checked_tools,
-)
 from .hooks import AgentHooks
-from .keeping import HeldTurn, Tell
+from .keeping import BufferedTurn, Emit
 from .leaving import leave
 from .live import LiveTurn
 from .model import Model
@@ -49,33 +40,42 @@ from .streaming import TurnStream
 from .summarizing import summarizer_of
 from .tool import Tool
 from .turns import Equipment, TurnRun, Work
+from .validation import (
+    Results,
+    checked_hooks,
+    checked_model,
+    checked_options,
+    checked_results,
+    checked_session,
+    checked_tools,
+)
 
 Input: TypeAlias = ContentLike | Message | Sequence[Message]
-"""What can be said to an agent: content that a user says, or whole messages."""
+"""Input to an agent: the content of a user message, or complete messages."""
 
 
 class AgentSession:
-    """Drives a model turn by turn, and keeps what was said.
+    """A model with tools that is driven turn by turn and stores the conversation in a session.
 
-    One agent serves any number of sessions at once: what is given to a call wins over what was given to the agent. Turns of
-    one session run one after the other; of a `Session` also those of other agents of its host.
+    One agent serves any number of sessions at once: the session passed to a call takes precedence over the agent's own.
+    Turns of one session run one after the other; for a `Session`, this includes the turns of other agents on its host.
 
-    With a `Session`, the user's message is in the log before the model is asked, each answer when it ends, each tool's
-    result with the record of its run when it comes, in the order in which they come. Whoever follows the session gets the
+    With a `Session`, the user's message is in the log before the model is called, each answer when it ends, and each tool
+    result, with the record of its execution, when it arrives, in order of arrival. Subscribers of the session get the
     pieces of an answer as transient events ("agent.text", "agent.thinking", "agent.call", "agent.request",
-    "agent.retry"), which are written nowhere. A failed attempt of which something was said stays on a side branch; an
-    answer that is cancelled stays on the path, with the stop reason "aborted".
+    "agent.retry"), which are not written to the log. A failed attempt that produced some text stays on a side branch; a
+    cancelled answer stays on the path, with the stop reason "aborted".
 
     Args:
-        model: What answers.
-        session: Where the conversation is kept, unless a call says otherwise; None keeps nothing.
-        system_prompt: What the system says; it is sent first in each request and saved nowhere.
-        tools: What the model may call.
-        hooks: Where the program takes part.
-        options: The window, and the bounds.
+        model: The model that answers.
+        session: Where the conversation is stored, unless a call passes another session; with None nothing is stored.
+        system_prompt: The system prompt; it is sent first in each request and never saved.
+        tools: The tools that the model may call.
+        hooks: The program's hooks into a turn.
+        options: The window and the limits.
 
     Raises:
-        InvalidInput: One of these is no model, session or tool, or two tools have one name.
+        InvalidInput: An argument is not a valid model, session or tool, or two tools have the same name.
     """
 
     def __init__(
@@ -107,75 +107,75 @@ class AgentSession:
     # -- turns
 
     async def respond(self, said: Input | None = None, *, session: ConversationSession | None = None) -> Turn:
-        """Answer what is said; without anything, what the session ends with.
+        """Answer the input; without input, answer the end of the session as it stands.
 
         Args:
-            said: What the user says, or whole messages.
-            session: Where this turn belongs, instead of the agent's own session.
+            said: The content of a user message, or complete messages.
+            session: The session of this turn, instead of the agent's own.
 
         Returns:
-            The turn, when all of it is kept.
+            The turn, once all of it is stored.
 
         Raises:
-            TurnSuspended: Calls of the last turn wait for something outside.
-            TurnTooLong: The model calls tools for ever.
-            ModelError: The provider failed, and went on failing. A `Session` holds what came before.
+            TurnSuspended: Calls of the last turn wait for external results.
+            TurnTooLong: The model did not stop calling tools within `requests_max` requests.
+            ModelError: The provider failed, also after the retries. A `Session` holds what came before.
             ContextOverflow: Not even the smallest context fits.
             AppendError: The session could not be written to.
             InvalidInput: There is nothing to answer.
         """
-        return await self._respond(said, session)(_nobody)
+        return await self._respond(said, session)(_discard)
 
     def stream(self, said: Input | None = None, *, session: ConversationSession | None = None) -> TurnStream:
-        """Answer like `respond`, and show the turn's events while it runs: `async with agent.stream("Hello") as events`."""
+        """Answer like `respond`, and stream the turn's events while it runs: `async with agent.stream("Hello") as events`."""
         return TurnStream(self._respond(said, session), self._equipment.options.stream_events_max)
 
     async def resume(self, results: Results, *, session: ConversationSession | None = None) -> Turn:
-        """Go on with a turn whose calls waited for something outside, also one of another process.
+        """Resume a turn whose calls waited for external results; another process may have suspended it.
 
         Args:
-            results: What came from outside, by the ids of the calls: whatever a tool may return, a `ToolOutput` for an
-                error. Where some calls go on waiting, the turn that is returned is suspended again.
-            session: Where the turn belongs.
+            results: The external results by call id: anything that a tool may return, a `ToolOutput` for an error. If
+                some calls still wait, the turn that is returned is suspended again.
+            session: The session of the turn.
 
         Raises:
-            NotSuspended: No call waits, or not one of these; nothing was written.
-            InvalidInput: The results are not by the ids of calls, or one is nothing that a tool may return.
+            NotSuspended: No call waits, or a result names a call that does not wait; nothing was written.
+            InvalidInput: The results are not keyed by call ids, or one is not something that a tool may return.
         """
-        return await self._resume(results, session)(_nobody)
+        return await self._resume(results, session)(_discard)
 
     def stream_resume(self, results: Results, *, session: ConversationSession | None = None) -> TurnStream:
-        """Go on like `resume`, and show the turn's events while it runs."""
+        """Resume like `resume`, and stream the turn's events while it runs."""
         return TurnStream(self._resume(results, session), self._equipment.options.stream_events_max)
 
     # -- branches
 
     async def retry(self, *, session: Session | None = None) -> Turn:
-        """Have the last thing that a user said answered anew; the answer so far stays on a side branch.
+        """Answer the last user message on the path again; the previous answer stays on a side branch.
 
         Raises:
-            InvalidInput: No user has said anything on the path.
+            InvalidInput: The path has no user message.
         """
-        return await self._retry(session)(_nobody)
+        return await self._retry(session)(_discard)
 
     def stream_retry(self, *, session: Session | None = None) -> TurnStream:
-        """Answer anew like `retry`, and show the turn's events while it runs."""
+        """Retry like `retry`, and stream the turn's events while it runs."""
         return TurnStream(self._retry(session), self._equipment.options.stream_events_max)
 
     async def switch(self, entry_id: str, *, session: Session | None = None) -> BranchReport | None:
-        """Go on from another entry; the policy of the hooks decides whether what is left gets a summary.
+        """Continue from another entry; the `leaving` hook decides whether the branch left behind gets a summary.
 
         Returns:
-            What the summary came to; None where none was made.
+            The report of the summary; None if none was made.
 
         Raises:
             EntryNotFound: The session has no such entry.
         """
-        taken = self._branching(session)
-        async with self._one_at_a_time(taken):
+        target = self._branching_session(session)
+        async with self._one_at_a_time(target):
             policy = self._equipment.hooks.leaving
             return await leave(
-                taken,
+                target,
                 entry_id,
                 "switch",
                 policy,
@@ -188,11 +188,11 @@ class AgentSession:
 
     @property
     def last_request(self) -> SentContext | None:
-        """What was sent last, for whichever session: the messages exactly as they were, by which strategy, which counts."""
+        """The latest request for any session: the exact messages, the strategy and the counts."""
         return self._equipment.requests.last
 
     def follow_requests(self) -> RequestSubscription:
-        """Follow what is sent: `async with agent.follow_requests() as requests: async for sent in requests: ...`."""
+        """Follow the requests: `async with agent.follow_requests() as requests: async for sent in requests: ...`."""
         return RequestSubscription(self._equipment.requests)
 
     # -- how turns are run
@@ -200,8 +200,8 @@ class AgentSession:
     def _respond(self, said: Input | None, session: ConversationSession | None) -> Work:
         messages = _messages(said)
 
-        async def work(tell: Tell) -> Turn:
-            async with self._run(session, tell) as run:
+        async def work(emit: Emit) -> Turn:
+            async with self._run(session, emit) as run:
                 return await run.respond(messages)
 
         return work
@@ -209,36 +209,36 @@ class AgentSession:
     def _resume(self, results: Results, session: ConversationSession | None) -> Work:
         outputs = checked_results(results)
 
-        async def work(tell: Tell) -> Turn:
-            async with self._run(session, tell) as run:
+        async def work(emit: Emit) -> Turn:
+            async with self._run(session, emit) as run:
                 return await run.resume(outputs)
 
         return work
 
     def _retry(self, session: Session | None) -> Work:
-        taken = self._branching(session)
+        target = self._branching_session(session)
 
-        async def work(tell: Tell) -> Turn:
-            async with self._one_at_a_time(taken):
-                context = await taken.context()
-                asked = next((each for each in reversed(context.messages) if is_request(each.message)), None)
-                if asked is None:
-                    raise InvalidInput("no user has said anything on this path: there is nothing to answer anew")
-                keeper = self._live(taken, tell)
-                await keeper.leave(asked.entry_id)
-                return await TurnRun(self._equipment, keeper, tell).respond(())
+        async def work(emit: Emit) -> Turn:
+            async with self._one_at_a_time(target):
+                context = await target.context()
+                last_request = next((each for each in reversed(context.messages) if is_request(each.message)), None)
+                if last_request is None:
+                    raise InvalidInput("this path has no user message to answer again")
+                keeper = self._live(target, emit)
+                await keeper.leave(last_request.entry_id)
+                return await TurnRun(self._equipment, keeper, emit).respond(())
 
         return work
 
     @asynccontextmanager
-    async def _run(self, session: ConversationSession | None, tell: Tell) -> AsyncGenerator[TurnRun]:
-        taken = checked_session(session) if session is not None else self._session
-        async with self._one_at_a_time(taken):
+    async def _run(self, session: ConversationSession | None, emit: Emit) -> AsyncGenerator[TurnRun]:
+        target = checked_session(session) if session is not None else self._session
+        async with self._one_at_a_time(target):
             builder = self._equipment.builder
-            keeper = self._live(taken, tell) if isinstance(taken, Session) else HeldTurn(taken, builder)
-            yield TurnRun(self._equipment, keeper, tell)
+            keeper = self._live(target, emit) if isinstance(target, Session) else BufferedTurn(target, builder)
+            yield TurnRun(self._equipment, keeper, emit)
 
-    def _live(self, session: Session, tell: Tell) -> LiveTurn:
+    def _live(self, session: Session, emit: Emit) -> LiveTurn:
         options = self._equipment.options
         return LiveTurn(
             session,
@@ -247,14 +247,14 @@ class AgentSession:
             options.summarizing,
             self._equipment.hooks.leaving,
             auto_compact=options.auto_compact,
-            tell=tell,
+            emit=emit,
         )
 
-    def _branching(self, session: Session | None) -> Session:
-        taken = session if session is not None else self._session
-        if not isinstance(taken, Session):
-            raise InvalidInput("only a `Session` has branches: give the agent, or this call, one")
-        return taken
+    def _branching_session(self, session: Session | None) -> Session:
+        target = session if session is not None else self._session
+        if not isinstance(target, Session):
+            raise InvalidInput("only a `Session` has branches: pass one to the agent or to this call")
+        return target
 
     @property
     def _summarizer(self) -> Summarizer:
@@ -262,29 +262,29 @@ class AgentSession:
 
     @asynccontextmanager
     async def _one_at_a_time(self, session: ConversationSession | None) -> AsyncGenerator[None]:
-        """Keep the turns of one session apart."""
+        """Run the turns of one session one after the other."""
         if session is None:
             yield
             return
-        above = _turns_above.get()
-        # Other agents too: one that came in between a call and its result would take the call for one that was left.
+        enclosing = _enclosing_turns.get()
+        # Other agents count too: one that ran between a call and its result would take the call for an abandoned one.
         place = place_of(session) if isinstance(session, Session) else (id(self), session.id)
         gate = _gates.setdefault(place, _Gate())
-        # A task that a tool left running may outlive its turn: what counts is the turn that runs now.
-        if gate.turn in above:
+        # A task that a tool left running may outlive its turn, so compare with the turn that runs now.
+        if gate.turn in enclosing:
             raise InvalidInput(
-                f"a turn of session {session.id!r} cannot take another of the same session: it would wait"
+                f"a turn of session {session.id!r} cannot start another turn of the same session: it would wait for itself"
             )
-        if _waits_for(gate, above):
+        if _waits_for(gate, enclosing):
             raise InvalidInput(
-                f"session {session.id!r} is in a turn that waits for the one which asks it, so that neither would ever end: "
-                "ask in another session, or when this turn is over"
+                f"session {session.id!r} is in a turn that waits for this one, so neither would ever end: "
+                "use another session, or wait until this turn is over"
             )
         gate.users += 1
-        turn = _Running()
-        token = _turns_above.set(above | {turn})
+        turn = _RunningTurn()
+        token = _enclosing_turns.set(enclosing | {turn})
         try:
-            with _waiting(above, gate):
+            with _waiting(enclosing, gate):
                 await gate.lock.acquire()
             gate.turn = turn
             try:
@@ -293,75 +293,75 @@ class AgentSession:
                 gate.turn = None
                 gate.lock.release()
         finally:
-            _turns_above.reset(token)
+            _enclosing_turns.reset(token)
             gate.users -= 1
             if not gate.users:
                 del _gates[place]
 
 
 class _Gate:
-    """Lets one turn of a session through at a time, knows which, and counts those that stand at it."""
+    """A lock that admits one turn of a session at a time, knows that turn, and counts its users."""
 
     __slots__ = ("lock", "turn", "users")
 
     def __init__(self) -> None:
         self.lock = anyio.Lock()
-        self.turn: _Running | None = None
+        self.turn: _RunningTurn | None = None
         self.users = 0
 
 
-class _Running:
-    """A turn that runs, and the gates at which turns that its tools take wait to be let through."""
+class _RunningTurn:
+    """A running turn, and the gates at which the turns started by its tools wait."""
 
-    __slots__ = ("waits",)
+    __slots__ = ("awaited_gates",)
 
     def __init__(self) -> None:
-        self.waits: list[_Gate] = []
+        self.awaited_gates: list[_Gate] = []
 
 
-_NONE: frozenset[_Running] = frozenset()
-_turns_above: ContextVar[frozenset[_Running]] = ContextVar("treering_agent_turns", default=_NONE)
+_NO_TURNS: frozenset[_RunningTurn] = frozenset()
+_enclosing_turns: ContextVar[frozenset[_RunningTurn]] = ContextVar("treering_agent_turns", default=_NO_TURNS)
 
 
 @contextmanager
-def _waiting(above: Iterable[_Running], gate: _Gate) -> Generator[None]:
-    """Note of the turns above one that it waits at a gate."""
-    for each in above:
-        each.waits.append(gate)
+def _waiting(turns: Iterable[_RunningTurn], gate: _Gate) -> Generator[None]:
+    """Record on each of the turns that it waits at the gate."""
+    for turn in turns:
+        turn.awaited_gates.append(gate)
     try:
         yield
     finally:
-        for each in above:
-            each.waits.remove(gate)
+        for turn in turns:
+            turn.awaited_gates.remove(gate)
 
 
-def _waits_for(gate: _Gate, above: frozenset[_Running]) -> bool:
-    """Tell whether the turn that runs behind a gate waits, by whatever other turns, for one of those above."""
-    seen: set[_Running] = set()
-    left = [gate]
-    while left:
-        turn = left.pop().turn
-        if turn in above:
+def _waits_for(gate: _Gate, turns: frozenset[_RunningTurn]) -> bool:
+    """Tell whether the turn that holds the gate waits, directly or through other turns, for one of `turns`."""
+    seen: set[_RunningTurn] = set()
+    remaining = [gate]
+    while remaining:
+        turn = remaining.pop().turn
+        if turn in turns:
             return True
         if turn is not None and turn not in seen:
             seen.add(turn)
-            left += turn.waits
+            remaining += turn.awaited_gates
     return False
 
 
 _gates: dict[tuple[int, str], _Gate] = {}
-"""The sessions in which turns run or wait at this moment."""
+"""The gates of the sessions in which turns currently run or wait."""
 
 
-async def _nobody(event: AgentEvent) -> None:
-    """Nobody streams the turn."""
+async def _discard(event: AgentEvent) -> None:
+    """Ignore the events of a turn that is not streamed."""
 
 
 def _messages(said: Input | None) -> tuple[Message, ...]:
-    """Make messages of whatever is said.
+    """Return the input as messages.
 
     Raises:
-        InvalidInput: Something in it is neither content nor a message.
+        InvalidInput: The input holds something that is neither content nor a message.
     """
     if said is None:
         return ()
@@ -369,9 +369,9 @@ def _messages(said: Input | None) -> tuple[Message, ...]:
         return (said,)
     if not isinstance(said, str) and isinstance(said, Sequence) and any(isinstance(each, Message) for each in said):
         if not all(isinstance(each, Message) for each in said):
-            raise InvalidInput("what is said mixes messages with content: give the one or the other")
+            raise InvalidInput("the input mixes messages with content: pass either messages or content")
         return tuple(each for each in said if isinstance(each, Message))
-    content = as_content(said)  # type: ignore[arg-type]  # no messages are left, as the two checks above say
+    content = as_content(said)  # type: ignore[arg-type]  # the checks above exclude messages
     if not content:
-        raise InvalidInput("nothing is said: give some content, or leave it out to have the session's end answered")
+        raise InvalidInput("the input is empty: pass some content, or omit it to answer the end of the session")
     return (Message("user", content),)

@@ -1,4 +1,4 @@
-"""What becomes of a model's answer before it is kept and its calls are carried out: the log shows what is run."""
+"""Normalize a model's answer before it is stored and its calls are executed, so that the log shows what was executed."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ def calls_of(answer: Message) -> list[ToolUse]:
     return [part.tool_use for part in answer.content if isinstance(part, ToolUsePart)]
 
 
-def told_apart(answer: Message) -> Message:
-    """Return the answer with an id for each of its calls, as results name their calls by them: a repeated one gets a new one.
+def with_unique_call_ids(answer: Message) -> Message:
+    """Return the answer with a unique id for each of its calls, since results refer to calls by id.
 
-    A call that stands there twice, its tool and arguments too, is one call.
+    A missing or repeated id is replaced. A call that is repeated with the same tool and arguments counts as one call.
     """
     calls = calls_of(answer)
     ids = {call.id for call in calls}
     if len(ids) == len(calls) and "" not in ids:
         return answer
-    given: list[ToolUse] = []
+    seen: list[ToolUse] = []
     parts: list[Content] = []
     for part in answer.content:
         if not isinstance(part, ToolUsePart):
             parts.append(part)
             continue
         call = part.tool_use
-        namesakes = [each for each in given if each.id == call.id]
-        if any((each.name, each.input) == (call.name, call.input) for each in namesakes):
+        same_id = [each for each in seen if each.id == call.id]
+        if any((each.name, each.input) == (call.name, call.input) for each in same_id):
             continue
-        given.append(call)
-        if namesakes or not call.id:
+        seen.append(call)
+        if same_id or not call.id:
             base = call.id or f"call_{uuid4().hex}"
-            fresh = next(name for number in count(2) if (name := f"{base}_{number}") not in ids)
-            ids.add(fresh)
-            call = replace(call, id=fresh)
+            new_id = next(name for number in count(2) if (name := f"{base}_{number}") not in ids)
+            ids.add(new_id)
+            call = replace(call, id=new_id)
         parts.append(ToolUsePart(call))
     return replace(answer, content=tuple(parts))
 
 
-def completed(made: Message, answer: Message) -> Message:
-    """Return what a hook made of an answer, with who gave it, what it took and why it ended, where the hook left that out."""
+def with_missing_fields(transformed: Message, answer: Message) -> Message:
+    """Return a hook's message, with provider, model, usage and stop reason taken from the answer if the hook left them out."""
     return replace(
-        made,
-        provider=made.provider or answer.provider,
-        model=made.model or answer.model,
-        usage=answer.usage if made.usage is None else made.usage,
-        stop_reason=made.stop_reason or answer.stop_reason,
+        transformed,
+        provider=transformed.provider or answer.provider,
+        model=transformed.model or answer.model,
+        usage=answer.usage if transformed.usage is None else transformed.usage,
+        stop_reason=transformed.stop_reason or answer.stop_reason,
     )

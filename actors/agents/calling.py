@@ -1,8 +1,7 @@
-"""Carrying out the calls of one answer: side by side within a bound, each result handed on as it comes.
+"""Execute the calls of one answer concurrently, up to a limit, and hand on each result as it arrives.
 
-Whatever goes wrong with a tool is told to the model as its result, and never ends the turn: a tool that is not there,
-arguments that do not fit, an error of the handler, a handler that takes too long or that somebody else cancelled. What ends
-a whole program (`SystemExit`, `KeyboardInterrupt`) passes.
+A failure of a tool becomes the result that the model gets, and never ends the turn: an unknown tool, invalid arguments, an
+error of the handler, a timeout, or a cancellation from elsewhere. `SystemExit` and `KeyboardInterrupt` propagate.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from .model import malformed_arguments
 from .tool import Suspend, Tool, ToolOutput
 
 GRACE_S = 5.0
-"""How many seconds what is done already may take to be kept, when a turn is cancelled."""
+"""The seconds allowed for storing finished work after a turn is cancelled."""
 
 
 class Finished(Struct, frozen=True):
-    """A call that was carried out.
+    """A call that was executed.
 
     Attributes:
         call: The call.
-        output: What came of it.
-        duration_ms: How long that took, in milliseconds; None where it was not carried out here.
+        output: Its result.
+        duration_ms: How long it took, in milliseconds; None if it was executed elsewhere.
     """
 
     call: ToolUse
@@ -39,7 +38,7 @@ class Finished(Struct, frozen=True):
     duration_ms: float | None = None
 
     def message(self) -> Message:
-        """Return the result as the model is told it."""
+        """Return the result as a message for the model."""
         output = self.output
         return Message(
             "tool",
@@ -49,7 +48,7 @@ class Finished(Struct, frozen=True):
 
 
 class Waiting(Struct, frozen=True):
-    """A call that waits for something outside, and what its tool said of that."""
+    """A call that waits for an external result, with the `Suspend` that its tool raised."""
 
     call: ToolUse
     suspend: Suspend
@@ -64,23 +63,23 @@ async def carry_out(
     parallel_max: int,
     timeout_s: float | None,
 ) -> list[Waiting]:
-    """Carry out calls, and return those that wait for something outside, in the order of the calls.
+    """Execute calls, and return those that wait for external results, in the order of the calls.
 
     Args:
         calls: The calls of one answer.
         tools: The tools by name.
-        keep: Takes each result, one at a time, in the order in which they come. When it raises, what is still running is
-            cancelled. When the turn is cancelled, it still gets what had come by then.
-        session_id: The session, for the program's logs; None where there is none.
-        parallel_max: How many run at once.
-        timeout_s: After how many seconds a tool is given up; None lets it run.
+        keep: Receives the results one at a time, in order of arrival. When it raises, the running calls are cancelled.
+            When the turn is cancelled, it still receives the results that have arrived.
+        session_id: The session, for the program's logs; None without one.
+        parallel_max: The maximum number of calls that run at once.
+        timeout_s: Seconds after which a tool is cancelled; None sets no timeout.
     """
     waiting: list[Waiting] = []
     failure: BaseException | None = None
     gate = anyio.Semaphore(parallel_max)
-    # No channel: what one has handed to a reader is lost when the reader's task is cancelled before it wakes.
+    # A memory channel would lose an item that it handed to a reader whose task is cancelled before it wakes.
     outcomes: deque[Finished | Waiting] = deque()
-    came = anyio.Event()
+    outcome_arrived = anyio.Event()
 
     async def run(call: ToolUse) -> None:
         nonlocal failure
@@ -90,9 +89,9 @@ async def carry_out(
             except (KeyboardInterrupt, SystemExit) as error:
                 failure = error
                 group.cancel_scope.cancel()
-            came.set()
+            outcome_arrived.set()
 
-    async def take(outcome: Finished | Waiting) -> None:
+    async def handle(outcome: Finished | Waiting) -> None:
         if isinstance(outcome, Waiting):
             waiting.append(outcome)
         else:
@@ -105,18 +104,18 @@ async def carry_out(
             try:
                 for _ in calls:
                     while not outcomes:
-                        came = anyio.Event()
-                        await came.wait()
-                    await take(outcomes.popleft())
+                        outcome_arrived = anyio.Event()
+                        await outcome_arrived.wait()
+                    await handle(outcomes.popleft())
             except anyio.get_cancelled_exc_class():
                 try:
                     with anyio.move_on_after(GRACE_S, shield=True):
                         while outcomes:
-                            await take(outcomes.popleft())
+                            await handle(outcomes.popleft())
                 except Exception as error:  # noqa: BLE001 - as below
                     failure = failure or error
                 raise
-            except Exception as error:  # noqa: BLE001 - it is raised below, outside of the group that would wrap it
+            except Exception as error:  # noqa: BLE001 - raised below, outside the task group, which would wrap it
                 failure = failure or error
                 group.cancel_scope.cancel()
     finally:
@@ -143,10 +142,10 @@ async def _output(
     if tool is None:
         known = ", ".join(sorted(tools)) or "none"
         return ToolOutput.failed(f"There is no tool {call.name!r}. The tools are: {known}.")
-    written = malformed_arguments(call)
-    if written is not None:
-        return ToolOutput.failed(f"The arguments are no JSON object: {written}")
-    told: dict[str, object] = {"session_id": session_id, "call_id": call.id, "tool": call.name}
+    malformed = malformed_arguments(call)
+    if malformed is not None:
+        return ToolOutput.failed(f"The arguments are not a JSON object: {malformed}")
+    log_fields: dict[str, object] = {"session_id": session_id, "call_id": call.id, "tool": call.name}
     try:
         with anyio.move_on_after(timeout_s):
             return await tool(call.input)
@@ -155,14 +154,14 @@ async def _output(
     except anyio.get_cancelled_exc_class() as error:
         if anyio.current_effective_deadline() == -math.inf:
             raise
-        # Nobody cancelled the call: asyncio raises the same where the tool waits for a task that somebody else cancelled.
-        logger().warning("tool_cancelled", **told, **failure_of(error))
+        # This call was not cancelled: asyncio raises the same error when the tool awaits a task that was cancelled.
+        logger().warning("tool_cancelled", **log_fields, **failure_of(error))
         return ToolOutput.failed("The tool was cancelled before it answered.")
-    except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model is the one to be told
+    except Exception as error:  # noqa: BLE001 - a tool may raise anything, and the model gets it as the result
         if isinstance(error, InvalidInput) and not isinstance(error, InvalidEntry):
             return ToolOutput.failed(str(error))
-        logger().warning("tool_failed", **told, **failure_of(error))
+        logger().warning("tool_failed", **log_fields, **failure_of(error))
         name = type(error).__name__
         return ToolOutput.failed(f"{name}: {error}" if str(error) else name)
-    logger().warning("tool_timed_out", **told, timeout_s=timeout_s)
+    logger().warning("tool_timed_out", **log_fields, timeout_s=timeout_s)
     return ToolOutput.failed(f"The tool gave no answer within {timeout_s} seconds.")

@@ -1,4 +1,4 @@
-"""The one thing that an agent knows of a session: three methods, and any object that has them will do.
+"""The only interface that an agent needs of a session: three members, which any object may implement.
 
     class InMyDatabase:
         id = "customer-7"
@@ -6,7 +6,7 @@
         async def messages(self) -> list[Message]: ...
         async def save_turn(self, messages: Sequence[Message], usage: Usage | None) -> None: ...
 
-`Session` has them too. An agent that is given one does more for it: see `AgentSession`.
+`Session` implements it too. An agent does more for a `Session`: see `AgentSession`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ...events.entries import Message, Usage
 
 
 class ConversationSession(Protocol):
-    """Keeps one conversation for an agent."""
+    """A session that stores one conversation for an agent."""
 
     @property
     def id(self) -> str:
-        """What tells it from other sessions."""
+        """The id, unique among the sessions of the agent."""
         ...
 
     async def messages(self) -> Sequence[Message]:
-        """Return what was said so far, oldest first."""
+        """Return the messages so far, oldest first."""
         ...
 
     async def save_turn(self, messages: Sequence[Message], usage: Usage | None, /) -> object:
-        """Keep the messages of one turn and what it used: all of it or nothing."""
+        """Save the messages of one turn and its usage, atomically."""
         ...

@@ -1,7 +1,7 @@
-"""What happens in a turn, as an agent tells it to whoever streams it.
+"""The events of a turn, as an agent streams them.
 
-A turn's last event is its `TurnEnd`. What a model says piece by piece (`TextDelta`, `ThinkingDelta`, `ToolCallStarted`)
-is shown and never kept; after a `Retrying`, the pieces since the last `MessageEnd` are void.
+The last event of a turn is its `TurnEnd`. The pieces of an answer (`TextDelta`, `ThinkingDelta`, `ToolCallStarted`) are
+streamed and never stored; after a `Retrying`, discard the pieces since the last `MessageEnd`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from .sent import SentContext
 
 
 class Recovered(Struct, frozen=True):
-    """The session had been broken off, and was put right before the turn began."""
+    """The session had been interrupted, and was repaired before the turn began."""
 
     recovery: Recovery
 
 
 class RequestSent(Struct, frozen=True):
-    """A request goes out to the model."""
+    """A request is about to be sent to the model."""
 
     sent: SentContext
 
 
 class MessageEnd(Struct, frozen=True):
-    """The model's answer is whole, and kept where the session keeps answers at once.
+    """The model's answer is complete; a `Session` has stored it.
 
     Attributes:
-        message: The answer, as hooks left it.
-        entry_id: Its entry; None where no `Session` keeps it.
+        message: The answer, as returned by the hooks.
+        entry_id: Its entry; None without a `Session`.
     """
 
     message: Message
@@ -44,15 +44,15 @@ class MessageEnd(Struct, frozen=True):
 
 
 class ToolExecutionEnd(Struct, frozen=True):
-    """A call was carried out, and its result is kept where the session keeps results at once.
+    """A call was executed; a `Session` has stored its result.
 
     Attributes:
         call_id: The call.
         name: The tool.
-        message: The result, as the model is told it.
+        message: The result, as sent to the model.
         is_error: Whether the tool failed.
-        duration_ms: How long it ran, in milliseconds; None where the result came from outside.
-        entry_id: The result's entry; None where no `Session` keeps it.
+        duration_ms: How long it ran, in milliseconds; None for an external result.
+        entry_id: The result's entry; None without a `Session`.
     """
 
     call_id: str
@@ -68,9 +68,9 @@ class Retrying(Struct, frozen=True):
 
     Attributes:
         error: Why it failed.
-        attempt: How many attempts there were.
-        delay_s: In how many seconds the next one is made.
-        entry_id: The entry of what had come of the answer, on a side branch; None where nothing was kept.
+        attempt: The number of attempts so far.
+        delay_s: Seconds until the next attempt.
+        entry_id: The entry of the partial answer, on a side branch; None if nothing was stored.
     """
 
     error: TreeringError
@@ -80,31 +80,31 @@ class Retrying(Struct, frozen=True):
 
 
 class Compacted(Struct, frozen=True):
-    """The session was compacted, because its context passed the window minus the reserve."""
+    """The session was compacted, because its context exceeded the window minus the reserve."""
 
     report: CompactionReport
 
 
 class NotCompacted(Struct, frozen=True):
-    """Compacting failed; the turn goes on with the smallest step of the ladder that fits.
+    """Compaction failed; the turn continues with the first step of the ladder that fits.
 
     Attributes:
-        error: Why; where a program's own summarizer raised something else, that is its cause.
+        error: Why it failed; an error of another type raised by a custom summarizer is its `__cause__`.
     """
 
     error: TreeringError
 
 
 class Turn(Struct, frozen=True):
-    """What a turn came to.
+    """A finished or suspended turn.
 
     Attributes:
-        messages: What was said in it, in order: the input, the answers, the results of tools.
-        usage: What the requests of the turn used together.
-        stop_reason: Why the last answer ended, as the model said; "suspended" where calls wait for something outside.
+        messages: The messages of the turn, in order: the input, the answers, the tool results.
+        usage: The usage of all requests of the turn together.
+        stop_reason: Why the last answer ended, as the model said; "suspended" if calls wait for external results.
         pending: The calls that wait; see `AgentSession.resume`.
-        sent: What was sent last.
-        entry_ids: The entries of the messages, in the same order; empty where no `Session` keeps them.
+        sent: The last request.
+        entry_ids: The entries of the messages, in the same order; empty without a `Session`.
     """
 
     messages: tuple[Message, ...]
@@ -116,12 +116,12 @@ class Turn(Struct, frozen=True):
 
     @property
     def answer(self) -> Message | None:
-        """The last answer, or None where the model has not answered."""
+        """The last answer, or None if the model has not answered."""
         return next((each for each in reversed(self.messages) if each.role == "assistant"), None)
 
     @property
     def text(self) -> str:
-        """What the last answer says."""
+        """The text of the last answer."""
         return "" if self.answer is None else plain_text(self.answer.content)
 
 
@@ -144,4 +144,4 @@ AgentEvent: TypeAlias = (
     | NotCompacted
     | TurnEnd
 )
-"""Anything that happens in a turn."""
+"""Any event of a turn."""

@@ -1,7 +1,7 @@
-"""Hooks: where a program takes part in a turn.
+"""Hooks: callbacks by which a program takes part in a turn.
 
-A turn goes: load the session, the hooks before generation, requests, the hooks after generation, tools, save. The hooks
-after generation run on each answer when it ends, before its calls are carried out. What they make of it is what is run,
+The order of a turn is: load the session, pre-generation hooks, requests, post-generation hooks, tools, save. The
+post-generation hooks run on each answer when it ends, before its calls are executed. Their result is what is executed,
 sent in the next request, saved and returned. A `Session` is saved as things happen; a session that only has the three
 methods of `ConversationSession` is saved once, at the end.
 """
@@ -17,12 +17,12 @@ from ...events.entries import Message
 
 
 class TurnInput(Struct, frozen=True):
-    """What a turn begins with.
+    """The prompt, history and input of a turn.
 
     Attributes:
-        system_prompt: What the system says in this turn; it is sent first and saved nowhere.
-        history: What was said before.
-        input: What is said now; it is saved.
+        system_prompt: The system prompt of this turn; it is sent first and never saved.
+        history: The messages before the turn.
+        input: The new messages, which are saved.
     """
 
     system_prompt: str
@@ -31,19 +31,19 @@ class TurnInput(Struct, frozen=True):
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The history and behind it the input."""
+        """The history followed by the input."""
         return (*self.history, *self.input)
 
 
 class LeftWork(Struct, frozen=True):
-    """Work that the leaf is about to move away from.
+    """A branch that the leaf is about to leave.
 
     Attributes:
         session_id: The session.
-        why: "switch" where somebody chose another entry, "retry" where an answer is to be made again.
-        from_id: The leaf that is left.
+        why: "switch" if another entry was chosen, "retry" if an answer is generated again.
+        from_id: The current leaf.
         to_id: The entry that becomes the leaf.
-        message_count: How many messages lie after the last entry that both branches share.
+        message_count: The number of messages after the last entry that both branches share.
     """
 
     session_id: str
@@ -54,28 +54,28 @@ class LeftWork(Struct, frozen=True):
 
 
 PreGeneration: TypeAlias = Callable[[TurnInput], Awaitable[TurnInput | None]]
-"""Runs before the first request of a turn; returns what to begin with instead, or None.
+"""Runs before the first request of a turn; returns a replacement for the turn's input, or None.
 
-A history that it changes is what is sent, and saved nowhere. The history of a `Session` cannot be changed so: its contexts
-are built of the log. `append_context_edit` and strategies are for that.
+A changed history is sent but never saved. The history of a `Session` cannot be changed this way, since its contexts are
+built from the log; use `append_context_edit` or a strategy instead.
 """
 
 PostGeneration: TypeAlias = Callable[[Message], Awaitable[Message | None]]
-"""Takes an answer and returns another in its place, or None. What a call is called with may change, and that is what is run;
-the calls themselves must stay, with their ids, as results refer to them.
+"""Takes an answer and returns a replacement, or None. The arguments of a call may change, and the call is executed with the
+changed ones; the calls themselves must stay, with their ids, since results refer to them.
 
-Provider, model, usage and stop reason are the answer's own where the hook leaves them out.
+Provider, model, usage and stop reason that the hook leaves out are taken from the original answer.
 
-Where a hook raises or is cancelled, or makes what cannot be kept, a `Session` keeps the answer as the model gave it, with
-the stop reason "aborted".
+If a hook raises, is cancelled, or returns a message that cannot be stored, a `Session` stores the model's original answer
+with the stop reason "aborted".
 """
 
 LeavePolicy: TypeAlias = Callable[[LeftWork], Awaitable[bool]]
-"""Decides, before each move of the leaf away from work that no summary tells of, whether a summary is to be made of it."""
+"""Decides, each time the leaf leaves work that no summary covers, whether to summarize it."""
 
 
 async def summarize_switches(left: LeftWork) -> bool:
-    """Have a summary made of what somebody leaves to go on elsewhere, and none of an answer that is made again."""
+    """Summarize a branch that is left for another one, but not an answer that is generated again."""
     return left.why == "switch"
 
 
@@ -84,8 +84,8 @@ class AgentHooks(Struct, frozen=True, kw_only=True):
 
     Attributes:
         pre_generation: Run before the first request of a turn.
-        post_generation: Run on each answer before its calls are carried out and it is saved.
-        leaving: Decides whether work that the leaf moves away from gets a summary.
+        post_generation: Run on each answer before it is saved and its calls are executed.
+        leaving: Decides whether work that the leaf leaves gets a summary.
     """
 
     pre_generation: tuple[PreGeneration, ...] = ()

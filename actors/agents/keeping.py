@@ -1,6 +1,6 @@
-"""Where the messages of a running turn are kept: in memory until it ends, or in a session as they are said.
+"""Storage for the messages of a running turn: in memory until it ends, or in a session as they arrive.
 
-What the two have in common is `Keeper`; the turn (`actors.agents.turns`) knows no more of them.
+`Keeper` is the interface of both, and the only one that `actors.agents.turns` uses.
 """
 
 from __future__ import annotations
@@ -18,103 +18,103 @@ from .conversation import ConversationSession
 from .events import AgentEvent
 from .window import Window
 
-Tell: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
-"""Tells whoever streams a turn what happens in it."""
+Emit: TypeAlias = Callable[[AgentEvent], Awaitable[None]]
+"""Sends an event to the reader of a turn's stream."""
 
 
 class Keeper(Protocol):
-    """Keeps the messages of one turn.
+    """Stores the messages of one turn.
 
     Attributes:
-        session_id: The session; None where there is none.
-        at_once: Whether messages are kept as they are said; otherwise at the end of the turn.
+        session_id: The session; None without one.
+        saves_immediately: Whether messages are stored as they arrive; otherwise they are stored at the end of the turn.
     """
 
     session_id: str | None
-    at_once: bool
+    saves_immediately: bool
 
-    async def take_up(self) -> Recovery | None:
-        """Get ready for a turn; tell what had to be put right, where something had."""
+    async def prepare(self) -> Recovery | None:
+        """Prepare the session for a turn; return what had to be recovered, or None."""
         ...
 
     async def history(self) -> tuple[Message, ...]:
-        """Return what was said before the turn."""
+        """Return the messages before the turn."""
         ...
 
     def replace_history(self, history: tuple[Message, ...]) -> None:
-        """Send another history in this turn; nothing is saved of it."""
+        """Send another history in this turn, without saving it."""
         ...
 
     async def pending(self) -> list[OpenCall]:
-        """Return the calls that wait for something outside."""
+        """Return the calls that wait for external results."""
         ...
 
     async def thinking_level(self) -> str | None:
-        """Return the thinking level that the session names, if it names one."""
+        """Return the session's thinking level, or None if it sets none."""
         ...
 
     async def summary(self) -> str:
-        """Return the summary that the program keeps beside the messages; empty where there is none."""
+        """Return the summary that the program stores beside the messages; empty if there is none."""
         ...
 
-    async def say(self, messages: Sequence[Message]) -> list[str]:
-        """Keep what is said by others than the model; return the entries."""
+    async def append_messages(self, messages: Sequence[Message]) -> list[str]:
+        """Append messages that are not the model's; return their entry ids."""
         ...
 
-    async def answer(self, message: Message) -> str | None:
-        """Keep an answer; return its entry."""
+    async def append_answer(self, message: Message) -> str | None:
+        """Append an answer; return its entry id."""
         ...
 
-    async def result(self, finished: Finished, message_id: str | None) -> str | None:
-        """Keep a tool's result and the record of its run; return the result's entry."""
+    async def append_result(self, finished: Finished, message_id: str | None) -> str | None:
+        """Append a tool's result and the record of its execution; return the result's entry id."""
         ...
 
     async def suspend(self, calls: Sequence[OpenCall]) -> None:
-        """Note that calls wait for something outside."""
+        """Record that calls wait for external results."""
         ...
 
-    async def failed(self, partial: Message, error: ModelError) -> str | None:
-        """Keep what had come of an answer when it failed, beside the path; return its entry."""
+    async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
+        """Store the partial answer of a failed request, off the path; return its entry id."""
         ...
 
-    async def aborted(self, partial: Message) -> None:
-        """Keep what had come of an answer when the turn was cancelled."""
+    async def keep_aborted(self, partial: Message) -> None:
+        """Store the partial answer of a cancelled turn."""
         ...
 
     async def context(self, window: Window) -> ContextBuildResult:
-        """Return what the next request tells of the conversation."""
+        """Return the conversation for the next request."""
         ...
 
-    async def shrunk(self, window: Window) -> ContextBuildResult:
-        """Return it again, for a smaller window than the provider was thought to have."""
+    async def shrunk_context(self, window: Window) -> ContextBuildResult:
+        """Return the conversation for the next request, for a smaller window, after the provider refused the request."""
         ...
 
-    async def end(self, messages: Sequence[Message], usage: Usage) -> None:
-        """Keep what is not kept yet: the messages of the turn, and what it used."""
+    async def save(self, messages: Sequence[Message], usage: Usage) -> None:
+        """Store what is not stored yet: the messages of the turn, and its usage."""
         ...
 
-    def show(self, event: AgentEvent) -> None:
-        """Show an event to those who follow the session."""
+    def publish(self, event: AgentEvent) -> None:
+        """Publish an event to the session's subscribers."""
         ...
 
 
-class HeldTurn:
-    """Keeps a turn in memory, and saves it whole when it ends; without a session it is not saved at all.
+class BufferedTurn:
+    """Buffers a turn in memory and saves it as a whole when it ends; without a session, never saves it.
 
-    A turn that fails or is cancelled leaves nothing.
+    A turn that fails or is cancelled leaves nothing behind.
     """
 
-    at_once = False
+    saves_immediately = False
 
     def __init__(self, session: ConversationSession | None, builder: ContextBuilder) -> None:
         self._session = session
         self._builder = builder
         self._history: tuple[Message, ...] = ()
-        self._said: list[Message] = []
+        self._messages: list[Message] = []
         self.session_id: str | None = None if session is None else session.id
 
-    async def take_up(self) -> Recovery | None:
-        """Load the session; see `Keeper.take_up`."""
+    async def prepare(self) -> Recovery | None:
+        """Load the session; see `Keeper.prepare`."""
         if self._session is not None:
             self._history = tuple(await self._session.messages())
         return None
@@ -128,7 +128,7 @@ class HeldTurn:
         self._history = history
 
     async def pending(self) -> list[OpenCall]:
-        """Return the calls that the last turn left open; three methods cannot tell whether it did so on purpose."""
+        """Return the calls that the last turn left open; whether it was suspended or interrupted is not known."""
         return unanswered(self._numbered())
 
     async def thinking_level(self) -> str | None:
@@ -139,55 +139,55 @@ class HeldTurn:
         """See `Keeper.summary`."""
         return ""
 
-    async def say(self, messages: Sequence[Message]) -> list[str]:
-        """See `Keeper.say`."""
-        self._said += messages
+    async def append_messages(self, messages: Sequence[Message]) -> list[str]:
+        """See `Keeper.append_messages`."""
+        self._messages += messages
         return []
 
-    async def answer(self, message: Message) -> str | None:
-        """See `Keeper.answer`."""
-        self._said.append(message)
+    async def append_answer(self, message: Message) -> str | None:
+        """See `Keeper.append_answer`."""
+        self._messages.append(message)
         return None
 
-    async def result(self, finished: Finished, message_id: str | None) -> str | None:
-        """See `Keeper.result`."""
-        self._said.append(finished.message())
+    async def append_result(self, finished: Finished, message_id: str | None) -> str | None:
+        """See `Keeper.append_result`."""
+        self._messages.append(finished.message())
         return None
 
     async def suspend(self, calls: Sequence[OpenCall]) -> None:
-        """See `Keeper.suspend`: the calls are open in what is saved, which is all that can be said."""
+        """See `Keeper.suspend`: nothing is recorded; the calls are open in the saved messages."""
 
-    async def failed(self, partial: Message, error: ModelError) -> str | None:
-        """See `Keeper.failed`: there is no branch to keep it on."""
+    async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
+        """See `Keeper.keep_failed_attempt`: there is no branch to store it on."""
         return None
 
-    async def aborted(self, partial: Message) -> None:
-        """See `Keeper.aborted`: a turn is saved whole or not at all."""
+    async def keep_aborted(self, partial: Message) -> None:
+        """See `Keeper.keep_aborted`: a turn is saved whole or not at all."""
 
     async def context(self, window: Window) -> ContextBuildResult:
         """See `Keeper.context`."""
         messages = tuple(self._numbered())
         return self._builder.build(Context(self.session_id or "", len(messages), messages=messages), window.budget)
 
-    async def shrunk(self, window: Window) -> ContextBuildResult:
-        """See `Keeper.shrunk`."""
+    async def shrunk_context(self, window: Window) -> ContextBuildResult:
+        """See `Keeper.shrunk_context`."""
         return await self.context(window)
 
-    async def end(self, messages: Sequence[Message], usage: Usage) -> None:
-        """See `Keeper.end`."""
+    async def save(self, messages: Sequence[Message], usage: Usage) -> None:
+        """See `Keeper.save`."""
         if self._session is not None:
             await self._session.save_turn(messages, usage)
 
-    def show(self, event: AgentEvent) -> None:
-        """See `Keeper.show`: nobody follows it."""
+    def publish(self, event: AgentEvent) -> None:
+        """See `Keeper.publish`: there are no subscribers."""
 
     def _numbered(self) -> list[ContextMessage]:
-        return [ContextMessage(f"m{place}", each) for place, each in enumerate((*self._history, *self._said))]
+        return [ContextMessage(f"m{place}", each) for place, each in enumerate((*self._history, *self._messages))]
 
 
-def refuse_history() -> InvalidInput:
-    """Say why a hook cannot change the history of a session."""
+def history_change_error() -> InvalidInput:
+    """Return the error for a hook that changes the history of a session."""
     return InvalidInput(
-        "a hook before generation changed the history of a session, whose contexts are built of its log: "
+        "a pre-generation hook changed the history of a session, whose contexts are built from its log: "
         "append a context edit, or give the agent a builder with a strategy that makes the change"
     )

@@ -1,4 +1,4 @@
-"""Moving a session's leaf, with a word to the policy before work is left behind that no summary tells of."""
+"""Move a session's leaf, after asking the policy whether to summarize the work that is left behind."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ async def leave(
     tokenizer: Tokenizer | None = None,
     options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> BranchReport | None:
-    """Make an entry the leaf, and have a summary made of what is left where the policy wants one.
+    """Make an entry the leaf, and summarize the branch that is left if the policy says so.
 
     Returns:
-        What the summary came to; None where none was made.
+        The report of the summary; None if none was made.
 
     Raises:
         EntryNotFound: The session has no such entry.
@@ -41,6 +41,6 @@ async def _left_work(session: Session, entry_id: str, why: Literal["switch", "re
     index = log.index
     target = index.seq_of(entry_id)
     _, seqs = left_between(index, index.leaf, target)
-    told = await told_between(log, index.leaf, seqs)
-    count = sum(each.role != "branchSummary" for each in told)  # which tells of other work, and is none itself
+    messages = await told_between(log, index.leaf, seqs)
+    count = sum(each.role != "branchSummary" for each in messages)  # a branch summary describes work on another branch
     return LeftWork(session.id, why, index.leaf_id or "", entry_id, count) if count else None

@@ -1,7 +1,7 @@
-"""Keeping a running turn in a session, as it happens.
+"""Store a running turn in a session as it happens.
 
-The user's message is in the log before the model is asked, each answer when it ends, each result with the record of its
-run when it comes, in the order in which they come. So a crash at any point leaves a session that can be taken up again.
+The user's message is in the log before the model is called, each answer when it ends, and each result, with the record of
+its execution, when it arrives. So a crash at any point leaves a session that can be resumed.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from ..session import Session
 from .calling import GRACE_S, Finished
 from .events import AgentEvent, Compacted, NotCompacted, RequestSent, Retrying
 from .hooks import LeavePolicy
-from .keeping import Tell, refuse_history
+from .keeping import Emit, history_change_error
 from .leaving import leave
 from .model import TextDelta, ThinkingDelta, ToolCallStarted
 from .window import Window
 
 _NO_SUMMARY = (ContextError, ModelError, LeafMoved)
-"""The errors by which a summary is not to be had, whoever makes it."""
+"""The errors that mean that no summary could be made, whichever summarizer was asked."""
 
 
 class LiveTurn:
-    """Keeps a turn in a session as it happens.
+    """Stores a turn in a session as it happens.
 
     Args:
         session: The session.
-        builder: What builds its contexts.
+        builder: Builds its contexts.
         summarizer: Makes summaries.
-        summarizing: How it is asked.
-        policy: Decides whether work that is left gets a summary.
-        auto_compact: Compact when the next request takes more than the window minus the reserve.
-        tell: Tells whoever streams the turn.
+        summarizing: The options of the summarizer.
+        policy: Decides whether to summarize a branch that is left.
+        auto_compact: Compact when the next request would exceed the window minus the reserve.
+        emit: Sends events to the reader of the turn's stream.
     """
 
-    at_once = True
+    saves_immediately = True
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class LiveTurn:
         policy: LeavePolicy,
         *,
         auto_compact: bool,
-        tell: Tell,
+        emit: Emit,
     ) -> None:
         self._session = session
         self._builder = builder
@@ -66,13 +66,13 @@ class LiveTurn:
         self._summarizing = summarizing
         self._policy = policy
         self._auto_compact = auto_compact
-        self._tell = tell
+        self._emit = emit
         self._shown_chars = 0
         self.session_id: str | None = session.id
 
-    async def take_up(self) -> Recovery | None:
-        """Close what a crash left open; see `Keeper.take_up`."""
-        await self._session.flush()  # a turn that was cancelled may have left an append that is still under way
+    async def prepare(self) -> Recovery | None:
+        """Close the calls that a crash left open; see `Keeper.prepare`."""
+        await self._session.flush()  # a cancelled turn may have left an append under way
         return await self._session.recover() or None
 
     async def history(self) -> tuple[Message, ...]:
@@ -81,7 +81,7 @@ class LiveTurn:
 
     def replace_history(self, history: tuple[Message, ...]) -> None:
         """Refuse; see `Keeper.replace_history`."""
-        raise refuse_history()
+        raise history_change_error()
 
     async def pending(self) -> list[OpenCall]:
         """See `Keeper.pending`."""
@@ -97,17 +97,17 @@ class LiveTurn:
         await self._session.log()
         return self._session.summary
 
-    async def say(self, messages: Sequence[Message]) -> list[str]:
-        """See `Keeper.say`."""
+    async def append_messages(self, messages: Sequence[Message]) -> list[str]:
+        """See `Keeper.append_messages`."""
         return await self._session.append_many(messages) if messages else []
 
-    async def answer(self, message: Message) -> str | None:
-        """See `Keeper.answer`."""
+    async def append_answer(self, message: Message) -> str | None:
+        """See `Keeper.append_answer`."""
         self._shown_chars = 0
         return await self._session.append(message)
 
-    async def result(self, finished: Finished, message_id: str | None) -> str | None:
-        """See `Keeper.result`."""
+    async def append_result(self, finished: Finished, message_id: str | None) -> str | None:
+        """See `Keeper.append_result`."""
         call, output = finished.call, finished.output
         ids = await self._session.append_tool_execution(
             call.id,
@@ -127,8 +127,8 @@ class LiveTurn:
         """See `Keeper.suspend`."""
         await self._session.append(suspension(calls))
 
-    async def failed(self, partial: Message, error: ModelError) -> str | None:
-        """Keep the failed attempt on a branch of its own; see `Keeper.failed`."""
+    async def keep_failed_attempt(self, partial: Message, error: ModelError) -> str | None:
+        """Store the failed attempt on a branch of its own; see `Keeper.keep_failed_attempt`."""
         self._shown_chars = 0
         leaf_id = self._session.leaf_id
         if not partial.content or leaf_id is None:
@@ -136,14 +136,14 @@ class LiveTurn:
         try:
             entry_id = await self._session.append(replace(partial, stop_reason="error", error=whole(str(error))))
             await self._leave_attempt(leaf_id)
-        except BaseException:  # cancelled, say: the attempt is beside the path all the same
+        except BaseException:  # such as a cancellation: the attempt must not stay on the path
             with anyio.move_on_after(GRACE_S, shield=True):
                 await self._session.branch(leaf_id)
             raise
         return entry_id
 
     async def leave(self, entry_id: str) -> None:
-        """Go back to an entry, to have an answer made again."""
+        """Go back to an entry, in order to generate an answer again."""
         await self._leave(entry_id, self._summarizer)
 
     async def _leave(self, entry_id: str, summarizer: Summarizer) -> None:
@@ -151,29 +151,29 @@ class LiveTurn:
         await leave(self._session, entry_id, "retry", self._policy, summarizer, tokenizer=tokenizer, options=options)
 
     async def _leave_attempt(self, entry_id: str) -> None:
-        """Go back from a failed attempt, without the summary that the policy wants of it where none can be made.
+        """Go back from a failed attempt; if the policy wants a summary and none can be made, go back without one.
 
-        The model that makes summaries is mostly the one that has just failed.
+        The model that makes summaries is usually the one that has just failed.
         """
-        summarizer = _Watched(self._summarizer)
+        summarizer = _WatchedSummarizer(self._summarizer)
         try:
             await self._leave(entry_id, summarizer)
         except Exception as error:
-            if not summarizer.answers_for(error):
+            if not summarizer.caused(error):
                 raise
             logger().warning("not_summarized", session_id=self.session_id, **failure_of(error))
             await self._session.branch(entry_id)
 
-    async def aborted(self, partial: Message) -> None:
-        """Keep what was said on the path, where the next turn sees it; see `Keeper.aborted`."""
+    async def keep_aborted(self, partial: Message) -> None:
+        """Append the partial answer to the path, where the next turn sees it; see `Keeper.keep_aborted`."""
         if partial.content:
             await self._session.append(replace(partial, stop_reason="aborted"))
 
     async def context(self, window: Window) -> ContextBuildResult:
-        """Build the context, and compact where it has outgrown the window; see `Keeper.context`.
+        """Build the context, and compact the session if it has outgrown the window; see `Keeper.context`.
 
-        What the provider counted last decides, with an estimate of what came since. Where clearing old results of tools
-        brings the context below the limit, that is all that is done.
+        The provider's last token count decides, plus an estimate for the messages since. If masking old tool results brings
+        the context below the limit, nothing else is done.
         """
         if window.limit is None or not self._auto_compact:
             return await self._session.build_context(window.budget, self._builder)
@@ -186,10 +186,9 @@ class LiveTurn:
         return await self._session.build_context(window.budget, self._builder)
 
     async def _masking_helps(self, window: Window) -> bool:
-        """Tell whether the context fits without the words of old results, by what the messages alone say.
+        """Tell whether masking old tool results makes the context fit, by the strategies that need the messages only.
 
-        The session's own way of building reads the whole path, where nothing else is left: a compaction need not wait
-        for that.
+        The other strategies read the whole path, which a compaction need not wait for.
         """
         quick = ContextBuilder(
             self._builder.tokenizer, [each for each in self._builder.strategies if not needs_path(each)]
@@ -199,26 +198,26 @@ class LiveTurn:
         except ContextOverflow:
             return False
 
-    async def shrunk(self, window: Window) -> ContextBuildResult:
-        """Compact the session for a smaller window; see `Keeper.shrunk`."""
+    async def shrunk_context(self, window: Window) -> ContextBuildResult:
+        """Compact the session and build the context for a smaller window; see `Keeper.shrunk_context`."""
         if self._auto_compact:
             await self._compact(window)
         return await self._session.build_context(window.budget, self._builder)
 
-    async def end(self, messages: Sequence[Message], usage: Usage) -> None:
-        """See `Keeper.end`: everything is in the log."""
+    async def save(self, messages: Sequence[Message], usage: Usage) -> None:
+        """See `Keeper.save`: everything is in the log."""
 
-    def show(self, event: AgentEvent) -> None:
-        """Show pieces of an answer to the session's subscribers, and write them nowhere; see `Keeper.show`.
+    def publish(self, event: AgentEvent) -> None:
+        """Publish the pieces of an answer as transient events; see `Keeper.publish`.
 
-        Of two pieces between two entries a slow subscriber gets the later, so each says where in the answer it stands.
+        A slow subscriber may get only the later of two pieces, so each piece carries its position in the answer.
         """
         match event:
-            case TextDelta(text=said):
-                self._session.emit("agent.text", {"at": self._shown_chars, "text": whole(said)})
-                self._shown_chars += len(said)
-            case ThinkingDelta(text=thought):
-                self._session.emit("agent.thinking", {"text": whole(thought)})
+            case TextDelta(text=piece):
+                self._session.emit("agent.text", {"at": self._shown_chars, "text": whole(piece)})
+                self._shown_chars += len(piece)
+            case ThinkingDelta(text=piece):
+                self._session.emit("agent.thinking", {"text": whole(piece)})
             case ToolCallStarted(call_id=call_id, name=name):
                 self._session.emit("agent.call", {"id": whole(call_id), "name": whole(name)})
             case RequestSent(sent=sent):
@@ -229,62 +228,64 @@ class LiveTurn:
                 pass  # the other events are entries, which subscribers get anyway
 
     async def _compact(self, window: Window) -> None:
-        """Compact the session, or say why that failed: the ladder has a context that fits all the same, or says not."""
+        """Compact the session, or emit why that failed: the ladder may still find a context that fits, or raise."""
         limit = window.budget.model_context_window
         options = self._summarizing
-        if limit:  # the instructions and the answer need room beside what is summarized
+        if limit:  # the instructions and the answer need room beside the summarized text
             options = replace(options, max_input_tokens=min(options.max_input_tokens, max(limit // 2, 1)))
-        summarizer = _Watched(self._summarizer)
+        summarizer = _WatchedSummarizer(self._summarizer)
         try:
             report = await self._session.compact(
                 summarizer, budget=window.budget, tokenizer=self._builder.tokenizer, options=options
             )
         except Exception as error:
-            if not summarizer.answers_for(error):
+            if not summarizer.caused(error):
                 raise
-            await self._not_compacted(error)
+            await self._emit_not_compacted(error)
             return
         if report.applied:
-            await self._tell(Compacted(report))
+            await self._emit(Compacted(report))
 
-    async def _not_compacted(self, error: Exception) -> None:
+    async def _emit_not_compacted(self, error: Exception) -> None:
         logger().warning("not_compacted", session_id=self.session_id, **failure_of(error))
-        told = error
-        if not isinstance(told, _NO_SUMMARY):
-            told = ContextError(f"the summarizer failed, and nothing was compacted: {type(error).__name__}: {error}")
-            told.__cause__ = error
-        await self._tell(NotCompacted(told))
+        reported = error
+        if not isinstance(reported, _NO_SUMMARY):
+            reported = ContextError(
+                f"the summarizer failed, and nothing was compacted: {type(error).__name__}: {error}"
+            )
+            reported.__cause__ = error
+        await self._emit(NotCompacted(reported))
 
 
-class _Watched:
-    """A summarizer, and the error by which it failed last: a program's own may raise any."""
+class _WatchedSummarizer:
+    """A summarizer with the error that it raised last, since a custom one may raise any error."""
 
     def __init__(self, summarizer: Summarizer) -> None:
         self._summarizer = summarizer
         self._failure: Exception | None = None
 
-    def answers_for(self, error: Exception) -> bool:
-        """Tell whether an error means that there is no summary; any other is the session's own: no turn can go on in it."""
+    def caused(self, error: Exception) -> bool:
+        """Tell whether an error means that no summary could be made; any other error is the session's and ends the turn."""
         return isinstance(error, _NO_SUMMARY) or error is self._failure
 
     def __call__(self, request: SummaryRequest) -> Awaitable[Summary]:
         """Make a summary."""
         try:
-            answering = self._summarizer(request)
-        except Exception as error:  # one that is no `async def` may raise before there is anything to wait for
+            pending = self._summarizer(request)
+        except Exception as error:  # a summarizer that is not an `async def` may raise before it returns an awaitable
             self._failure = error
             raise
-        # What is no awaitable is a mistake of the program, and told of by whoever asks for the summary.
-        return self._watched(answering) if isinstance(cast("object", answering), Awaitable) else answering
+        # A summarizer that returns something else is a mistake of the program, which the caller reports.
+        return self._watch(pending) if isinstance(cast("object", pending), Awaitable) else pending
 
-    async def _watched(self, answering: Awaitable[Summary]) -> Summary:
+    async def _watch(self, pending: Awaitable[Summary]) -> Summary:
         try:
-            return await answering
+            return await pending
         except Exception as error:
             self._failure = error
             raise
 
 
 def _only_masked(built: ContextBuildResult) -> bool:
-    """Tell whether a context leaves out nothing but what old results said."""
+    """Tell whether masked tool results are all that a context leaves out."""
     return bool(built.masked_message_count) and not built.summarized_message_count and built.needs_summary is None

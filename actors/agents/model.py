@@ -1,6 +1,6 @@
-"""What an agent asks of a model: a request goes out, pieces of an answer come back, and last the whole answer.
+"""The interface of a model: it takes a request, and yields the pieces of an answer and finally the complete answer.
 
-Any object with these members is a model; it needs no base class. Nothing here speaks to a provider.
+Any object with these members is a model; it needs no base class. Nothing here talks to a provider.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ...events.entries import Message
 from ...events.showing import shown
 
 MALFORMED_ARGUMENTS = "malformed_arguments"
-"""The only key of a call's input whose arguments, as the model wrote them, are no JSON object; they stand under it."""
+"""The only key in the input of a call whose arguments are not a JSON object; its value is the text that the model wrote."""
 
 
 class ToolSpec(Struct, frozen=True):
-    """A tool as a model is told of it.
+    """The description of a tool for a model.
 
     Attributes:
-        name: What the model calls it.
+        name: The name by which the model calls it.
         description: What it does, and when to use it.
         raw_parameters: The JSON schema of its arguments, an object.
     """
@@ -35,23 +35,23 @@ class ToolSpec(Struct, frozen=True):
 
     @classmethod
     def of(cls, name: str, description: str, parameters: Mapping[str, object]) -> ToolSpec:
-        """Describe a tool whose arguments a JSON schema describes."""
+        """Make a description from a JSON schema of the arguments."""
         return cls(name, description, raw_json(dict(parameters)))
 
     @property
     def parameters(self) -> dict[str, JSON]:
-        """The JSON schema, decoded afresh for this caller."""
+        """The JSON schema, decoded again for each caller."""
         return json_object(self.raw_parameters)
 
 
 class ModelRequest(Struct, frozen=True, kw_only=True):
-    """What a model is sent.
+    """A request to a model.
 
     Attributes:
-        messages: The context, oldest first; system messages stand where they were put, mostly first.
+        messages: The context, oldest first; system messages keep their places, usually first.
         tools: The tools that the model may call.
-        max_tokens: How long the answer may be; the client's own bound where it is None.
-        thinking_level: "off", "minimal", "low", "medium" or "high"; a client ignores what its model has no place for.
+        max_tokens: The maximum length of the answer; None applies the client's own limit.
+        thinking_level: "off", "minimal", "low", "medium" or "high"; a client ignores a level that its model lacks.
     """
 
     messages: tuple[Message, ...]
@@ -67,20 +67,20 @@ class TextDelta(Struct, frozen=True):
 
 
 class ThinkingDelta(Struct, frozen=True):
-    """A piece of what the model thinks."""
+    """A piece of the model's thinking."""
 
     text: str
 
 
 class ToolCallStarted(Struct, frozen=True):
-    """The model begins to call a tool; the arguments are in the completed message."""
+    """The model has begun to call a tool; the arguments are in the completed message."""
 
     call_id: str
     name: str
 
 
 class Completed(Struct, frozen=True):
-    """The whole answer: the last thing that a stream yields.
+    """The complete answer: the last event of a stream.
 
     The message has the role assistant and carries provider, model, usage and `stop_reason`: "stop", "length" (cut at
     `max_tokens`), "tool_use" or "refusal".
@@ -90,26 +90,26 @@ class Completed(Struct, frozen=True):
 
 
 def malformed_arguments(call: ToolUse) -> str | None:
-    """Return what a model wrote in place of a call's arguments, or None where they are a JSON object.
+    """Return the text that a model wrote in place of a call's arguments, or None if they are a JSON object.
 
-    A client keeps such a call, so that the model can be told of it; it must not be carried out.
+    A client keeps such a call so that the model can be told about it; it must not be executed.
     """
-    given = call.input
-    written = given.get(MALFORMED_ARGUMENTS)
-    return written if len(given) == 1 and isinstance(written, str) else None
+    arguments = call.input
+    malformed = arguments.get(MALFORMED_ARGUMENTS)
+    return malformed if len(arguments) == 1 and isinstance(malformed, str) else None
 
 
 ModelEvent: TypeAlias = TextDelta | ThinkingDelta | ToolCallStarted | Completed
-"""What comes of an answer; the last one is `Completed`."""
+"""Any event of an answer's stream; the last one is `Completed`."""
 
 
 class Model(Protocol):
     """A model that answers.
 
     Attributes:
-        provider: Who serves it.
-        model_id: What it is called there.
-        context_window: How many tokens request and answer may take together; None where that is not known.
+        provider: The provider that serves it.
+        model_id: Its name at the provider.
+        context_window: The tokens that a request and its answer may take together; None if unknown.
     """
 
     @property
@@ -120,12 +120,12 @@ class Model(Protocol):
     def context_window(self) -> int | None: ...
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Answer a request, piece by piece; closing the iterator gives the answer up.
+        """Answer a request piece by piece; closing the generator cancels the answer.
 
         Raises:
-            RequestTooLong: The request is more than the model's window holds.
+            RequestTooLong: The request exceeds the model's window.
             RequestRefused: The provider will never serve this request.
-            RateLimited: The provider asks to come again later.
+            RateLimited: The provider asks to retry later.
             ModelUnavailable: The provider cannot be reached, or failed.
             AnswerCutOff: The connection ended in the middle of the answer.
         """

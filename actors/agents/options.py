@@ -1,4 +1,4 @@
-"""How an agent works: its window, and the bounds of everything that could go on for ever."""
+"""The settings of an agent: its window, and the limits on everything that could otherwise run without end."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """The settings of an agent.
 
     Attributes:
-        context_window: How many tokens a request and its answer may take together; what the model says where it is None. An agent
-            that knows neither sends everything, and compacts when the provider says that it was too much.
-        reserve_for_response: How many of them are kept free for the answer; a quarter where it is None.
-        max_tokens: How long an answer may be; the client's own bound where it is None.
-        thinking_level: At which level the model thinks; the session's own where it is None.
-        auto_compact: Compact a `Session` when what the next request takes passes the window minus the reserve.
-        builder: What builds contexts and counts tokens; one with the default strategies where it is None.
-        summarizer: Makes summaries; the agent's model where it is None.
-        summarizing: How the summarizer is asked.
-        requests_max: How many requests a turn may take.
-        parallel_calls_max: How many calls of one answer run at once.
-        tool_timeout_s: After how many seconds a tool is given up; None lets it run.
-        attempts_max: How often one request is made, where the provider fails in a way that may pass.
-        backoff_s: How many seconds after the first failed attempt the next is made; each time twice as many.
-        backoff_max_s: The most seconds that are waited. A provider that asks for more is not waited for.
-        stream_events_max: How many events of a stream may wait for its reader before the turn does.
-        sleep: Waits some seconds; for tests that hold the time.
+        context_window: The tokens that a request and its answer may take together; None takes the model's own value. An
+            agent that knows neither sends everything, and compacts when the provider says that it was too much.
+        reserve_for_response: The tokens of the window that are reserved for the answer; None reserves a quarter.
+        max_tokens: The maximum length of an answer; None applies the client's own limit.
+        thinking_level: The thinking level of the model; None takes that of the session.
+        auto_compact: Compact a `Session` when the next request would exceed the window minus the reserve.
+        builder: Builds contexts and counts tokens; None uses one with the default strategies.
+        summarizer: Makes summaries; None uses the agent's model.
+        summarizing: The options of the summarizer.
+        requests_max: The maximum number of requests in a turn.
+        parallel_calls_max: The maximum number of calls of one answer that run at once.
+        tool_timeout_s: Seconds after which a tool is cancelled; None sets no timeout.
+        attempts_max: The maximum number of attempts at one request, if the provider fails with a transient error.
+        backoff_s: Seconds to wait after the first failed attempt; the wait doubles each time.
+        backoff_max_s: The longest wait in seconds. If a provider asks for a longer one, the request is not retried.
+        stream_events_max: The number of events that a stream buffers before the turn waits for the reader.
+        sleep: Waits some seconds; replaceable in tests.
     """
 
     context_window: int | None = None
@@ -53,19 +53,19 @@ class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep
 
     def __post_init__(self) -> None:
-        """Refuse bounds that nothing would ever get through.
+        """Refuse invalid limits.
 
         Raises:
-            InvalidInput: One is no number, or too small.
+            InvalidInput: A limit is not a number, or too small.
         """
-        check_bounds(self, _LEAST, may_be_none=_OPTIONAL)
+        check_bounds(self, _MINIMUMS, may_be_none=_OPTIONAL)
 
     def delay_s(self, attempt: int, asked_s: float | None = None) -> float | None:
-        """Return how many seconds to wait after a failed attempt, or None where it is not worth waiting.
+        """Return the seconds to wait after a failed attempt, or None if the request should not be retried.
 
         Args:
-            attempt: How many attempts there were.
-            asked_s: In how many seconds the provider asked to come again.
+            attempt: The number of attempts so far.
+            asked_s: The delay that the provider asked for, in seconds.
         """
         if attempt >= self.attempts_max or (asked_s is not None and asked_s > self.backoff_max_s):
             return None
@@ -73,7 +73,7 @@ class AgentOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
         return min(doubled, self.backoff_max_s) if asked_s is None else max(asked_s, 0.0)
 
 
-_LEAST = {
+_MINIMUMS = {
     "context_window": 1,
     "reserve_for_response": 0,
     "max_tokens": 1,
@@ -85,9 +85,9 @@ _LEAST = {
     "backoff_max_s": 0,
     "stream_events_max": 1,
 }
-"""The least that each bound may be."""
+"""The smallest valid value of each limit."""
 
 _OPTIONAL = ("context_window", "reserve_for_response", "max_tokens", "tool_timeout_s")
 
 DEFAULT_AGENT_OPTIONS = AgentOptions()
-"""The settings of an agent that is given none."""
+"""The default settings of an agent."""

@@ -1,4 +1,4 @@
-"""A whole answer as the pieces that a model would have said it in; for models that have their answers at once."""
+"""Stream a complete answer in pieces, for models that have their answers at once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ...events.entries import Message
 from .model import Completed, ModelEvent, TextDelta, ThinkingDelta, ToolCallStarted
 
 PIECE_CHARS = 16
-"""How many characters a piece has."""
+"""The number of characters of a piece."""
 
 
 async def replayed(message: Message, *, piece_chars: int = PIECE_CHARS) -> AsyncGenerator[ModelEvent]:
-    """Yield an answer piece by piece, and last the whole of it; other tasks get their turn before each piece."""
+    """Yield an answer piece by piece and finally the whole, with a checkpoint before each piece."""
     for part in message.content:
         if isinstance(part, TextPart):
-            said = part.text.content
-            for start in range(0, len(said), piece_chars):
+            content = part.text.content
+            for start in range(0, len(content), piece_chars):
                 await checkpoint()
-                yield TextDelta(said[start : start + piece_chars])
+                yield TextDelta(content[start : start + piece_chars])
         elif isinstance(part, ThinkingPart):
             await checkpoint()
             yield ThinkingDelta(part.thinking.content)

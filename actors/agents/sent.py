@@ -1,10 +1,10 @@
-"""What was sent: the messages exactly as a model got them, by which strategy, with which counts; and following it.
+"""The requests as they were sent, with strategy and token counts, and a subscription to them.
 
     async with agent.follow_requests() as requests:
         async for sent in requests:
             print(sent.strategy, sent.built.tokens_used, "of", sent.built.token_budget)
 
-Nothing of it is written: it can be made again from the log, as contexts are.
+Requests are not stored, since they can be rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .model import ModelRequest
 
 
 class SentContext(Struct, frozen=True):
-    """One request as it was sent, and how its context came about.
+    """One request as it was sent, and how its context was built.
 
     Attributes:
-        number: The ordinal of the request among the agent's, from 1.
-        session_id: The session that it was made for; None without one.
-        request: What the model got: the messages, tools and bounds.
+        number: The number of the request, counted per agent from 1.
+        session_id: The session of the request; None without one.
+        request: The request to the model: messages, tools and limits.
         built: How the conversation in it was built: strategy, counts, budget.
     """
 
@@ -50,7 +50,7 @@ class SentContext(Struct, frozen=True):
         return self.built.strategy
 
     def counts(self) -> dict[str, JSON]:
-        """Return by which strategy the conversation was built, and how many messages and tokens it has."""
+        """Return the strategy by which the conversation was built, and its counts of messages and tokens."""
         built = self.built
         return {
             "number": self.number,
@@ -69,19 +69,19 @@ class SentContext(Struct, frozen=True):
         }
 
     def to_json(self) -> dict[str, JSON]:
-        """Return all of it as plain JSON values that are the caller's own."""
-        told = {
+        """Return the request as plain JSON values, which the caller may modify."""
+        fields = {
             "tools": [each.name for each in self.request.tools],
             "messages": [{"role": each.role, "content": each.content} for each in self.messages],
         }
-        return self.counts() | json_object(Raw(msgspec.json.encode(told)))
+        return self.counts() | json_object(Raw(msgspec.json.encode(fields)))
 
 
 class SentRequests:
-    """The latest request of an agent, and those who follow it.
+    """The latest request of an agent, and the means to wait for the next one.
 
     Attributes:
-        last: What was sent last; None before the first request.
+        last: The latest request; None before the first one.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class SentRequests:
         self._changed: anyio.Event | None = None
 
     def add(self, session_id: str | None, request: ModelRequest, built: ContextBuildResult) -> SentContext:
-        """Take note of a request that goes out, and wake those who follow."""
+        """Record a request that is about to be sent, and wake the subscribers."""
         number = 1 if self.last is None else self.last.number + 1
         self.last = SentContext(number, session_id, request, built)
         if self._changed is not None:
@@ -98,7 +98,7 @@ class SentRequests:
         return self.last
 
     async def after(self, number: int) -> SentContext:
-        """Wait for a later request than the one of this number, and return the latest."""
+        """Wait for a request with a higher number, and return the latest."""
         while self.last is None or self.last.number <= number:
             if self._changed is None:
                 self._changed = anyio.Event()
@@ -107,14 +107,14 @@ class SentRequests:
 
 
 class RequestSubscription(AsyncIterator[SentContext]):
-    """Follows what an agent sends: first the latest request, if there was one, then each as it goes out.
+    """Iterates over an agent's requests: first the latest, if there was one, then each as it is sent.
 
-    Whoever is slow gets the latest and not those between: this is a view, and holds one request whatever happens.
+    A slow subscriber gets the latest request and misses those in between: a subscription holds at most one request.
     """
 
     def __init__(self, requests: SentRequests) -> None:
         self._requests = requests
-        self._seen = 0
+        self._seen_number = 0
         self._open = False
 
     async def __aenter__(self) -> Self:
@@ -129,6 +129,6 @@ class RequestSubscription(AsyncIterator[SentContext]):
     async def __anext__(self) -> SentContext:
         if not self._open:
             raise Closed("the subscription is not open: use it as `async with agent.follow_requests() as requests`")
-        sent = await self._requests.after(self._seen)
-        self._seen = sent.number
+        sent = await self._requests.after(self._seen_number)
+        self._seen_number = sent.number
         return sent

@@ -1,4 +1,4 @@
-"""Streaming a turn: it runs in a task of its own, and its events wait in a bounded channel for their reader."""
+"""Stream a turn: run it in a task of its own, and buffer its events in a bounded channel for the reader."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from .turns import Work
 class TurnStream:
     """The events of one turn: `async with agent.stream("Hello") as events: async for event in events: ...`.
 
-    The turn begins when the block is entered and waits for its reader when too many events wait. An error of the turn is
-    raised where the iteration would end. Leaving the block before the turn's end cancels it.
+    The turn starts when the block is entered, and waits for the reader while the buffer is full. An error of the turn is
+    raised where the iteration would end. Leaving the block before the end of the turn cancels it.
 
     Args:
         work: The turn.
-        events_max: How many events may wait.
+        events_max: The maximum number of buffered events.
     """
 
     def __init__(self, work: Work, events_max: int) -> None:
@@ -30,23 +30,23 @@ class TurnStream:
         self._events_max = events_max
         self._group: TaskGroup | None = None
         self._turn: Turn | None = None
-        self._failed: BaseException | None = None
-        self._failure: BaseException | None = None
-        self._left = False
+        self._turn_error: BaseException | None = None
+        self._unraised_error: BaseException | None = None
+        self._exited = False
 
     @property
     def turn(self) -> Turn:
-        """What the turn came to.
+        """The finished turn.
 
         Raises:
-            Closed: The turn is not over, or did not end well.
+            Closed: The turn is not over, failed, or was cancelled.
         """
         if self._turn is not None:
             return self._turn
-        if self._failed is not None:
-            raise Closed(f"the turn came to nothing, as it failed: {type(self._failed).__name__}") from self._failed
-        if self._left:
-            raise Closed("the turn was cancelled, as its block was left early: read its events to the end next time")
+        if self._turn_error is not None:
+            raise Closed(f"the turn failed: {type(self._turn_error).__name__}") from self._turn_error
+        if self._exited:
+            raise Closed("the turn was cancelled, because its block was left early: read the events to the end")
         raise Closed("the turn is not over: read its events to the end first")
 
     async def __aenter__(self) -> Self:
@@ -60,17 +60,17 @@ class TurnStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._group is not None
-        self._left = True
+        self._exited = True
         self._receive.close()
         self._group.cancel_scope.cancel()
-        # The program's own error passes as it is; only a cancellation is the task group's to judge.
-        ended = (kind, error, trace) if isinstance(error, anyio.get_cancelled_exc_class()) else (None, None, None)
+        # An error raised in the block propagates unwrapped; only a cancellation concerns the task group.
+        exit_args = (kind, error, trace) if isinstance(error, anyio.get_cancelled_exc_class()) else (None, None, None)
         try:
-            await self._group.__aexit__(*ended)
+            await self._group.__aexit__(*exit_args)
         finally:
             self._send.close()
-        if error is None or not isinstance(self._failure, Exception):
-            self._raise_failure()
+        if error is None or not isinstance(self._unraised_error, Exception):
+            self._raise_turn_error()
 
     def __aiter__(self) -> Self:
         return self
@@ -78,26 +78,26 @@ class TurnStream:
     async def __anext__(self) -> AgentEvent:
         if self._group is None:
             raise Closed("the stream is not open: use it as `async with agent.stream(...) as events`")
-        if self._left:
-            raise Closed("the stream is over, as its block was left: read its events within the block")
+        if self._exited:
+            raise Closed("the stream is closed, because its block was left: read its events within the block")
         try:
             return await self._receive.receive()
         except anyio.EndOfStream:
-            self._raise_failure()
+            self._raise_turn_error()
             raise StopAsyncIteration from None
 
-    def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
+    def _raise_turn_error(self) -> None:
+        error, self._unraised_error = self._unraised_error, None
+        if error is not None:
+            raise error
 
     async def _run(self) -> None:
         with self._send:
             try:
-                self._turn = await self._work(self._tell)
-            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - its reader gets it, whatever it is
-                self._failed = self._failure = error
+                self._turn = await self._work(self._emit)
+            except (Exception, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - raised to the reader
+                self._turn_error = self._unraised_error = error
 
-    async def _tell(self, event: AgentEvent) -> None:
-        with suppress(anyio.BrokenResourceError):  # nobody reads any more: the turn is about to be cancelled
+    async def _emit(self, event: AgentEvent) -> None:
+        with suppress(anyio.BrokenResourceError):  # the reader has left: the turn is about to be cancelled
             await self._send.send(event)

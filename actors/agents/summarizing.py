@@ -1,18 +1,18 @@
-"""Any model as a summarizer."""
+"""Use any model as a summarizer."""
 
 from __future__ import annotations
 
 from ...events.entries import Message
 from ...events.errors import AnswerCutOff
 from ...projections.building.summaries import SummaryRequest
-from .given import asked
 from .model import Completed, Model, ModelRequest
+from .validation import answer_stream
 
 
 class ModelSummarizer:
-    """Makes summaries by asking a model; `summarizer_of` makes these.
+    """A summarizer that asks a model; made by `summarizer_of`.
 
-    A model that says that the request was too long is asked again with less, since `RequestTooLong` is a `ContextOverflow`.
+    A request that the model refuses as too long is repeated with less, since `RequestTooLong` is a `ContextOverflow`.
     """
 
     def __init__(self, model: Model) -> None:
@@ -20,7 +20,7 @@ class ModelSummarizer:
 
     @property
     def summarizer_id(self) -> str:
-        """By what name its summaries are kept: the provider's and the model's."""
+        """The name under which its summaries are cached: provider and model."""
         return f"{self._model.provider}/{self._model.model_id}"
 
     async def __call__(self, request: SummaryRequest) -> Message:
@@ -30,13 +30,13 @@ class ModelSummarizer:
             ModelError: The model did not answer.
         """
         question = ModelRequest(messages=request.messages, max_tokens=request.max_tokens)
-        async with asked(self._model, question) as pieces:
+        async with answer_stream(self._model, question) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completed):
                     return piece.message
-        raise AnswerCutOff(f"{self.summarizer_id} ended its answer without completing it: ask again")
+        raise AnswerCutOff(f"{self.summarizer_id} ended its answer without completing it: try again")
 
 
 def summarizer_of(model: Model) -> ModelSummarizer:
-    """Return a summarizer that asks a model, with what it used in the usage of its summaries."""
+    """Return a summarizer that asks a model; its summaries carry the model's usage."""
     return ModelSummarizer(model)

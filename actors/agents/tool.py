@@ -1,14 +1,14 @@
-"""Tools: what a model may call, made of a function and its type hints, or of a JSON schema and a handler.
+"""Tools that a model may call, made from a function and its type hints, or from a JSON schema and a handler.
 
     @tool
     async def read_file(path: str, lines: int = 100) -> str:
         '''Read the beginning of a text file.'''
         return await anyio.Path(path).read_text()
 
-A function that is not async runs in a thread, so that its blocking work holds up nobody else.
+A function that is not async runs in a thread, so that it does not block the event loop.
 
-A tool may raise whatever it likes: the model is told, and the turn goes on. One that needs something from outside before
-it can answer raises `Suspend`.
+A tool may raise any exception: the model gets it as the result, and the turn continues. A tool that needs something from
+outside before it can answer raises `Suspend`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias, cast, get_type_hints
 
 import msgspec
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
@@ -29,30 +29,33 @@ from ...events.errors import InvalidEntry, InvalidInput
 from .model import ToolSpec
 
 Handler: TypeAlias = Callable[[dict[str, JSON]], Awaitable[object]]
-"""Carries a call out: takes its arguments, and returns what `ToolOutput.of` takes."""
+"""Executes a call: takes its arguments, and returns anything that `ToolOutput.of` accepts."""
+
+_BYTES = (bytes, bytearray, memoryview)
+"""What is to be refused, and would be told as base64 otherwise."""
 
 
 class Suspend(Exception):
-    """A tool raises it to leave its call open: the turn ends, and goes on with `AgentSession.resume`.
+    """Raised by a tool to leave its call open: the turn ends, and `AgentSession.resume` resumes it.
 
     Args:
-        reason: What the call waits for, for people.
-        data: Anything that whoever answers needs to know, as JSON.
+        reason: What the call waits for, in words for people.
+        data: Anything that is needed to produce the result, as JSON.
 
     Raises:
-        InvalidInput: The reason is no text, or the data no JSON.
+        InvalidInput: The reason is not a string, or the data is not JSON.
     """
 
     def __init__(self, reason: str = "", data: object = None) -> None:
         if not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"the reason to wait is of type `{type(reason).__name__}`: give a text")
+            raise InvalidInput(f"`reason` must be a string, not `{type(reason).__name__}`")
         self.reason = whole(reason)
         self.raw_data = None if data is None else raw_json(whole(data))
         super().__init__(self.reason)
 
 
 class _Checked(Struct):
-    """What a `ToolOutput` holds, in the types that a log takes."""
+    """The fields of a `ToolOutput`, in the types that a log can store."""
 
     content: str | tuple[TextPart | ImagePart, ...]
     is_error: bool
@@ -62,16 +65,16 @@ class _Checked(Struct):
 
 
 class ToolOutput(Struct, frozen=True):
-    """What a tool answers, for handlers that have more to say than a text.
+    """The result of a tool, for handlers that return more than a text.
 
-    Half of a surrogate pair, as names of files that are no UTF-8 have it, becomes U+FFFD.
+    A lone surrogate, as found in file names that are not UTF-8, becomes U+FFFD.
 
     Attributes:
-        content: What the model is told.
+        content: The content that the model gets.
         is_error: Whether the tool failed.
-        error: What went wrong, for the record of the run.
-        exit_code: A command's exit code.
-        tokens: The size of the content, in tokens, where it is known.
+        error: What went wrong, for the record of the execution.
+        exit_code: The exit code of a command.
+        tokens: The size of the content in tokens, if known.
 
     Raises:
         InvalidEntry: A field has the wrong type, or the size is below 0.
@@ -85,18 +88,18 @@ class ToolOutput(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         try:
-            checked = msgspec.convert(msgspec.to_builtins(self), _Checked)
+            checked = msgspec.convert(msgspec.to_builtins(self, builtin_types=_BYTES), _Checked)
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidEntry(f"a tool's output is none: {error}") from error
+            raise InvalidEntry(f"invalid tool output: {error}") from error
         force_setattr(self, "content", whole(checked.content))
         force_setattr(self, "error", whole(checked.error))
 
     @classmethod
     def of(cls, value: object) -> ToolOutput:
-        """Make one of what a handler returned: a string, text and image parts, or any JSON value, which is told as such.
+        """Make an output from a handler's return value: a string, text and image parts, or any value that JSON can encode.
 
         Raises:
-            InvalidEntry: It is none of these.
+            InvalidEntry: The value is none of these.
         """
         kind = type(value).__name__
         if isinstance(value, ToolOutput):
@@ -110,27 +113,29 @@ class ToolOutput(Struct, frozen=True):
         if isinstance(value, (list, tuple)) and value:
             parts = tuple(cast("Sequence[object]", value))
             if all(isinstance(part, (TextPart, ImagePart)) for part in parts):
-                return cls(cast("tuple[TextPart | ImagePart, ...]", parts))  # as the line above has found
+                return cls(cast("tuple[TextPart | ImagePart, ...]", parts))  # checked in the line above
         try:
-            plain = cast("object", msgspec.to_builtins(value))
+            plain = cast("object", msgspec.to_builtins(value, builtin_types=_BYTES))
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidEntry(f"a tool's output of type `{kind}` is no JSON: {error}") from error
+            raise InvalidEntry(f"tool output of type `{kind}` cannot be encoded as JSON: {error}") from error
+        if isinstance(plain, _BYTES):
+            raise InvalidEntry(f"tool output is of type `{kind}`: decode it first")
         return cls(bytes(raw_json(whole(plain))).decode())
 
     @classmethod
     def failed(cls, told: str, error: str | None = None) -> ToolOutput:
-        """Make one that says that the tool failed."""
+        """Make an output that reports a failure of the tool."""
         return cls(told, is_error=True, error=error or told)
 
 
 class Tool:
-    """A tool: what a model is told of it, and what carries its calls out.
+    """A tool: its description for the model, and the handler that executes its calls.
 
     Args:
-        name: What the model calls it.
+        name: The name by which the model calls it.
         description: What it does, and when to use it.
         parameters: The JSON schema of its arguments, an object.
-        handler: Carries a call out.
+        handler: Executes a call.
     """
 
     __slots__ = ("_handler", "spec")
@@ -139,47 +144,49 @@ class Tool:
         if not name:
             raise InvalidInput("a tool needs a name")
         if not callable(handler):
-            raise InvalidInput(f"the handler of tool {name!r} cannot be called: give an async function")
+            raise InvalidInput(f"the handler of tool {name!r} is not callable: pass an async function")
         self.spec = ToolSpec.of(name, description, parameters)
         self._handler = handler
 
     @classmethod
     def of(cls, function: Callable[..., object], *, name: str | None = None, description: str | None = None) -> Tool:
-        """Make a tool of a function: its parameters and their type hints are the schema.
+        """Make a tool from a function, whose parameters and type hints become the schema.
 
-        One that is not async runs in a worker thread. When its turn is cancelled, or it takes too long, it is waited for
-        no longer and runs on to its end, since no thread can be stopped; what it returns is then lost.
+        A function that is not async runs in a worker thread. When its turn is cancelled or its timeout passes, the thread
+        is abandoned and runs to its end, since threads cannot be stopped; its return value is lost.
 
         Args:
-            function: What carries a call out. Every parameter has a type hint; `Annotated[str, Meta(description="...")]`
-                tells the model more of it.
-            name: What the model calls it; the function's own name where none is given.
-            description: What it does; what the docstring says, where none is given.
+            function: Executes a call. Every parameter needs a type hint; `Annotated[str, Meta(description="...")]`
+                describes it to the model.
+            name: The name by which the model calls it; the function's own name by default.
+            description: What it does; the docstring by default.
 
         Raises:
-            InvalidInput: It is no function, or a parameter has no type hint or one that JSON cannot say.
+            InvalidInput: It is not a function, or a parameter has no type hint or one that JSON cannot express.
         """
         if not callable(function):  # pyright: ignore[reportUnnecessaryComparison]
-            raise InvalidInput(f"`{type(function).__name__}` cannot be called: give a function")
+            raise InvalidInput(f"`{type(function).__name__}` is not callable: pass a function")
         name = name or str(getattr(function, "__name__", ""))
-        arguments = _arguments_of(function, name)
-        called = _awaited(function)
+        arguments_type = _arguments_type(function, name)
+        async_function = _as_async(function)
 
-        async def handler(given: dict[str, JSON]) -> object:
+        async def handler(raw_arguments: dict[str, JSON]) -> object:
             try:
-                taken = msgspec.convert(given, arguments, str_keys=True)
+                arguments = msgspec.convert(raw_arguments, arguments_type, str_keys=True)
             except msgspec.ValidationError as error:
-                raise InvalidInput(f"the arguments do not fit: {error}") from error
-            return await called(**{field: getattr(taken, field) for field in arguments.__struct_fields__})
+                raise InvalidInput(f"invalid arguments: {error}") from error
+            return await async_function(
+                **{field: getattr(arguments, field) for field in arguments_type.__struct_fields__}
+            )
 
-        return cls(name, description or inspect.getdoc(function) or "", _schema_of(arguments, name), handler)
+        return cls(name, description or inspect.getdoc(function) or "", _schema_of(arguments_type, name), handler)
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
 
     @property
     def name(self) -> str:
-        """What the model calls it."""
+        """The name by which the model calls it."""
         return self.spec.name
 
     @property
@@ -188,50 +195,54 @@ class Tool:
         return self.spec.description
 
     async def __call__(self, arguments: dict[str, JSON]) -> ToolOutput:
-        """Carry a call out; whatever the handler raises is its caller's to deal with."""
-        made = cast("object", self._handler(arguments))  # whatever it is declared to be
-        if not isinstance(made, Awaitable):
-            raise InvalidInput(f"the handler of tool {self.name!r} is no async function")
-        return ToolOutput.of(await cast("Awaitable[object]", made))
+        """Execute a call; exceptions of the handler propagate to the caller."""
+        result = cast("object", self._handler(arguments))  # the declared type is not checked at run time
+        if not isinstance(result, Awaitable):
+            raise InvalidInput(f"the handler of tool {self.name!r} is not an async function")
+        return ToolOutput.of(await cast("Awaitable[object]", result))
 
 
 def tool(function: Callable[..., object]) -> Tool:
-    """Make a tool of a function, async or not, as a decorator; see `Tool.of`."""
+    """Decorate a function, async or not, to make it a tool; see `Tool.of`."""
     return Tool.of(function)
 
 
 def definitions(tools: Sequence[ToolSpec]) -> str:
-    """Return the definitions of tools as JSON, to count them."""
-    told = [{"name": each.name, "description": each.description, "parameters": each.raw_parameters} for each in tools]
-    return msgspec.json.encode(told).decode() if told else ""
+    """Return the tool definitions as JSON, for counting their tokens."""
+    fields = [{"name": each.name, "description": each.description, "parameters": each.raw_parameters} for each in tools]
+    return msgspec.json.encode(fields).decode() if fields else ""
 
 
-def _awaited(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
-    """Return a function that can be awaited: one that is not async runs in a thread."""
+def _as_async(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
+    """Return the function as an async one, which runs in a thread if the original is not async."""
     if inspect.iscoroutinefunction(function):
         return cast("Callable[..., Awaitable[object]]", function)
 
     async def in_thread(**arguments: object) -> object:
-        # What only wraps an async function is not async itself; what it returns is for the event loop, and hidden until
-        # it is there, since trio takes no coroutine from a thread.
-        (made,) = await to_thread.run_sync(lambda: (function(**arguments),), abandon_on_cancel=True)
-        return await cast("Awaitable[object]", made) if isinstance(made, Awaitable) else made
+        # A plain function that wraps an async one returns a coroutine, which the event loop must await. The tuple hides
+        # it on the way, since trio refuses to return a coroutine from a thread.
+        # Each call has its own limiter: the calls of an agent are bounded already, a hanging tool must not take a thread
+        # from other tools or from the program, and waiting for a thread must not count as the tool's time.
+        (result,) = await to_thread.run_sync(
+            lambda: (function(**arguments),), abandon_on_cancel=True, limiter=CapacityLimiter(1)
+        )
+        return await cast("Awaitable[object]", result) if isinstance(result, Awaitable) else result
 
     return in_thread
 
 
-def _arguments_of(function: Callable[..., object], name: str) -> type[Struct]:
-    """Return a struct whose fields are a function's parameters."""
+def _arguments_type(function: Callable[..., object], name: str) -> type[Struct]:
+    """Return a struct type whose fields are the function's parameters."""
     try:
         hints = get_type_hints(function, include_extras=True)
         parameters = inspect.signature(function).parameters.values()
     except (NameError, TypeError, ValueError) as error:
         raise InvalidInput(f"the parameters of tool {name!r} cannot be described: {error}") from error
-    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []  # a hint, or a default, may be anything
+    fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []  # hints and defaults may be anything
     for parameter in parameters:
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             raise InvalidInput(
-                f"parameter {parameter.name!r} of tool {name!r} cannot be given by name: a model does so"
+                f"parameter {parameter.name!r} of tool {name!r} cannot be passed by name, as models pass arguments"
             )
         if parameter.name not in hints:
             raise InvalidInput(f"parameter {parameter.name!r} of tool {name!r} has no type hint: the schema needs one")
@@ -247,10 +258,10 @@ def _arguments_of(function: Callable[..., object], name: str) -> type[Struct]:
 
 
 def _schema_of(arguments: type[Struct], name: str) -> dict[str, object]:
-    """Return the schema of an object, with its own definition at the top, where providers look for it."""
+    """Return the JSON schema of the arguments, with their own definition at the top level, where providers expect it."""
     try:
-        _, found = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
+        _, schemas = msgspec.json.schema_components([arguments], ref_template="#/$defs/{name}")
     except TypeError as error:
         raise InvalidInput(f"the parameters of tool {name!r} cannot be described: {error}") from error
-    own = {key: value for key, value in found.pop(arguments.__name__).items() if key != "title"}
-    return {**own, "$defs": found} if found else own
+    own = {key: value for key, value in schemas.pop(arguments.__name__).items() if key != "title"}
+    return {**own, "$defs": schemas} if schemas else own

@@ -1,4 +1,4 @@
-"""One turn: from what is said to the last answer, through as many requests and calls as that takes."""
+"""One turn: from the input to the last answer, through as many requests and tool calls as needed."""
 
 from __future__ import annotations
 
@@ -29,27 +29,27 @@ from ...events.wording import counted
 from ...projections.building.builder import ContextBuilder, ContextBuildResult
 from ...projections.building.composing import compose
 from ..open_calls import OpenCall, closing
-from .answers import calls_of, completed, told_apart
+from .answers import calls_of, with_missing_fields, with_unique_call_ids
 from .calling import GRACE_S, Finished, Waiting, carry_out
 from .events import AgentEvent, MessageEnd, Recovered, RequestSent, Retrying, ToolExecutionEnd, Turn, TurnEnd
-from .given import asked, checked_answer, checked_input, hooked
 from .hooks import AgentHooks, TurnInput
-from .keeping import Keeper, Tell
+from .keeping import Emit, Keeper
 from .model import Completed, Model, ModelRequest, TextDelta, ToolSpec
 from .options import AgentOptions
 from .sent import SentContext, SentRequests
 from .tool import Tool, ToolOutput
+from .validation import answer_stream, checked_answer, checked_input, run_hook
 from .window import Window, window_of
 
 SUSPENDED = "suspended"
-"""The stop reason of a turn whose calls wait for something outside."""
+"""The stop reason of a turn whose calls wait for external results."""
 
-PASSING = (RateLimited, ModelUnavailable, AnswerCutOff)
-"""The errors of a model after which the same request may be answered."""
+TRANSIENT_ERRORS = (RateLimited, ModelUnavailable, AnswerCutOff)
+"""The model errors after which retrying the same request may succeed."""
 
 
 class Equipment(Struct, frozen=True):
-    """What an agent brings into each of its turns."""
+    """The model, tools, hooks and options that all turns of an agent share."""
 
     model: Model
     system_prompt: str
@@ -61,7 +61,7 @@ class Equipment(Struct, frozen=True):
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
-        """What the model is told of the tools."""
+        """The descriptions of the tools for the model."""
         return tuple(each.spec for each in self.tools.values())
 
 
@@ -69,15 +69,15 @@ class TurnRun:
     """Runs one turn.
 
     Args:
-        equipment: What the agent brings.
-        keeper: Where the turn's messages are kept.
-        tell: Tells whoever streams the turn.
+        equipment: The model, tools, hooks and options of the agent.
+        keeper: Stores the messages of the turn.
+        emit: Sends events to the reader of the turn's stream.
     """
 
-    def __init__(self, equipment: Equipment, keeper: Keeper, tell: Tell) -> None:
-        self._with = equipment
+    def __init__(self, equipment: Equipment, keeper: Keeper, emit: Emit) -> None:
+        self._equipment = equipment
         self._keeper = keeper
-        self._listener = tell
+        self._emit_to_stream = emit
         self._messages: list[Message] = []
         self._entry_ids: list[str] = []
         self._usage = Usage()
@@ -86,83 +86,83 @@ class TurnRun:
         self._summary = ""
         self._thinking_level = equipment.options.thinking_level
 
-    # -- the ways into a turn
+    # -- entry points
 
-    async def respond(self, said: tuple[Message, ...]) -> Turn:
-        """Have what is said answered, or what stands there already where nothing is said.
+    async def respond(self, messages: tuple[Message, ...]) -> Turn:
+        """Answer the messages, or the end of the conversation if there are none.
 
         Raises:
-            TurnSuspended: Calls wait for something outside.
+            TurnSuspended: Calls wait for external results.
             InvalidInput: There is nothing to answer.
         """
-        await self._take_up()
+        await self._prepare()
         pending = await self._keeper.pending()
-        if pending and self._keeper.at_once:
+        if pending and self._keeper.saves_immediately:
             raise TurnSuspended(
-                f"{counted(len(pending), 'call')} {'waits' if len(pending) == 1 else 'wait'} for results from outside: "
-                "give them to `resume`, or close them",
+                f"{counted(len(pending), 'call')} {'waits' if len(pending) == 1 else 'wait'} for external results: "
+                "pass them to `resume`, or close the calls",
                 call_ids=tuple(each.id for each in pending),
             )
-        begun = await self._begin(said)
-        # Three methods cannot tell a turn that waits from one that was broken off: to say something else gives it up.
-        await self._say([closing(each) for each in pending])
-        await self._say(begun)
-        if not begun and not await self._keeper.history():
-            raise InvalidInput("there is nothing to answer: say something")
+        turn_input = await self._begin(messages)
+        # A session with three methods cannot tell a suspended turn from an interrupted one, so new input abandons it.
+        await self._append([closing(each) for each in pending])
+        await self._append(turn_input)
+        if not turn_input and not await self._keeper.history():
+            raise InvalidInput("there is nothing to answer: the session is empty and no input was given")
         return await self._generate()
 
     async def resume(self, results: Mapping[str, ToolOutput]) -> Turn:
-        """Go on with a suspended turn.
+        """Resume a suspended turn.
 
         Raises:
-            NotSuspended: No call waits, or not one of these.
+            NotSuspended: No call waits, or a result names a call that does not wait.
         """
-        await self._take_up()
+        await self._prepare()
         pending = await self._keeper.pending()
         unknown = sorted(results.keys() - {each.id for each in pending})
         if not pending or unknown:
             raise NotSuspended(
-                f"no call {unknown[0]!r} waits for a result" if unknown else "no call waits for a result from outside"
+                f"no call {unknown[0]!r} waits for a result" if unknown else "no call waits for an external result"
             )
         await self._begin(())
         for each in pending:
             if each.id in results:
                 call = ToolUse(each.id, each.name, each.raw_input)
-                await self._keep_outcome(Finished(call, results[each.id]), each.message_id)
-        left = [each for each in pending if each.id not in results]
-        return await self._end(SUSPENDED, left) if left else await self._generate()
+                await self._store_result(Finished(call, results[each.id]), each.message_id)
+        remaining = [each for each in pending if each.id not in results]
+        return await self._end(SUSPENDED, remaining) if remaining else await self._generate()
 
-    async def _take_up(self) -> None:
-        recovery = await self._keeper.take_up()
+    async def _prepare(self) -> None:
+        recovery = await self._keeper.prepare()
         if recovery is not None:
-            await self._tell(Recovered(recovery))
+            await self._emit(Recovered(recovery))
 
-    async def _begin(self, said: tuple[Message, ...]) -> tuple[Message, ...]:
-        """Run the hooks before generation, and work out the window that they leave."""
-        hooks = self._with.hooks.pre_generation
+    async def _begin(self, messages: tuple[Message, ...]) -> tuple[Message, ...]:
+        """Run the pre-generation hooks, load the thinking level and the summary, and return the input of the turn."""
+        hooks = self._equipment.hooks.pre_generation
         if hooks:
             history = await self._keeper.history()
-            turn = TurnInput(self._system_prompt, history, said)
+            turn = TurnInput(self._system_prompt, history, messages)
             for hook in hooks:
-                given = await hooked(hook, turn)
-                turn = checked_input(given)
+                replaced = await run_hook(hook, turn)
+                turn = checked_input(replaced)
             if turn.history != history:
                 self._keeper.replace_history(turn.history)
-            self._system_prompt, said = turn.system_prompt, turn.input
+            self._system_prompt, messages = turn.system_prompt, turn.input
         if self._thinking_level is None:
             self._thinking_level = await self._keeper.thinking_level()
         self._summary = await self._keeper.summary()
-        return said
+        return messages
 
-    async def _say(self, messages: Sequence[Message]) -> None:
-        self._note(messages, await self._keeper.say(messages))
+    async def _append(self, messages: Sequence[Message]) -> None:
+        self._note_appended(messages, await self._keeper.append_messages(messages))
 
     # -- requests and calls
 
     async def _generate(self) -> Turn:
-        """Ask and carry out calls until the model calls no more."""
-        options = self._with.options
-        equipment = self._with
+        """Send requests and execute calls until an answer makes no calls."""
+        equipment = self._equipment
+        options = equipment.options
         window = window_of(
             equipment.model,
             options,
@@ -178,124 +178,128 @@ class TurnRun:
             waiting = await carry_out(
                 calls,
                 equipment.tools,
-                partial(self._keep_outcome, message_id=entry_id),
+                partial(self._store_result, message_id=entry_id),
                 session_id=self._keeper.session_id,
                 parallel_max=options.parallel_calls_max,
                 timeout_s=options.tool_timeout_s,
             )
             if waiting:
-                pending = [_open(each, entry_id) for each in waiting]
-                with anyio.CancelScope(shield=True):  # or the calls would be closed as if a crash had left them
+                pending = [_open_call(each, entry_id) for each in waiting]
+                with anyio.CancelScope(shield=True):  # without this record, recovery would close the calls
                     await self._keeper.suspend(pending)
                 return await self._end(SUSPENDED, pending)
         raise TurnTooLong(
             f"the turn took {options.requests_max} requests and the model still calls tools: "
-            "raise `requests_max`, or ask for less at once"
+            "raise `requests_max`, or split the task"
         )
 
     async def _answer(self, window: Window) -> tuple[Message, str | None]:
-        """Get one answer, in as many attempts as the options allow, and keep it.
+        """Get one answer, in as many attempts as the options allow, and store it.
 
         Returns:
-            The answer as the hooks left it, and its entry.
+            The answer as returned by the hooks, and its entry id.
         """
-        keeper, options = self._keeper, self._with.options
+        keeper, options = self._keeper, self._equipment.options
         shrunk: ContextBuildResult | None = None
         attempt = 0
         while True:
             attempt += 1
             built = shrunk or await keeper.context(window)
             request = self._request(built)
-            self._sent = self._with.requests.add(keeper.session_id, request, built)
-            await self._tell(RequestSent(self._sent))
-            said: list[str] = []
+            self._sent = self._equipment.requests.add(keeper.session_id, request, built)
+            await self._emit(RequestSent(self._sent))
+            text_pieces: list[str] = []
             try:
-                answer = await self._asked(request, said)
+                answer = await self._request_answer(request, text_pieces)
                 break
             except RequestTooLong:
                 if shrunk is not None:
                     raise
-                # Few providers say by how much it was too long, and they count in another way: half of it is tried, once.
-                shrunk = await keeper.shrunk(window.with_available(built.tokens_used // 2))
+                # Few providers say by how much the request was too long, and they count differently: try half, once.
+                shrunk = await keeper.shrunk_context(window.with_available(built.tokens_used // 2))
                 attempt -= 1
             except ModelError as error:
-                asked_s = error.retry_after_s if isinstance(error, RateLimited) else None
-                delay_s = options.delay_s(attempt, asked_s) if isinstance(error, PASSING) else None
-                failed_id = await keeper.failed(self._partial(said), error)
+                retry_after_s = error.retry_after_s if isinstance(error, RateLimited) else None
+                delay_s = options.delay_s(attempt, retry_after_s) if isinstance(error, TRANSIENT_ERRORS) else None
+                failed_id = await keeper.keep_failed_attempt(self._partial_answer(text_pieces), error)
                 if delay_s is None:
                     raise
-                await self._tell(Retrying(error, attempt, delay_s, failed_id))
+                await self._emit(Retrying(error, attempt, delay_s, failed_id))
                 await options.sleep(delay_s)
             except anyio.get_cancelled_exc_class():
                 with anyio.move_on_after(GRACE_S, shield=True):
-                    await keeper.aborted(self._partial(said))
+                    await keeper.keep_aborted(self._partial_answer(text_pieces))
                 raise
-        return await self._keep_answer(answer)
+        return await self._store_answer(answer)
 
     def _request(self, built: ContextBuildResult) -> ModelRequest:
         return ModelRequest(
             messages=(*self._opening(), *built.to_messages()),
-            tools=self._with.specs,
-            max_tokens=self._with.options.max_tokens,
+            tools=self._equipment.specs,
+            max_tokens=self._equipment.options.max_tokens,
             thinking_level=self._thinking_level,
         )
 
     def _opening(self) -> list[Message]:
-        """Return what the system says before the conversation."""
+        """Return the system messages that precede the conversation."""
         return compose(self._system_prompt, (), summary=self._summary or None)
 
-    async def _asked(self, request: ModelRequest, said: list[str]) -> Message:
-        """Ask the model once; what it says of the answer piece by piece is put into `said`."""
-        model = self._with.model
-        async with asked(model, request) as pieces:
+    async def _request_answer(self, request: ModelRequest, text_pieces: list[str]) -> Message:
+        """Send the request to the model once, adding the pieces of the answer's text to `text_pieces` as they arrive."""
+        model = self._equipment.model
+        async with answer_stream(model, request) as pieces:
             async for piece in pieces:
                 if isinstance(piece, Completed):
-                    answer = told_apart(whole(checked_answer(piece.message, "the model")))
+                    answer = with_unique_call_ids(whole(checked_answer(piece.message, "the model")))
                     return replace(
                         answer, provider=answer.provider or model.provider, model=answer.model or model.model_id
                     )
                 if isinstance(piece, TextDelta):
-                    said.append(piece.text)
-                await self._tell(piece)
-        raise AnswerCutOff(f"{model.provider}/{model.model_id} ended its answer without completing it: ask again")
+                    text_pieces.append(piece.text)
+                await self._emit(piece)
+        raise AnswerCutOff(f"{model.provider}/{model.model_id} ended its answer without completing it: try again")
 
-    def _partial(self, said: Sequence[str]) -> Message:
-        """Return what had come of an answer."""
-        model, told = self._with.model, whole("".join(said))
+    def _partial_answer(self, text_pieces: Sequence[str]) -> Message:
+        """Return the part of an answer that arrived before it failed or was cancelled."""
+        model, partial_text = self._equipment.model, whole("".join(text_pieces))
         return Message(
-            "assistant", (text(told),) if told else (), provider=model.provider, model=model.model_id, usage=None
+            "assistant",
+            (text(partial_text),) if partial_text else (),
+            provider=model.provider,
+            model=model.model_id,
+            usage=None,
         )
 
-    # -- keeping what was said
+    # -- storing the messages
 
-    async def _keep_answer(self, answer: Message) -> tuple[Message, str | None]:
+    async def _store_answer(self, answer: Message) -> tuple[Message, str | None]:
         if answer.usage is not None:
             self._usage += answer.usage
         try:
-            kept = await self._hooked(answer)
+            final = await self._run_post_hooks(answer)
         except BaseException:  # a cancellation too
-            await self._keep_whole(replace(answer, stop_reason="aborted"))
+            await self._append_answer(replace(answer, stop_reason="aborted"))
             raise
         try:
-            entry_id = await self._keep_whole(kept)
-        except InvalidInput:  # of what a hook made of it, such as an image for which a dialect has no place
-            await self._keep_whole(replace(answer, stop_reason="aborted"))
+            entry_id = await self._append_answer(final)
+        except InvalidInput:  # a hook added something that the dialect cannot express, such as an image
+            await self._append_answer(replace(answer, stop_reason="aborted"))
             raise
-        self._note([kept], [] if entry_id is None else [entry_id])
-        await self._tell(MessageEnd(kept, entry_id))
-        return kept, entry_id
+        self._note_appended([final], [] if entry_id is None else [entry_id])
+        await self._emit(MessageEnd(final, entry_id))
+        return final, entry_id
 
-    async def _keep_whole(self, answer: Message) -> str | None:
-        """Keep an answer, also where the turn is cancelled meanwhile: it is whole, and paid for."""
+    async def _append_answer(self, answer: Message) -> str | None:
+        """Append an answer even if the turn is cancelled meanwhile: it is complete, and paid for."""
         with anyio.CancelScope(shield=True):
-            return await self._keeper.answer(answer)
-        return None  # never: nothing cancels the shield
+            return await self._keeper.append_answer(answer)
+        return None  # unreachable: nothing cancels the shield
 
-    async def _keep_outcome(self, finished: Finished, message_id: str | None) -> None:
-        """Keep what a tool answered, or say that it failed where the session has no way to hold that."""
+    async def _store_result(self, finished: Finished, message_id: str | None) -> None:
+        """Store the result of a call, or store a failure in its place if the session cannot express the result."""
         try:
-            await self._keep_result(finished, message_id)
-        except InvalidInput as error:  # such as an image by its URL, for which a dialect has no place
+            await self._append_result(finished, message_id)
+        except InvalidInput as error:  # such as an image URL, which not every dialect can express
             call = finished.call
             logger().warning(
                 "tool_failed",
@@ -304,48 +308,48 @@ class TurnRun:
                 tool=call.name,
                 **failure_of(error),
             )
-            await self._keep_result(replace(finished, output=ToolOutput.failed(str(error))), message_id)
+            await self._append_result(replace(finished, output=ToolOutput.failed(str(error))), message_id)
 
-    async def _keep_result(self, finished: Finished, message_id: str | None) -> None:
+    async def _append_result(self, finished: Finished, message_id: str | None) -> None:
         entry_id: str | None = None
-        with anyio.CancelScope(shield=True):  # what the tool did is done: the log must not say that nobody knows
-            entry_id = await self._keeper.result(finished, message_id)
+        with anyio.CancelScope(shield=True):  # the tool has run: the log must not leave its outcome unknown
+            entry_id = await self._keeper.append_result(finished, message_id)
         message = finished.message()
-        self._note([message], [] if entry_id is None else [entry_id])
+        self._note_appended([message], [] if entry_id is None else [entry_id])
         call, output = finished.call, finished.output
-        await self._tell(ToolExecutionEnd(call.id, call.name, message, output.is_error, finished.duration_ms, entry_id))
+        await self._emit(ToolExecutionEnd(call.id, call.name, message, output.is_error, finished.duration_ms, entry_id))
 
-    def _note(self, messages: Sequence[Message], entry_ids: Sequence[str]) -> None:
+    def _note_appended(self, messages: Sequence[Message], entry_ids: Sequence[str]) -> None:
         self._messages += messages
         self._entry_ids += entry_ids
 
-    async def _hooked(self, answer: Message) -> Message:
-        """Return what the hooks after generation make of an answer."""
-        kept = answer
-        for hook in self._with.hooks.post_generation:
-            given = await hooked(hook, kept)
-            kept = completed(checked_answer(given, "a hook after generation"), answer)
-        if [call.id for call in calls_of(kept)] != [call.id for call in calls_of(answer)]:
+    async def _run_post_hooks(self, answer: Message) -> Message:
+        """Return the answer as transformed by the post-generation hooks."""
+        final = answer
+        for hook in self._equipment.hooks.post_generation:
+            transformed = await run_hook(hook, final)
+            final = with_missing_fields(checked_answer(transformed, "a post-generation hook"), answer)
+        if [call.id for call in calls_of(final)] != [call.id for call in calls_of(answer)]:
             raise InvalidInput(
-                "a hook after generation changed which calls an answer makes: it may change their arguments, and leaves "
-                "their ids in their order, since results refer to them"
+                "a post-generation hook changed which calls an answer makes: it may change their arguments, but must keep "
+                "their ids and their order, since results refer to them"
             )
-        return whole(kept)
+        return whole(final)
 
     async def _end(self, stop_reason: str | None, pending: Sequence[OpenCall] = ()) -> Turn:
-        """Save what is not saved yet, and return what the turn came to."""
+        """Save what is not saved yet, and return the finished turn."""
         messages = self._messages
-        await self._keeper.end(messages, self._usage)
+        await self._keeper.save(messages, self._usage)
         turn = Turn(tuple(messages), self._usage, stop_reason, tuple(pending), self._sent, tuple(self._entry_ids))
-        await self._tell(TurnEnd(turn))
+        await self._emit(TurnEnd(turn))
         return turn
 
-    async def _tell(self, event: AgentEvent) -> None:
-        self._keeper.show(event)
-        await self._listener(event)
+    async def _emit(self, event: AgentEvent) -> None:
+        self._keeper.publish(event)
+        await self._emit_to_stream(event)
 
 
-def _open(waiting: Waiting, message_id: str | None) -> OpenCall:
+def _open_call(waiting: Waiting, message_id: str | None) -> OpenCall:
     call, suspend = waiting.call, waiting.suspend
     return OpenCall(
         call.id,
@@ -358,5 +362,5 @@ def _open(waiting: Waiting, message_id: str | None) -> OpenCall:
     )
 
 
-Work: TypeAlias = Callable[[Tell], Awaitable[Turn]]
-"""A turn that is still to be run."""
+Work: TypeAlias = Callable[[Emit], Awaitable[Turn]]
+"""A turn that has not started: called with the event sink, it runs and returns the turn."""

@@ -1,4 +1,4 @@
-"""How an agent divides its model's window."""
+"""The division of a model's window into reserve, overhead and conversation."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Window(Struct, frozen=True):
     """The window of one turn.
 
     Attributes:
-        budget: What is left for the conversation.
-        limit: The window minus the reserve; None where the window is not known.
+        budget: The budget for the conversation.
+        limit: The window minus the reserve; None if the window is unknown.
     """
 
     budget: ContextBudget
@@ -30,18 +30,18 @@ class Window(Struct, frozen=True):
 
     @property
     def overhead(self) -> int:
-        """What system prompt and tools take, in tokens."""
+        """The tokens of the system prompt and the tools."""
         return self.budget.system_prompt_tokens + self.budget.tool_definition_tokens
 
     def with_available(self, tokens: int) -> Window:
-        """Return the window with so many tokens for the conversation, as a provider's refusal makes it."""
+        """Return the window with `tokens` left for the conversation, for use after a provider refused a request."""
         return Window(replace(self.budget, available_tokens=max(tokens, 0)), self.limit)
 
 
 def window_of(
     model: Model, options: AgentOptions, system_prompt: str, tools: Sequence[ToolSpec], tokenizer: Tokenizer
 ) -> Window:
-    """Work out the window of a turn."""
+    """Calculate the window of a turn."""
     size = options.context_window if options.context_window is not None else model.context_window
     budget = calculate_budget(
         size or 0, system_prompt, definitions(tools), tokenizer, reserve_for_response=options.reserve_for_response

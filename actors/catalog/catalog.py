@@ -1,7 +1,7 @@
-"""The catalog of one host: the rows of its sessions, what a text means, and the current session of each project.
+"""The catalog of one host: the rows of its sessions, resolving a string to a session, and each project's current session.
 
-It stands on a listing, which differs by store, and for file stores on an index and pointers under the root. The host's
-methods are thin and ask here.
+It is based on a listing, which depends on the store, and for file stores on an index and pointers under the root. The
+host's methods delegate to it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from ..core import HostCore
 
 ANY = "any"
-"""The status that asks for rows of every status."""
+"""The status filter that matches every status."""
 
 LAST = "last"
-"""The word that means the session that was used last."""
+"""The word that refers to the most recently used session."""
 
 _SHOWN_MAX = 5
 
 
 class Catalog:
-    """What a host knows of finding its sessions.
+    """The catalog of a host's sessions.
 
     Args:
-        core: The host's inside.
-        settings: When the index is written.
+        core: The core of the host.
+        settings: The settings for writing the index.
 
     Attributes:
         listing: The rows.
@@ -52,7 +52,7 @@ class Catalog:
     def __init__(self, core: HostCore, settings: Settings) -> None:
         self._core = core
         self._runtime = core.runtime
-        self._pointed: dict[str, Ref] = {}
+        self._current_by_hash: dict[str, Ref] = {}
         self._pointers: Pointers | None = None
         self._writer: IndexWriter | None = None
         self.listing: Listing
@@ -70,12 +70,12 @@ class Catalog:
     # -- the index
 
     async def run(self) -> None:
-        """Keep the index, where there is one, until the host closes."""
+        """Keep the index up to date, if there is one, until the host closes."""
         if self._writer is not None:
             await self._writer.run()
 
     async def flush(self) -> None:
-        """Write to the index what is not there yet."""
+        """Write all pending changes to the index."""
         if self._writer is not None:
             await self._writer.save(at_once=True)
 
@@ -96,76 +96,77 @@ class Catalog:
         elif status != ANY:
             rows = [row for row in rows if row.status == status]
         if project is not None:
-            written, wanted = checked_path(project), await self.hash_of(project)
-            rows = [row for row in rows if row.project_hash == wanted or row.project == written]
+            path, path_hash = checked_path(project), await self.hash_of(project)
+            rows = [row for row in rows if row.project_hash == path_hash or row.project == path]
         return rows[offset:] if limit is None else rows[offset : offset + limit]
 
     async def hash_of(self, project: str | os.PathLike[str]) -> str:
-        """Return what stands for a project's folder."""
+        """Return the hash of a project's folder."""
         return await self._runtime.offload(project_hash, checked_path(project))
 
-    # -- what a text means
+    # -- resolving a string
 
     async def meant(self, text: str) -> SessionSummary:
-        """Return the row of the session that a text means: an id, a name, "last", or how one id begins.
+        """Return the row of the session to which a string refers: an id, a name, "last", or the beginning of one id.
 
         Raises:
-            SessionNotFound: It means none.
-            AmbiguousSession: It means several.
+            SessionNotFound: It matches no session.
+            AmbiguousSession: It matches several sessions.
         """
         rows = await self.listing.rows()
         usable = (row for row in rows if row.status not in (CORRUPTED, ARCHIVED))
-        for found in (
+        for matches in (
             [row for row in rows if row.id == text],
             [row for row in rows if row.name == text] if text else [],
             [row for row in [next(usable, None)] if row is not None] if text == LAST else [],
             [row for row in rows if row.id.startswith(text)] if text else [],
         ):
-            if len(found) > 1:
-                raise AmbiguousSession(_several(text, found), candidates=tuple(row.id for row in found))
-            if found:
-                return found[0]
+            if len(matches) > 1:
+                raise AmbiguousSession(_ambiguity(text, matches), candidates=tuple(row.id for row in matches))
+            if matches:
+                return matches[0]
         if not rows:
-            raise SessionNotFound(f"there are no sessions yet, and so none that {text!r} means")
+            raise SessionNotFound(f"no session matches {text!r}: there are no sessions yet")
         if text == LAST:
-            raise SessionNotFound("no session is the last one, since all are archived or cannot be read: give an id")
-        titled = next((row.id for row in rows if row.title == text), None)  # a listing shows it where a name would be
+            raise SessionNotFound("there is no last session, since all are archived or cannot be read: give an id")
+        titled = next((row.id for row in rows if row.title == text), None)  # a listing shows it in place of a name
         remedy = "list the sessions and give one of those" if titled is None else f"{titled!r} begins so, give that id"
         raise SessionNotFound(f"no session has the id or the name {text!r}: {remedy}")
 
     # -- the current session of a project
 
     async def current(self, project: str | os.PathLike[str]) -> SessionSummary | None:
-        """Return the row of a project's current session, or None where it has none."""
-        hashed = await self.hash_of(project)
+        """Return the row of a project's current session, or None if it has none that can be resumed."""
+        path_hash = await self.hash_of(project)
         if self._pointers is None:
-            ref = self._pointed.get(hashed)
+            ref = self._current_by_hash.get(path_hash)
         else:
-            ref = await self._runtime.offload(self._pointers.get, hashed)
-        return None if ref is None else await self.listing.row(ref)
+            ref = await self._runtime.offload(self._pointers.get, path_hash)
+        row = None if ref is None else await self.listing.row(ref)
+        return None if row is None or row.status in (CORRUPTED, ARCHIVED) else row
 
     async def set_current(self, project: str | os.PathLike[str], ref: Ref | None) -> None:
-        """Let a session, or none, be the current one of a project."""
-        hashed = await self.hash_of(project)
+        """Set or clear the current session of a project."""
+        path_hash = await self.hash_of(project)
         if ref is None:
-            self._pointed.pop(hashed, None)
+            self._current_by_hash.pop(path_hash, None)
         else:
-            self._pointed[hashed] = ref
+            self._current_by_hash[path_hash] = ref
         if self._pointers is not None and ref is None:
-            await self._runtime.offload(self._pointers.clear, hashed)
+            await self._runtime.offload(self._pointers.clear, path_hash)
         elif self._pointers is not None and ref is not None:
-            await self._runtime.offload(self._pointers.set, hashed, ref)
+            await self._runtime.offload(self._pointers.set, path_hash, ref)
 
-    # -- what becomes of sessions
+    # -- events of sessions
 
     def accessed(self, ref: Ref) -> None:
-        """Note that a session was loaded just now."""
+        """Record that a session was loaded just now."""
         self.listing.accessed(ref)
 
     async def removed(self, ref: Ref) -> None:
-        """Know nothing of a session any more: its row, its line in the index and the pointers to it go."""
+        """Remove a deleted session: its row, its line in the index and the pointers to it."""
         self.listing.forget([ref])
-        self._pointed = {project: each for project, each in self._pointed.items() if each != ref}
+        self._current_by_hash = {path_hash: each for path_hash, each in self._current_by_hash.items() if each != ref}
         if self._pointers is not None:
             await self._runtime.offload(self._pointers.forget, ref)
         store = self._runtime.store
@@ -174,7 +175,7 @@ class Catalog:
 
 
 def _forget_below(store: FileStore, ref: Ref) -> None:
-    """Take a session that is gone out of the indexes of the folders in the root, which were roots of others."""
+    """Remove a deleted session from the indexes of nested folders that are roots of other hosts."""
     for folder, inner in inner_roots(store, ref):
         try:
             IndexFile(store.disk, folder).forget(inner)
@@ -182,10 +183,11 @@ def _forget_below(store: FileStore, ref: Ref) -> None:
             logger().debug("index_not_written", **failure_of(error))
 
 
-def _several(text: str, rows: list[SessionSummary]) -> str:
-    if len({row.id for row in rows}) < len(rows):  # as when a session is here in two formats
-        what, told = "path", [f"{row.path or row.ref} ({row.dialect})" for row in rows[:_SHOWN_MAX]]
+def _ambiguity(text: str, rows: list[SessionSummary]) -> str:
+    """Return the error message for a string that matches several sessions."""
+    if len({row.id for row in rows}) < len(rows):  # such as one session in two formats
+        what, candidates = "path", [f"{row.path or row.ref} ({row.dialect})" for row in rows[:_SHOWN_MAX]]
     else:
-        what, told = "id", [f"{row.id} ({row.title})" if row.title else row.id for row in rows[:_SHOWN_MAX]]
+        what, candidates = "id", [f"{row.id} ({row.title})" if row.title else row.id for row in rows[:_SHOWN_MAX]]
     more = f" and {len(rows) - _SHOWN_MAX} more" if len(rows) > _SHOWN_MAX else ""
-    return f"{len(rows)} sessions are meant by {text!r}: {', '.join(told)}{more}; give one {what}"
+    return f"{len(rows)} sessions match {text!r}: {', '.join(candidates)}{more}; give one {what}"

@@ -1,8 +1,8 @@
-"""The index under examination: what it says of sessions that still look as it says, held against their files.
+"""Check the index against the sessions' files.
 
-Lines about sessions that changed since, or are gone, are no damage: nobody believes them. A line is wrong that would be
-believed. All of it is derived, so a repair writes the index anew with what is right, and what was wrong is made again by the
-next listing.
+A line whose file changed since, or is gone, is not damage, since it is not used. A line is wrong if it would be used and
+differs from its file. The index is derived, so a repair rewrites it with the correct lines, and the next listing adds the
+others.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .rows import Rows
 
 
 class IndexCheck:
-    """Holds the index of one root against the sessions; nothing is written but by `repair`.
+    """Compares the index of one root with the sessions; only `repair` writes anything.
 
     Args:
         disk: The disk.
@@ -46,60 +46,63 @@ class IndexCheck:
         self._index = IndexFile(disk, self._store.root)
 
     def findings(self) -> list[Finding]:
-        """Return what is wrong with the index; one that is not there is in order."""
-        return self._examined()[0]
+        """Return what is wrong with the index; a missing index is in order."""
+        return self._examine()[0]
 
     def repair(self) -> list[Repair]:
-        """Write the index anew where something is wrong with it.
+        """Rewrite the index if something is wrong with it.
 
         Raises:
-            OSError: The disk refuses; the index is as it was.
+            OSError: A write failed; the index is unchanged.
         """
-        found, right = self._examined()
-        if not found:
+        findings, correct_lines = self._examine()
+        if not findings:
             return []
-        self._index.replace({line.ref: line for line in right}, make_folder=False)
-        said = f"the index was written anew with {counted(len(right), 'session')}; the next listing adds the others"
-        return [Repair(self._index.path, "made_anew", said)]
+        self._index.replace({line.ref: line for line in correct_lines}, make_folder=False)
+        message = (
+            f"the index was rewritten with {counted(len(correct_lines), 'session')}; the next listing adds the others"
+        )
+        return [Repair(self._index.path, "made_anew", message)]
 
-    def _examined(self) -> tuple[list[Finding], list[IndexLine]]:
+    def _examine(self) -> tuple[list[Finding], list[IndexLine]]:
+        """Return the findings, and the lines that are correct."""
         path = self._index.path
         if not self._index.exists():
             return [], []
         contents = self._index.read()
         if not contents.usable:
-            what = "this is no index of this version: the next listing reads all sessions and writes it anew"
-            return [Finding(path, 1, 0, "catalog_foreign", "warning", what)], []
-        found = [
+            message = "not an index of this version: the next listing reads all sessions and rewrites it"
+            return [Finding(path, 1, 0, "catalog_foreign", "warning", message)], []
+        findings = [
             Finding(path, number, None, "catalog_torn", "warning", "a line of the index that cannot be read; skipped")
             for number in contents.damaged
         ]
-        right: list[IndexLine] = []
+        correct_lines: list[IndexLine] = []
         for line in contents.lines.values():
-            wrong = self._wrong(line)
-            if wrong is None:
-                right.append(line)
+            fault = self._fault(line)
+            if fault is None:
+                correct_lines.append(line)
             else:
-                found.append(Finding(path, None, None, "catalog_wrong", "warning", wrong))
-        return found, right
+                findings.append(Finding(path, None, None, "catalog_wrong", "warning", fault))
+        return findings, correct_lines
 
-    def _wrong(self, line: IndexLine) -> str | None:
-        """Say what is wrong with a line that would be believed, or return None."""
+    def _fault(self, line: IndexLine) -> str | None:
+        """Return what is wrong with a line that would be used, or None."""
         try:
-            found = self._store.look_at(line.ref)
+            stat = self._store.look_at(line.ref)
         except InvalidSessionId:
-            return f"the index has a line about {line.ref!r}, which can be no session's file"
-        if found is None or not line.holds(found):
+            return f"the index has a line about {line.ref!r}, which cannot be a session file"
+        if stat is None or not line.holds(stat):
             return None
-        true = self._rows.read(line.ref, found)
-        if true is None:
+        actual = self._rows.read(line.ref, stat)
+        if actual is None:
             return None
         differing = [
             name
             for name in SessionSummary.__struct_fields__
-            if name not in ("last_accessed", "project_hash") and getattr(true, name) != getattr(line.session, name)
+            if name not in ("last_accessed", "project_hash") and getattr(actual, name) != getattr(line.session, name)
         ]
-        if line.session.last_accessed is None or (true.last_accessed or true.modified) > line.session.last_accessed:
+        if line.session.last_accessed is None or (actual.last_accessed or actual.modified) > line.session.last_accessed:
             differing.append("last_accessed")
         if not differing:
             return None
@@ -107,4 +110,4 @@ class IndexCheck:
 
 
 def _no_task(run: Callable[[], Coroutine[Any, Any, None]]) -> NoReturn:
-    raise AssertionError("an examination starts no task")
+    raise AssertionError("a check starts no tasks")

@@ -1,8 +1,8 @@
 """The current session of each project: a pointer under the root, `.treering/current/<project hash>`.
 
-It is a symbolic link to the session's file, which people and programs of any sort can follow; where the system or the disk
-has no links, a file that holds the same path. A pointer is no part of any session: one that is lost, or points to what is
-gone, means that the project has no current session.
+It is a symbolic link to the session's file, which people and any program can follow; if the system or the disk has no
+links, it is a file that holds the same path. A pointer is not part of any session: if it is lost, or points to a file that
+is gone, the project has no current session.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _TARGET_MAX = 4096
 
 @runtime_checkable
 class LinkingDisk(Protocol):
-    """A disk that has symbolic links."""
+    """A disk that supports symbolic links."""
 
     def link(self, target: str, path: str, /) -> None:
-        """Make a symbolic link in place of what is there, at once; `OSError` where the system has none."""
+        """Atomically replace the path with a symbolic link; `OSError` if the system has none."""
         ...
 
     def read_link(self, path: str, /) -> str:
-        """Return where a symbolic link points; `OSError` where it is none."""
+        """Return the target of a symbolic link; `OSError` if the path is not one."""
         ...
 
 
@@ -50,22 +50,22 @@ class Pointers:
         self._folder = f"{store.root.rstrip('/')}/{PRIVATE_FOLDER}/{FOLDER_NAME}"
 
     def get(self, project_hash: str) -> Ref | None:
-        """Return the current session of a project; None where none is set, or the one that was is gone."""
+        """Return the current session of a project; None if none is set or it is gone."""
         target = self._target(f"{self._folder}/{project_hash}")
         if target is None:
             return None
         try:
             ref = self._store.ref_of(os.path.join(self._folder, target))
-            found = self._store.look_at(ref)
-        except (InvalidSessionId, OSError, ValueError):  # it points to what cannot be a session
+            stat = self._store.look_at(ref)
+        except (InvalidSessionId, OSError, ValueError):  # the target cannot be a session
             return None
-        return ref if found is not None and found.size else None
+        return ref if stat is not None and stat.size else None
 
     def set(self, project_hash: str, ref: Ref) -> None:
-        """Let a session be the current one of a project.
+        """Set the current session of a project.
 
         Raises:
-            OSError: The disk refuses; the pointer is as it was.
+            OSError: A write failed; the pointer is unchanged.
         """
         path = f"{self._folder}/{project_hash}"
         target = os.path.relpath(self._store.path_of(ref), self._folder)
@@ -80,20 +80,20 @@ class Pointers:
         write_beside(self._disk, path, [os.fsencode(target) + b"\n"], sync=False)
 
     def clear(self, project_hash: str) -> None:
-        """Let a project have no current session; it is no error where it has none."""
+        """Clear the current session of a project, if it has one."""
         with suppress(FileNotFoundError):
             self._disk.unlink(f"{self._folder}/{project_hash}")
 
     def forget(self, ref: Ref) -> None:
-        """Take away every pointer to a session that is gone."""
-        wanted = self._store.path_of(ref)
+        """Remove every pointer to a session that is gone."""
+        session_path = self._store.path_of(ref)
         try:
             names = self._disk.list_directory(self._folder)
         except FileNotFoundError:
             return
         for name in names:
             target = self._target(f"{self._folder}/{name}")
-            if target is not None and os.path.normpath(os.path.join(self._folder, target)) == wanted:
+            if target is not None and os.path.normpath(os.path.join(self._folder, target)) == session_path:
                 self.clear(name)
 
     def _target(self, path: str) -> str | None:

@@ -1,8 +1,8 @@
-"""The listing of a file store: rows held in memory and in the index, made anew where a file looks otherwise than then.
+"""The listing of a file store: rows in memory and in the index, each rebuilt when its file has changed.
 
-A listing looks at each file and opens those alone that changed since their row was made. Of a session that is live here,
-the row is made from memory. What the rows say of when a session was last accessed is the one thing that no log says: it is
-kept in the index and nowhere else.
+A listing stats each file, and opens only those that changed since their row was made. The row of a session that is live in
+this host is made from memory. The time when a session was last accessed is the only field that no log holds: it is stored
+in the index and nowhere else.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _by_time = attrgetter("used", "ref")
 
 
 class Remembered(NamedTuple):
-    """A row that was made from memory, and how the session's file was left then."""
+    """A row that was made from memory, with the size and inode of the session's file at that moment."""
 
     row: SessionSummary
     size: int
     inode: int
 
 
-class _Made(NamedTuple):
-    """What became of a file: the line that holds as long as it looks the same, or a row for this once."""
+class _Result(NamedTuple):
+    """The result for a file: an index line that is valid while the file is unchanged, or a row for this listing only."""
 
     line: IndexLine | None
     row: SessionSummary | None = None
@@ -57,11 +57,11 @@ class FileListing:
         index: The file of the index.
 
     Attributes:
-        changes: Grows with each change of what is held, and so of the rows and their order.
-        held: The lines that are known, by session.
-        unsaved: The sessions whose lines in the index are outdated; a listener of `Touched`.
-        gone: The sessions that are gone, and that the index may hold: it has to be written anew without them.
-        alone: Held by whoever works on all of this.
+        changes: A counter that grows whenever the rows or their order may have changed.
+        held: The current index lines, by session.
+        unsaved: The sessions whose lines in the index file are outdated; a listener of `Touched`.
+        gone: Deleted sessions that the index file may still hold; it must be rewritten without them.
+        alone: The lock for work on this state.
     """
 
     def __init__(self, runtime: Runtime, registry: Registry, store: FileStore, index: IndexFile) -> None:
@@ -71,7 +71,7 @@ class FileListing:
         self._index = index
         self._rows = Rows(runtime, store)
         self._accessed: dict[Ref, datetime] = {}
-        self._parted: dict[Ref, Remembered] = {}
+        self._passivated: dict[Ref, Remembered] = {}
         self._sorted: list[SessionSummary] | None = None
         self._loaded = False
         self.changes = 0
@@ -86,145 +86,147 @@ class FileListing:
         """Return the rows of all sessions, the most recently used first; only files that changed are read."""
         async with self.alone:
             await self.load()
-            found, stale, gone = await self._runtime.offload(self._compared, self.held.copy())
-            others = await self._make({ref: found[ref] for ref in stale})
+            files, stale, gone = await self._runtime.offload(self._compare, self.held.copy())
+            temporary_rows = await self._make({ref: files[ref] for ref in stale})
             if gone:
                 self.forget(gone)
-            if others or self._sorted is None:
-                rows = [line.session for ref, line in self.held.items() if ref not in others]
-                self._sorted = sorted([*rows, *others.values()], key=_by_time, reverse=True)
+            if temporary_rows or self._sorted is None:
+                rows = [line.session for ref, line in self.held.items() if ref not in temporary_rows]
+                self._sorted = sorted([*rows, *temporary_rows.values()], key=_by_time, reverse=True)
             rows = list(self._sorted)
-            if others:
+            if temporary_rows:
                 self._sorted = None
             return rows
 
     async def row(self, ref: Ref) -> SessionSummary | None:
-        """Return one session's row, or None where it is not there; its file is opened only where it changed."""
+        """Return one session's row, or None if it does not exist; its file is opened only if it changed."""
         async with self.alone:
             await self.load()
-            found = await self._runtime.offload(self._store.look_at, ref)
-            if found is None or not found.size:
+            stat = await self._runtime.offload(self._store.look_at, ref)
+            if stat is None or not stat.size:
                 return None
             held = self.held.get(ref)
-            if held is not None and held.holds(found):
+            if held is not None and held.holds(stat):
                 return held.session
-            others = await self._make({ref: found})
-            return others[ref] if ref in others else self.held[ref].session if ref in self.held else None
+            temporary_rows = await self._make({ref: stat})
+            if ref in temporary_rows:
+                return temporary_rows[ref]
+            return self.held[ref].session if ref in self.held else None
 
-    def _compared(self, held: Mapping[Ref, IndexLine]) -> tuple[Mapping[Ref, FileStat], list[Ref], list[Ref]]:
-        """Look at all files: return them, the sessions whose rows are outdated, and those that are gone.
+    def _compare(self, held: Mapping[Ref, IndexLine]) -> tuple[Mapping[Ref, FileStat], list[Ref], list[Ref]]:
+        """Stat all files; return them, the sessions whose rows are outdated, and those that are gone.
 
         Args:
-            held: The lines that are known, which nobody changes meanwhile.
+            held: The current lines, which must not change meanwhile.
         """
-        found = self._store.scan()
-        stale = [ref for ref, stat in found.items() if (line := held.get(ref)) is None or not line.holds(stat)]
-        if not stale and len(found) == len(held):
-            return found, [], []
-        gone = [ref for ref in held if ref not in found or not found[ref].size]
-        return found, [ref for ref in stale if found[ref].size], gone
+        files = self._store.scan()
+        stale = [ref for ref, stat in files.items() if (line := held.get(ref)) is None or not line.holds(stat)]
+        if not stale and len(files) == len(held):
+            return files, [], []
+        gone = [ref for ref in held if ref not in files or not files[ref].size]
+        return files, [ref for ref in stale if files[ref].size], gone
 
     async def _make(self, files: Mapping[Ref, FileStat]) -> dict[Ref, SessionSummary]:
-        """Make rows anew and hold them; return those that are good for this once only."""
-        others: dict[Ref, SessionSummary] = {}
-        todo = [(ref, found, self.remembered(ref)) for ref, found in files.items()]
+        """Rebuild rows and hold them; return those that are valid for this listing only."""
+        temporary_rows: dict[Ref, SessionSummary] = {}
+        todo = [(ref, stat, self.remembered(ref)) for ref, stat in files.items()]
         for start in range(0, len(todo), _FILES_AT_ONCE):
             part = todo[start : start + _FILES_AT_ONCE]
-            for (ref, _, _), made in zip(part, await self._runtime.offload(self._read, part), strict=True):
-                if made.line is not None:
-                    self.hold(made.line)
+            for (ref, _, _), result in zip(part, await self._runtime.offload(self._read, part), strict=True):
+                if result.line is not None:
+                    self.hold(result.line)
                     self.unsaved[ref] = None
-                elif made.row is not None:
-                    others[ref] = made.row
+                elif result.row is not None:
+                    temporary_rows[ref] = result.row
         if any(ref in self.unsaved for ref in files):
             self._runtime.touched.wake()
-        return others
+        return temporary_rows
 
-    def _read(self, todo: Iterable[tuple[Ref, FileStat, Remembered | None]]) -> list[_Made]:
+    def _read(self, todo: Iterable[tuple[Ref, FileStat, Remembered | None]]) -> list[_Result]:
         return [self.read(*each) for each in todo]
 
-    def read(self, ref: Ref, found: FileStat, known: Remembered | None) -> _Made:
+    def read(self, ref: Ref, stat: FileStat, known: Remembered | None) -> _Result:
         """Make a row from memory, or else from the file, which may wait for the disk."""
-        if known is not None and known.inode == found.inode and known.size >= found.size:
-            row = self._dated(ref, self._rows.hashed(known.row))
-            # The owner may have written since the file was looked at: then how it looks now is not known.
-            return _Made(None, row) if known.size != found.size else _made(ref, found, row)
-        made = self._rows.read(ref, found)
-        if made is None or made.status == CORRUPTED:  # it may be readable tomorrow without having been written to
-            return _Made(None, made)
-        return _made(ref, found, self._dated(ref, made))
+        if known is not None and known.inode == stat.inode and known.size >= stat.size:
+            row = self._with_access_time(ref, self._rows.hashed(known.row))
+            # The owner may have written after the file was statted: then the file's current state is unknown.
+            return _Result(None, row) if known.size != stat.size else _result(ref, stat, row)
+        read = self._rows.read(ref, stat)
+        if read is None or read.status == CORRUPTED:  # it may become readable without a change to the file
+            return _Result(None, read)
+        return _result(ref, stat, self._with_access_time(ref, read))
 
     def remembered(self, ref: Ref) -> Remembered | None:
-        """Make a session's row from memory; None where it is not live, or its file may hold more than memory does."""
+        """Make a session's row from memory; None if it is not live, or if its file may hold more than memory."""
         actor = self._registry.live(ref)
         if actor is None:
-            return self._parted.get(ref)
-        left = self._store.left(ref)
-        if left is None or left[0] != actor.log.index.seen:
+            return self._passivated.get(ref)
+        file_state = self._store.left(ref)
+        if file_state is None or file_state[0] != actor.log.index.seen:
             return None
-        return Remembered(self._rows.of_live(actor), *left[1:])
+        return Remembered(self._rows.of_live(actor), *file_state[1:])
 
-    def _dated(self, ref: Ref, row: SessionSummary) -> SessionSummary:
-        """Put into a row what is known of when the session was accessed."""
+    def _with_access_time(self, ref: Ref, row: SessionSummary) -> SessionSummary:
+        """Return a row with the latest known access time of the session."""
         held = self.held.get(ref)
         times = (row.last_accessed, self._accessed.get(ref), None if held is None else held.session.last_accessed)
         latest = max((time for time in times if time is not None), default=None)
         return row if latest == row.last_accessed else replace(row, last_accessed=latest)
 
-    def _date(self, ref: Ref) -> None:
-        """Put into the row that is held when the session was accessed."""
+    def _update_access_time(self, ref: Ref) -> None:
+        """Update the access time in the held row of a session."""
         held = self.held.get(ref)
         if held is not None:
-            self.hold(replace(held, session=self._dated(ref, held.session)))
+            self.hold(replace(held, session=self._with_access_time(ref, held.session)))
 
-    # -- what becomes of sessions
+    # -- events of sessions
 
     def accessed(self, ref: Ref) -> None:
-        """Note that a session was loaded just now."""
+        """Record that a session was loaded just now."""
         self._accessed[ref] = self._runtime.now()
-        self._date(ref)
+        self._update_access_time(ref)
         self.unsaved[ref] = None
         self._runtime.touched.wake()
 
     def let_go(self, actor: SessionActor) -> None:
-        """Make the row of a session that is let go for good, as long as that can be done from memory.
+        """Make the row of a session that is passivated while the host closes, while it can be made from memory.
 
-        While the host goes on, a session that is passivated keeps no row: it may be one of very many.
+        At other times a passivated session keeps no row in memory, since there may be very many of them.
         """
         ref = actor.log.ref
         if not self._registry.closing or ref not in self.unsaved:
             return
         try:
             known = self.remembered(ref)
-        except Exception as error:  # noqa: BLE001 - a row can be made again, and must not keep the session
+        except Exception as error:  # noqa: BLE001 - a row can be made again, and must not prevent the passivation
             logger().error("background_failed", work="index", **failure_of(error))
             return
         if known is not None:
-            self._parted[ref] = known
+            self._passivated[ref] = known
 
     def saved(self, line: IndexLine) -> None:
-        """Note that a session's line is in the index; it is held where there was a listing, or else read when there is."""
+        """Record that a session's line was written to the index; hold it if the index has been loaded."""
         ref, accessed = line.ref, self._accessed.get(line.ref)
-        self._parted.pop(ref, None)
+        self._passivated.pop(ref, None)
         if self._loaded:
             self.hold(line)
-            self._date(ref)  # it may have been loaded while the line was written
+            self._update_access_time(ref)  # the session may have been loaded while the line was written
         if accessed is not None and line.session.last_accessed is not None and accessed <= line.session.last_accessed:
             del self._accessed[ref]
 
     def hold(self, line: IndexLine) -> None:
-        """Know a session's line."""
+        """Store the current line of a session."""
         self.held[line.ref] = line
-        self._parted.pop(line.ref, None)
+        self._passivated.pop(line.ref, None)
         self._changed()
 
     def forget(self, refs: Iterable[Ref]) -> None:
-        """Know nothing of sessions that are gone; the index is written anew without them."""
+        """Remove sessions that are gone; the index will be rewritten without them."""
         for ref in refs:
             self.held.pop(ref, None)
             self.unsaved.pop(ref, None)
             self._accessed.pop(ref, None)
-            self._parted.pop(ref, None)
+            self._passivated.pop(ref, None)
             self.gone.add(ref)
         self._changed()
         self._runtime.touched.wake()
@@ -234,28 +236,28 @@ class FileListing:
         self._sorted = None
 
     async def load(self) -> None:
-        """Read the index, the first time that there is a listing."""
+        """Read the index before the first listing."""
         if not self._loaded:
-            self.held = await self._runtime.offload(self._kept) | self.held
+            self.held = await self._runtime.offload(self._read_index) | self.held
             self._loaded = True
             self._changed()
             for ref in self._accessed:
-                self._date(ref)
+                self._update_access_time(ref)
 
-    def _kept(self) -> dict[Ref, IndexLine]:
-        """Return what the index says, but for what follows from other things than the sessions' files."""
+    def _read_index(self) -> dict[Ref, IndexLine]:
+        """Return the lines of the index, with the project hashes computed again, which depend on more than the files."""
         lines = self._index.read().lines
         for line in lines.values():
-            self._rows.hash_anew(line.session)
+            self._rows.update_hash(line.session)
         return lines
 
 
-def is_kept(ref: Ref) -> bool:
-    """Tell whether the index has a line of a session: it lies under the root, and its name can be written down."""
+def is_indexable(ref: Ref) -> bool:
+    """Tell whether a session has a line in the index: it lies under the root, and its name is valid Unicode."""
     return not ref.startswith("/") and is_text(ref)
 
 
-def _made(ref: Ref, found: FileStat, row: SessionSummary) -> _Made:
-    if not is_kept(ref):
-        return _Made(None, row)
-    return _Made(IndexLine(ref, found.size, found.modified_ns, found.inode, row))
+def _result(ref: Ref, stat: FileStat, row: SessionSummary) -> _Result:
+    if not is_indexable(ref):
+        return _Result(None, row)
+    return _Result(IndexLine(ref, stat.size, stat.modified_ns, stat.inode, row))

@@ -3,14 +3,14 @@
     {"treering_index":1,"bytes":118}
     {"ref":"abc.jsonl","size":811,"modified_ns":1767261607000000000,"inode":42,"session":{"id":"abc","title":...}}
 
-It is derived. A line holds as long as the session's file looks as the line says; of two lines about one session, the later
-holds. What changed is appended, so that a program which comes, says one thing and goes writes one line and not all of
-them; when it has grown to more than twice its size, the file is written anew under another name and renamed. Two processes
-may do all of this to one file at the same time: at worst a line is missing, and is made again.
+It is derived. A line is valid while the session's file has the size, time and inode in the line; of two lines about one
+session, the later one is valid. Changes are appended, so that a short-lived program writes one line and not all of them;
+when the file has grown to more than twice its size, it is rewritten under another name and renamed. Two processes may do
+all of this to one file at the same time: at worst a line is missing, and is rebuilt.
 
-Nothing here is an error: an index that is missing, torn, foreign or of a newer version is one that knows nothing.
+Nothing here is an error: an index that is missing, torn, foreign or of a newer version is treated as empty.
 
-It lies in `.treering` and not beside the sessions, where it would be in the way of a session whose id is "index".
+It lies in `.treering` and not beside the sessions, where it would conflict with a session whose id is "index".
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ VERSION = 1
 
 _READ_BYTES = 1024 * 1024
 _SLACK_BYTES = 64 * 1024
-"""So many bytes of outdated lines are worth no writing anew."""
+"""The bytes of outdated lines that are tolerated without a rewrite."""
 
 
 class IndexLine(Struct, frozen=True, gc=False):
-    """What the index says of one session: its row, and how its file looked then."""
+    """A line of the index: the row of a session, and the state of its file at that time."""
 
     ref: Ref
     size: int
@@ -49,13 +49,13 @@ class IndexLine(Struct, frozen=True, gc=False):
     inode: int
     session: SessionSummary
 
-    def holds(self, found: FileStat) -> bool:
-        """Tell whether the session's file still looks as it did then."""
-        return self.size == found.size and self.modified_ns == found.modified_ns and self.inode == found.inode
+    def holds(self, stat: FileStat) -> bool:
+        """Tell whether the session's file is unchanged since the line was made."""
+        return self.size == stat.size and self.modified_ns == stat.modified_ns and self.inode == stat.inode
 
 
 class _Head(Struct, frozen=True):
-    """The first line: the version, and how many bytes of lines followed when the file was written anew."""
+    """The first line: the version, and the size of the lines when the file was last rewritten."""
 
     treering_index: int
     bytes: int = 0
@@ -68,12 +68,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class IndexContents(Struct, frozen=True):
-    """What an index file holds.
+    """The contents of an index file.
 
     Attributes:
-        lines: What it says, by session.
-        damaged: The ordinals (from 1, the first line included) of lines that cannot be read.
-        usable: It is an index of this version; otherwise it is to be written anew.
+        lines: The lines, by session.
+        damaged: The line numbers (the first line is 1) of lines that cannot be read.
+        usable: Whether it is an index of this version; otherwise it must be rewritten.
     """
 
     lines: dict[Ref, IndexLine]
@@ -95,7 +95,7 @@ class IndexFile:
         self.path = f"{self._root}/{PRIVATE_FOLDER}/{NAME}"
 
     def exists(self) -> bool:
-        """Tell whether there is an index, of whatever sort."""
+        """Tell whether there is an index file of any kind."""
         try:
             self._disk.stat(self.path)
         except OSError:
@@ -103,7 +103,7 @@ class IndexFile:
         return True
 
     def read(self) -> IndexContents:
-        """Return what the index holds; one that is not there, or cannot be used, holds nothing."""
+        """Return the contents of the index; a missing or unusable one is empty."""
         try:
             whole = self._whole()
         except OSError:
@@ -120,19 +120,19 @@ class IndexFile:
                 if line:
                     damaged.append(number)
             else:
-                # Where the root lies is no business of the index, so that it may be moved.
+                # The index does not store the root's location, so that the root may be moved.
                 force_setattr(decoded.session, "path", f"{self._root}/{decoded.ref}")
                 lines[decoded.ref] = decoded
         return IndexContents(lines, tuple(damaged))
 
     def append(self, lines: Iterable[IndexLine]) -> bool:
-        """Add what is new of some sessions, at once.
+        """Append lines in one write.
 
         Returns:
-            Whether it was added: False where the file is missing, or has to be written anew.
+            Whether they were appended; False if the file is missing or must be rewritten.
 
         Raises:
-            OSError: The disk refuses.
+            OSError: The write failed.
         """
         data = b"".join(map(_encoded, lines))
         try:
@@ -151,14 +151,14 @@ class IndexFile:
         return True
 
     def replace(self, lines: Mapping[Ref, IndexLine], *, make_folder: bool) -> None:
-        """Write the whole index anew.
+        """Rewrite the whole index.
 
         Args:
-            lines: All that it is to say.
-            make_folder: Make the folder that it lies in, where that is missing; otherwise there is no index then.
+            lines: The new lines.
+            make_folder: Create the folder of the index if it is missing; otherwise no index is written then.
 
         Raises:
-            OSError: The disk refuses; the index is as it was.
+            OSError: A write failed; the index is unchanged.
         """
         folder = os.path.dirname(self.path)
         if make_folder:
@@ -173,20 +173,20 @@ class IndexFile:
         write_beside(self._disk, self.path, [head, body], sync=False)
 
     def forget(self, ref: Ref) -> None:
-        """Say nothing of a session any more, which is gone.
+        """Remove the line of a session that is gone.
 
         Raises:
-            OSError: The disk refuses; the index is as it was.
+            OSError: A write failed; the index is unchanged.
         """
         lines = self.read().lines
         if lines.pop(ref, None) is not None:
             self.replace(lines, make_folder=False)
 
     def remove(self) -> None:
-        """Take the index away; one that is not there is no error.
+        """Delete the index; a missing one is not an error.
 
         Raises:
-            OSError: The disk refuses.
+            OSError: The file cannot be deleted.
         """
         with suppress(FileNotFoundError):
             self._disk.unlink(self.path)

@@ -1,8 +1,8 @@
-"""When the index is written: some time after something changed, and at most once in a while.
+"""The writer of the index: it writes some time after a change, and not more often than an interval allows.
 
-Whatever touches a session makes its line outdated. The writer then waits for more (`debounce_ms`), and for the time since
-it wrote last (`update_metadata_interval_ms`), and writes what changed in one go. Entries are never held back for it. A host
-that closes writes what is left; where the disk refuses, nothing is lost, since the lines are made anew when they are missed.
+Any change to a session makes its line outdated. The writer then waits for further changes (`debounce_ms`) and for the
+interval since its last write (`update_metadata_interval_ms`), and writes all changed lines together. Entries are never held
+back for it. A host that closes writes the rest; if a write fails, nothing is lost, since missing lines are rebuilt.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ...events.stores.files import FileStore
 from ...events.telemetry import failure_of, logger
 from ..registry import Registry
 from ..runtime import Runtime
-from .file_listing import FileListing, Remembered, is_kept
+from .file_listing import FileListing, Remembered, is_indexable
 from .index_file import IndexFile, IndexLine
 from .settings import Settings
 
 _RETRY_S = 1.0
-"""How many seconds sessions that are busy are left alone at least."""
+"""The minimum time in seconds before busy sessions are tried again."""
 
 _BUSY_S = 60.0
-"""How many seconds a session that is never idle waits for its line at most; then its file is read for it."""
+"""The maximum time in seconds that the line of a busy session is delayed; then its file is read."""
 
 
 class IndexWriter:
@@ -39,8 +39,8 @@ class IndexWriter:
         registry: The live sessions.
         store: The runtime's store.
         index: The file of the index.
-        listing: What is to be written.
-        settings: When.
+        listing: The lines to write.
+        settings: The intervals.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class IndexWriter:
         self._written_at = float("-inf")
 
     async def run(self) -> None:
-        """Write the index whenever it is due, until nothing will be touched any more."""
+        """Write the index whenever it is due, until the host closes."""
         touched = self._runtime.touched
         while not touched.closed:
             if not self._is_due():
@@ -78,14 +78,14 @@ class IndexWriter:
             await anyio.sleep(max(self._debounce_s, _RETRY_S if self._busy_since else 0.0))
             await anyio.sleep(max(0.0, self._written_at + self._interval_s - anyio.current_time()))
             if not await self.save() and not touched.closed:
-                await touched.wait()  # no sooner than something happens is the disk asked again
+                await touched.wait()  # the write failed: retry after the next change
 
     def _is_due(self) -> bool:
         listing = self._listing
-        return bool(listing.gone) or any(map(self._matters, listing.unsaved) if self._quiet else listing.unsaved)
+        return bool(listing.gone) or any(map(self._needs_saving, listing.unsaved) if self._quiet else listing.unsaved)
 
-    def _matters(self, ref: Ref) -> bool:
-        """Tell whether more happened in a session than what the settings say is no reason to write."""
+    def _needs_saving(self, ref: Ref) -> bool:
+        """Tell whether a session has new entries other than those for which the settings do not save."""
         actor = self._registry.live(ref)
         if actor is None:
             return True
@@ -93,17 +93,17 @@ class IndexWriter:
         return not self._quiet.issuperset(kinds[self._heads.get(ref, 0) + 1 :])
 
     async def save(self, *, at_once: bool = False) -> bool:
-        """Write what changed since the last time.
+        """Write the lines that changed since the last write.
 
         Args:
-            at_once: Let no session wait because it is busy.
+            at_once: Include busy sessions.
 
         Returns:
-            Whether it is written. Where the disk refuses, what was to be written waits for the next time.
+            Whether the write succeeded. If it failed, the lines are written the next time.
         """
         listing = self._listing
         async with listing.alone:
-            refs, gone = [ref for ref in listing.unsaved if is_kept(ref)], listing.gone
+            refs, gone = [ref for ref in listing.unsaved if is_indexable(ref)], listing.gone
             listing.unsaved.clear()
             listing.gone = set()
             if not refs and not gone:
@@ -122,7 +122,7 @@ class IndexWriter:
                 is_saved = True
             except OSError as error:
                 logger().debug("index_not_written", **failure_of(error))
-            finally:  # whatever it was, a cancellation too
+            finally:  # on any failure, including a cancellation
                 if not is_saved:
                     listing.unsaved |= dict.fromkeys(refs)
                     listing.gone |= gone
@@ -136,72 +136,73 @@ class IndexWriter:
         return {ref: actor.log.index.head for ref in refs if self._quiet and (actor := live(ref)) is not None}
 
     def _note_heads(self, heads: Mapping[Ref, int]) -> None:
-        """Note how long the logs are that are written down; only those of live sessions are looked at again."""
+        """Record the heads of the saved logs, and drop those of sessions that are no longer live."""
         live = self._registry.live
         self._heads = {ref: head for ref, head in self._heads.items() if live(ref) is not None} | dict(heads)
 
     async def _lines(self, refs: Sequence[Ref], *, at_once: bool) -> tuple[list[IndexLine], list[Ref]]:
-        """Make the lines of sessions, and tell which have to wait for the next time.
+        """Return the current lines of sessions, and the sessions that must wait for the next time.
 
-        A session that this host writes to just now waits: its file would have to be read for a line that is outdated
-        before it is written.
+        A session to which this host is writing waits: reading its file would produce a line that is outdated before it is
+        written.
         """
         late = anyio.current_time() - _BUSY_S
         may_wait = {ref for ref in refs if not at_once and self._busy_since.get(ref, late + 1) > late}
         live = self._registry.live
         busy = {ref for ref in may_wait if (actor := live(ref)) is not None and not actor.idle}
         known = {ref: self._listing.remembered(ref) for ref in refs if ref not in busy}
-        lines, grown = await carried_out(self._runtime.offload, self._made, known)
-        others = {
+        lines, grown = await carried_out(self._runtime.offload, self._make_lines, known)
+        to_read = {
             ref: None
             for ref in grown
-            if ref not in may_wait or self._listing.remembered(ref) == known[ref]  # another program's
+            # If what is remembered has not changed, another program wrote to the file.
+            if ref not in may_wait or self._listing.remembered(ref) == known[ref]
         }
-        if others:
-            lines += (await carried_out(self._runtime.offload, self._made, others))[0]
-        return lines, [*busy, *(ref for ref in grown if ref not in others)]
+        if to_read:
+            lines += (await carried_out(self._runtime.offload, self._make_lines, to_read))[0]
+        return lines, [*busy, *(ref for ref in grown if ref not in to_read)]
 
-    def _made(self, known: Mapping[Ref, Remembered | None]) -> tuple[list[IndexLine], list[Ref]]:
-        """Make the lines of sessions whose files can be read, and tell which files have more than is remembered."""
-        made: list[IndexLine] = []
+    def _make_lines(self, known: Mapping[Ref, Remembered | None]) -> tuple[list[IndexLine], list[Ref]]:
+        """Return the lines of sessions whose files can be read, and the sessions whose files have grown meanwhile."""
+        lines: list[IndexLine] = []
         grown: list[Ref] = []
         for ref, remembered in known.items():
             try:
-                found = self._store.look_at(ref)
-            except OSError:  # a listing says what is the matter with it
+                stat = self._store.look_at(ref)
+            except OSError:  # a listing reports the problem
                 continue
-            if found is None or not found.size:
+            if stat is None or not stat.size:
                 continue
             held = self._listing.held.get(ref)
-            if held is not None and held.holds(found):
-                made.append(held)
-            elif remembered is not None and remembered.inode == found.inode and remembered.size < found.size:
+            if held is not None and held.holds(stat):
+                lines.append(held)
+            elif remembered is not None and remembered.inode == stat.inode and remembered.size < stat.size:
                 grown.append(ref)
-            elif (line := self._listing.read(ref, found, remembered).line) is not None:
-                made.append(line)
-        return made, grown
+            elif (line := self._listing.read(ref, stat, remembered).line) is not None:
+                lines.append(line)
+        return lines, grown
 
     async def _write(self, lines: Sequence[IndexLine], gone: set[Ref]) -> None:
-        """Add lines to the index, or write it anew where that is due.
+        """Append lines to the index, or rewrite it if that is due.
 
         Raises:
-            OSError: The disk refuses.
+            OSError: A write failed.
         """
         offload = self._runtime.offload
         if not gone and await carried_out(offload, self._index.append, lines):
             return
-        whole = (await offload(self._index.read)).lines  # others write to it, too
+        all_lines = (await offload(self._index.read)).lines  # other processes write to it, too
         for ref, line in self._listing.held.items():
-            if ref not in whole or _used(whole[ref]) <= _used(line):
-                whole[ref] = line
+            if ref not in all_lines or _used(all_lines[ref]) <= _used(line):
+                all_lines[ref] = line
         for ref in gone:
-            whole.pop(ref, None)
-        whole |= {line.ref: line for line in lines}
-        # Who only lists what others wrote leaves no folder of its own among it.
+            all_lines.pop(ref, None)
+        all_lines |= {line.ref: line for line in lines}
+        # A host that only lists the sessions of others does not create a folder among them.
         wrote = self._runtime.counters.activated > 0
-        await carried_out(offload, partial(self._index.replace, whole, make_folder=wrote))
+        await carried_out(offload, partial(self._index.replace, all_lines, make_folder=wrote))
 
 
 def _used(line: IndexLine) -> datetime:
-    """Return when a session was used last, as a line says."""
+    """Return when the session of a line was last used."""
     return line.session.last_accessed or line.session.modified

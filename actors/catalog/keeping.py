@@ -1,11 +1,11 @@
-"""Keeping: archiving sessions, bringing them back, and the retention that archives by itself. Nothing here deletes.
+"""Archive and unarchive sessions, and apply the retention that archives automatically. Nothing here deletes.
 
-An archived session says so in its own log, by a session_info entry, and is let go. Where the store can, its log is then packed
-(see `ArchivingStore`). It is listed, searched, forked and opened read-only as before. Whoever writes to it, or loads it to do
-so, brings it back: it is unpacked, and an entry says that it is active.
+Archiving a session appends a session_info entry with the status to its log, and passivates it. If the store supports it,
+the log is then packed (see `ArchivingStore`). The session is listed, searched, forked and opened read-only as before.
+Writing to it, or loading it for writing, unarchives it: it is unpacked, and an entry sets the status to active.
 
-A retention goes by the time of the last entry, as the log says it, and never by the time of a file. What is in use, here or in
-another process, it leaves alone and says so.
+A retention uses the time of the last entry in the log, never the time of the file. It leaves sessions alone that are in use,
+here or in another process, and reports them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .catalog import Catalog
 
 Reason: TypeAlias = Literal["inactive", "too_many"]
-"""Why a retention archives a session: nothing was appended for long, or its project has too many that were used later."""
+"""Why a retention archives a session: no recent entries, or too many sessions of its project were used later."""
 
 
 class Retired(Struct, frozen=True, kw_only=True):
@@ -41,9 +41,9 @@ class Retired(Struct, frozen=True, kw_only=True):
         session_id: The session.
         ref: The name of its log in the store.
         name: Its name, if it has one.
-        project: The folder that it belongs to.
+        project: The folder to which it belongs.
         last_entry: When its last entry was appended.
-        reason: Why.
+        reason: Why it is archived.
     """
 
     session_id: str
@@ -55,7 +55,7 @@ class Retired(Struct, frozen=True, kw_only=True):
 
 
 class Spared(Struct, frozen=True, kw_only=True):
-    """A session that a retention would have archived, and why it did not."""
+    """A session that a retention should have archived but did not, and why."""
 
     session_id: str
     ref: Ref
@@ -63,12 +63,12 @@ class Spared(Struct, frozen=True, kw_only=True):
 
 
 class RetentionReport(Struct, frozen=True):
-    """What a retention did; of a dry run, what it would have done.
+    """What a retention did, or what it would have done in a dry run.
 
     Attributes:
-        archived: The sessions that were archived, the one that was used longest ago first.
-        spared: Those that should have been, and could not.
-        dry_run: Nothing was done.
+        archived: The sessions that were archived, the least recently used first.
+        spared: The sessions that should have been archived but could not be.
+        dry_run: Whether this was a dry run, which changes nothing.
     """
 
     archived: tuple[Retired, ...]
@@ -80,19 +80,19 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
     """Archive a session.
 
     Args:
-        core: The host's inside.
-        catalog: What the host knows of its sessions.
+        core: The core of the host.
+        catalog: The host's catalog.
         ref: The name of the session's log.
-        last_entry: Only if nothing was appended after this.
+        last_entry: Archive only if nothing was appended after this time.
 
     Returns:
-        Whether it is archived; False where something was appended.
+        Whether it is archived; False if something was appended.
 
     Raises:
         SessionNotFound: There is no such session.
         SessionLocked: Another process or host owns it.
-        AppendError: The disk refused; it is not archived.
-        OSError: It could not be packed; it is archived, and takes the room that it took.
+        AppendError: The write failed; it is not archived.
+        OSError: It could not be packed; it is archived, but takes as much space as before.
     """
     row = await catalog.listing.row(ref)
     if row is None:
@@ -116,13 +116,13 @@ async def archive(core: HostCore, catalog: Catalog, ref: Ref, *, last_entry: dat
 
 
 async def unarchive(core: HostCore, ref: Ref) -> None:
-    """Bring an archived session back; one that is not archived stays as it is.
+    """Unarchive a session; one that is not archived is left unchanged.
 
     Raises:
         SessionNotFound: There is no such session.
         SessionLocked: Another process or host owns it.
-        LogDamaged: Its packed form is damaged; it was left as it is.
-        AppendError: The disk refused; it is archived still.
+        LogDamaged: Its packed form is damaged; it was left unchanged.
+        AppendError: The write failed; it is still archived.
     """
     actor = await core.registry.actor(ref)
     if actor.archived:
@@ -130,7 +130,7 @@ async def unarchive(core: HostCore, ref: Ref) -> None:
 
 
 async def retire(core: HostCore, catalog: Catalog, settings: Settings, *, dry_run: bool) -> RetentionReport:
-    """Archive what the settings no longer keep among the others; see `SessionHost.apply_retention`."""
+    """Archive the sessions that are due by the settings; see `SessionHost.apply_retention`."""
     archived: list[Retired] = []
     spared: list[Spared] = []
     chosen = list(due(await catalog.listing.rows(), settings, core.runtime.now()))
@@ -150,22 +150,22 @@ async def retire(core: HostCore, catalog: Catalog, settings: Settings, *, dry_ru
 
 
 def due(rows: Sequence[SessionSummary], settings: Settings, now: datetime) -> Iterator[Retired]:
-    """Yield the sessions that a retention archives, of the rows of all sessions.
+    """Yield the sessions that a retention archives, from the rows of all sessions.
 
     Sessions that belong to no project are not counted against each other.
     """
     longest = timedelta(days=min(settings.auto_archive_after_days, timedelta.max.days))
-    kept: defaultdict[str, list[SessionSummary]] = defaultdict(list)
+    rows_by_project: defaultdict[str, list[SessionSummary]] = defaultdict(list)
     for row in rows:
         if row.status in (ARCHIVED, CORRUPTED):
             continue
         if now - row.last_entry > longest:
             yield _retired(row, "inactive")
         elif row.project is not None:
-            kept[row.project_hash or row.project].append(row)
-    for those in kept.values():
-        those.sort(key=lambda row: (row.last_entry, row.ref), reverse=True)
-        for row in those[settings.max_sessions_per_project :]:
+            rows_by_project[row.project_hash or row.project].append(row)
+    for project_rows in rows_by_project.values():
+        project_rows.sort(key=lambda row: (row.last_entry, row.ref), reverse=True)
+        for row in project_rows[settings.max_sessions_per_project :]:
             yield _retired(row, "too_many")
 
 
@@ -176,7 +176,7 @@ def _retired(row: SessionSummary, reason: Reason) -> Retired:
 
 
 async def _in_use(core: HostCore, ref: Ref) -> str | None:
-    """Say who is using a session, if anybody is."""
+    """Return who is using a session, or None if it is not in use."""
     if core.registry.live(ref) is not None:
         return "it is in use in this program"
     store = core.runtime.store

@@ -1,4 +1,4 @@
-"""The listing of a store that keeps no files: its rows are made of what the store pages through, and held in memory."""
+"""The listing of a store without files: rows made from the pages of the store's logs, and held in memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAGE = 1000
 
 
 class PagedListing:
-    """The rows of a store that keeps no files, as it pages through its logs; they are kept in memory."""
+    """The rows of a store without files, held in memory."""
 
     def __init__(self, runtime: Runtime, registry: Registry) -> None:
         self.changes = 0
@@ -32,7 +32,7 @@ class PagedListing:
     async def rows(self) -> list[SessionSummary]:
         """Return the rows of all sessions, the most recently used first.
 
-        Only logs that changed since the last call are looked into; of a live session, none is read.
+        Only logs that changed since the last call are read; the row of a live session is made from memory.
         """
         rows: dict[Ref, tuple[LogInfo, SessionSummary]] = {}
         async with aclosing(self._logs()) as logs:
@@ -43,29 +43,29 @@ class PagedListing:
                 elif (row := await self._row(info)) is not None:
                     rows[info.ref] = (info, row)
         self._rows = rows
-        dated = [self._dated(row) for _, row in rows.values()]
-        return sorted(dated, key=lambda row: (row.used, row.ref), reverse=True)
+        current = [self._with_access_time(row) for _, row in rows.values()]
+        return sorted(current, key=lambda row: (row.used, row.ref), reverse=True)
 
     async def row(self, ref: Ref) -> SessionSummary | None:
-        """Return one session's row, or None where it is not there."""
+        """Return one session's row, or None if it does not exist."""
         infos = await self._runtime.store.page(ref, "", 1)
         row = await self._row(infos[0]) if infos and infos[0].ref == ref else None
-        return None if row is None else self._dated(row)
+        return None if row is None else self._with_access_time(row)
 
     def accessed(self, ref: Ref) -> None:
-        """Note that a session was loaded just now."""
+        """Record that a session was loaded just now."""
         self._accessed[ref] = self._runtime.now()
         self.changes += 1
 
     def forget(self, refs: Iterable[Ref]) -> None:
-        """Know nothing of sessions that are gone."""
+        """Remove sessions that are gone."""
         for ref in refs:
             self._rows.pop(ref, None)
             self._accessed.pop(ref, None)
         self.changes += 1
 
-    def _dated(self, row: SessionSummary) -> SessionSummary:
-        """Put into a row when the session was loaded, where that is later than its last entry."""
+    def _with_access_time(self, row: SessionSummary) -> SessionSummary:
+        """Return a row with the time when the session was loaded, if that is later than its last entry."""
         loaded = self._accessed.get(row.ref)
         if loaded is None or (row.last_accessed is not None and loaded <= row.last_accessed):
             return row
@@ -79,7 +79,7 @@ class PagedListing:
             after = page[-1].ref
 
     async def _row(self, info: LogInfo) -> SessionSummary | None:
-        """Make a row; None where the log is gone meanwhile."""
+        """Make a row; None if the log was deleted meanwhile."""
         actor = self._registry.live(info.ref)
         try:
             log = actor.log if actor is not None else await self._read(info.ref)

@@ -1,7 +1,7 @@
-"""How a row is made: of a session that is live from memory, of another one from its file.
+"""Make rows: from memory for a live session, from the file for any other one.
 
-Small files are read at once and whole, larger ones page by page from the snapshot on; either way what an entry says is
-let go as soon as it was counted. A file that cannot be read has a row too, which says why.
+Small files are read whole, larger ones page by page from the snapshot on; in both cases entries are dropped as soon as they
+are counted. A file that cannot be read also has a row, which says why.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ..open_log import OpenLog
 from ..runtime import Runtime
 
 _SMALL_BYTES = 64 * 1024
-"""Up to this size, reading a file is as quick as reading its snapshot."""
+"""The size up to which reading a file is as fast as reading its snapshot."""
 _WHOLE_MAX = 4 * 1024 * 1024
-"""How many bytes of a file are read at once, where it has no snapshot."""
+"""The size up to which a file without a snapshot is read whole."""
 
 _HASHES_MAX = 4096
 
@@ -38,7 +38,7 @@ class Rows:
 
     Args:
         runtime: The host's seams.
-        store: Where the sessions are; the runtime's store.
+        store: The runtime's store, which holds the sessions.
     """
 
     def __init__(self, runtime: Runtime, store: FileStore) -> None:
@@ -47,7 +47,7 @@ class Rows:
         self._hashes: dict[str, str] = {}
 
     def of_live(self, actor: SessionActor) -> SessionSummary:
-        """Make the row of a live session from memory; the hash of a project that was not met before is left out."""
+        """Make the row of a live session from memory; the hash of its project is left out if it is not cached."""
         log = actor.log
         row = summarize(log.index, ref=log.ref, dialect=log.dialect.name, path=self._store.path_of(log.ref))
         known = self._hashes.get(row.project) if row.project is not None else None
@@ -59,32 +59,32 @@ class Rows:
             return row
         return replace(row, project_hash=self._hash(row.project))
 
-    def hash_anew(self, row: SessionSummary) -> None:
-        """Put into a row that was kept what stands for its project now, which may wait for the disk.
+    def update_hash(self, row: SessionSummary) -> None:
+        """Compute the project hash of a stored row again, which may wait for the disk.
 
         The folder may have been moved since, and a link left in its place.
         """
         if row.project is not None:
             force_setattr(row, "project_hash", self._hash(row.project))
 
-    def read(self, ref: Ref, found: FileStat) -> SessionSummary | None:
-        """Make the row of a session from its file, which may wait for the disk; None where the file is gone meanwhile.
+    def read(self, ref: Ref, stat: FileStat) -> SessionSummary | None:
+        """Make the row of a session from its file, which may wait for the disk; None if the file was deleted meanwhile.
 
         Args:
             ref: The session.
-            found: How its file looked just now.
+            stat: The current stat of its file.
         """
         path = self._store.path_of(ref)
         try:
             try:
-                at_once = found.size <= _SMALL_BYTES or (found.size <= _WHOLE_MAX and not self._has_snapshot(path))
-                index, dialect = self._whole(path) if at_once else self._page_by_page(ref)
-            except FileNotFoundError:  # it is packed, or gone meanwhile
+                read_whole = stat.size <= _SMALL_BYTES or (stat.size <= _WHOLE_MAX and not self._has_snapshot(path))
+                index, dialect = self._whole(path) if read_whole else self._page_by_page(ref)
+            except FileNotFoundError:  # it is packed, or was deleted meanwhile
                 index, dialect = self._page_by_page(ref)
         except (SessionNotFound, FileNotFoundError):
             return None
         except (TreeringError, OSError) as error:
-            modified = EPOCH + timedelta(microseconds=found.modified_ns // 1000)
+            modified = EPOCH + timedelta(microseconds=stat.modified_ns // 1000)
             return corrupted(ref, path, modified, str(error))
         return self.hashed(summarize(index, ref=ref, dialect=dialect, path=path))
 
@@ -96,7 +96,7 @@ class Rows:
         return True
 
     def _page_by_page(self, ref: Ref) -> tuple[LogIndex, str]:
-        """Fold a file of any size, or what is packed."""
+        """Fold a file of any size, or a packed one."""
         log = OpenLog.look(self._runtime, ref)
         return log.index, log.dialect.name
 

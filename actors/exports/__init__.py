@@ -1,1 +1,1 @@
-"""Exports: what of a session goes into one, how it is written, and where it is put."""
+"""Exports: the selection of a session's lines, the formats, and the destination."""

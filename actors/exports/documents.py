@@ -1,4 +1,4 @@
-"""Exports that are documents: JSON to be imported again, Markdown and HTML to be read, files of other programs."""
+"""Exports as documents: JSON that can be imported again, Markdown and HTML for people, files of other programs."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from .selection import (
     Numbered,
     Selection,
     about,
-    alive,
+    added_labels,
     decoded,
-    first_said,
+    first_message,
     header_of,
     kinds_of,
     numbered,
+    visible,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from ..handle import Handle
 
 ForeignWriter: TypeAlias = Callable[[Header, Sequence[Entry]], bytes]
-"""Writes the path of a session as another program's file."""
+"""Writes the path of a session as a file of another program."""
 
 ViewName: TypeAlias = Literal["markdown", "html"]
 """A document for people."""
@@ -49,25 +50,29 @@ async def json_document(
     header, leaf_id = header_of(core, handle, selection, NativeDialect()), selection.leaf_id
     if redact is not None:
         header, leaf_id = redact.header(header), None if leaf_id is None else redact.text(leaf_id)
+    seqs = list(visible(selection))
+    labels = await added_labels(selection, seqs, NativeDialect())
     yield document_head(header, leaf_id, redacted=redact is not None)
     separator = b""
-    async for lines in numbered(log, alive(selection)):
+    async for lines in numbered(log, seqs):
         entries = await core.runtime.offload(_json_entries, log.dialect, lines, redact)
         if entries:
             yield separator + b",\n".join(entries)
             separator = b",\n"
+    for label in labels:
+        yield separator + document_entry(label if redact is None else redact.entry(label))
     yield document_tail()
 
 
 def _json_entries(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction | None) -> list[bytes]:
     if redact is None and dialect.name == "native":
-        # The line itself, with fields that are not known here; one escaped half of a character would spoil the document.
+        # Copy the line itself, with its unknown fields, except for lone surrogates, which would make the JSON invalid.
         return [bytes(whole(Raw(each.line.strip()))) for each in lines if decoded(dialect, [each], None)]
     return [document_entry(entry) for entry in decoded(dialect, lines, redact)]
 
 
 def _view_named(name: ViewName) -> View:
-    """Return a document to be written; what it needs is loaded with the first, which takes a while."""
+    """Return a document writer; its dependencies are imported on first use, since that is slow."""
     if name == "markdown":
         from ...projections.exporting.markdown import MarkdownText
 
@@ -80,18 +85,18 @@ def _view_named(name: ViewName) -> View:
 async def view_document(
     core: HostCore, selection: Selection, name: ViewName, redact: Redaction | None
 ) -> AsyncGenerator[bytes]:
-    """Yield a document for people piece by piece, the branches of a whole session where they begin."""
+    """Yield a document for people piece by piece; in a whole session, branches follow their parent."""
     log, offload = selection.log, core.runtime.offload
     view = await offload(_view_named, name)
-    yield await offload(_head, view, about(selection, await first_said(core, selection, redact), redact))
+    yield await offload(_head, view, about(selection, await first_message(core, selection, redact), redact))
     if selection.whole:
         parents, kinds = log.index.parents[: selection.through + 1], kinds_of(selection)
         steps: Iterator[Step] = iter(await offload(reading_order, parents, kinds, selection.leaf))
     else:
-        steps = map(Show, alive(selection))
+        steps = map(Show, visible(selection))
     while part := list(islice(steps, LINES_AT_ONCE)):
-        lines = [line async for page in numbered(log, _wanted(part)) for line in page]
-        yield await offload(_shown, view, log.dialect, part, lines, redact)
+        lines = [line async for page in numbered(log, _needed_seqs(part)) for line in page]
+        yield await offload(_rendered, view, log.dialect, part, lines, redact)
     yield _bytes(view.tail())
 
 
@@ -99,18 +104,18 @@ def _head(view: View, about: About) -> bytes:
     return _bytes(view.head(about))
 
 
-def _wanted(steps: Sequence[Step]) -> list[int]:
+def _needed_seqs(steps: Sequence[Step]) -> list[int]:
     return list(dict.fromkeys(each.seq for each in steps if not isinstance(each, BranchEnds)))
 
 
-def _shown(
+def _rendered(
     view: View, dialect: Dialect, steps: Sequence[Step], lines: Sequence[Numbered], redact: Redaction | None
 ) -> bytes:
     entries = {entry.seq: entry for entry in decoded(dialect, lines, redact)}
-    return _bytes("".join(_told(view, steps, entries)))
+    return _bytes("".join(_rendered_steps(view, steps, entries)))
 
 
-def _told(view: View, steps: Sequence[Step], entries: dict[int, Entry]) -> Iterator[str]:
+def _rendered_steps(view: View, steps: Sequence[Step], entries: dict[int, Entry]) -> Iterator[str]:
     for step in steps:
         match step:
             case Show(seq):
@@ -127,13 +132,13 @@ def _bytes(text: str) -> bytes:
 
 async def path_entries(core: HostCore, selection: Selection) -> list[Entry]:
     """Return the entries of a path."""
-    found: list[Entry] = []
-    async for lines in numbered(selection.log, alive(selection)):
-        found += await core.runtime.offload(decoded, selection.log.dialect, lines, None)
-    return found
+    entries: list[Entry] = []
+    async for lines in numbered(selection.log, visible(selection)):
+        entries += await core.runtime.offload(decoded, selection.log.dialect, lines, None)
+    return entries
 
 
 async def foreign_document(core: HostCore, selection: Selection, writer: ForeignWriter) -> AsyncGenerator[bytes]:
-    """Yield another program's file of a path, which is made in one piece."""
+    """Yield a path as a file of another program, in one piece."""
     entries = await path_entries(core, selection)
     yield await core.runtime.offload(partial(writer, selection.log.index.header, entries))

@@ -1,4 +1,4 @@
-"""Exports that are session files: in the session's own dialect its bytes, in another its entries written anew."""
+"""Exports as session files: a copy of the lines in the session's own dialect, or its entries encoded in another one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...events.stores.files.head import read_head
 from ...events.stores.files.packed_disk import reading_disk
 from ..naming import current
 from ..open_log import OpenLog
-from .selection import Numbered, Selection, alive, decoded, header_of, numbered
+from .selection import Numbered, Selection, added_labels, decoded, header_of, numbered, visible
 
 if TYPE_CHECKING:
     from ..core import HostCore
@@ -28,22 +28,24 @@ async def session_file(core: HostCore, handle: Handle, selection: Selection, dia
     """Yield a session file piece by piece.
 
     Raises:
-        DialectCannot: The dialect has no way to say something of it.
+        DialectCannot: The dialect cannot express some part of the session.
     """
     log = selection.log
     if log.dialect.name != dialect.name:
-        async for piece in _written_anew(core, handle, selection, dialect):
+        async for piece in _converted(core, handle, selection, dialect):
             yield piece
         return
-    # All lines go, damaged ones and torn batches included: others may stand below them.
+    # Copy all lines, including damaged ones and torn batches, since other entries may be their children.
     header = header_of(core, handle, selection, current(log.dialect))
+    labels = await added_labels(selection, selection.seqs, current(log.dialect))
     yield await _header_block(core, handle, selection, header)
     async for lines in numbered(log, selection.seqs):
-        yield b"".join(_as_it_is(log, each, header.id) for each in lines)
+        yield b"".join(_copied_line(log, each, header.id) for each in lines)
+    yield b"".join(map(current(log.dialect).encode, labels))
 
 
-def _as_it_is(log: OpenLog, one: Numbered, session_id: str) -> bytes:
-    """Return a line as the present version of its dialect writes it; a torn one stays torn in another session."""
+def _copied_line(log: OpenLog, one: Numbered, session_id: str) -> bytes:
+    """Return a line in the current version of its dialect; a line of a torn batch stays torn in another session."""
     line = log.dialect.migrated(one.line, one.seq)
     if session_id != log.index.header.id and log.index.kinds[one.seq] == Kind.ABORTED:
         line = still_torn(current(log.dialect), line[:-1], session_id) + b"\n"
@@ -51,7 +53,7 @@ def _as_it_is(log: OpenLog, one: Numbered, session_id: str) -> bytes:
 
 
 async def _header_block(core: HostCore, handle: Handle, selection: Selection, header: Header) -> bytes:
-    """Return the header of a copy, byte for byte where all of a file is copied: it may say more than we know of."""
+    """Return the header of a copy, byte for byte if a whole file is copied, since it may hold unknown fields."""
     log, store = selection.log, core.runtime.store
     if selection.whole and isinstance(store, FileStore) and await store.exists(handle.ref):
         block = await core.runtime.offload(_block, store.disk, store.path_of(handle.ref))
@@ -70,14 +72,14 @@ def _block(disk: Disk, path: str) -> bytes:
         disk.close(fd)
 
 
-async def _written_anew(
-    core: HostCore, handle: Handle, selection: Selection, dialect: Dialect
-) -> AsyncGenerator[bytes]:
-    log = selection.log
+async def _converted(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> AsyncGenerator[bytes]:
+    log, seqs = selection.log, _leaf_last(selection)
+    labels = await added_labels(selection, seqs, dialect)
     yield dialect.encode_header(header_of(core, handle, selection, dialect))
-    restated = Restated(dialect, log.index.header.id, whole=selection.whole)
-    async for lines in numbered(log, _leaf_last(selection)):
+    restated = Restated(dialect, log.index.header.id, log.index.models, whole=selection.whole)
+    async for lines in numbered(log, seqs):
         yield await core.runtime.offload(_restated, restated, log.dialect, lines)
+    yield b"".join(map(dialect.encode, labels))
 
 
 def _restated(restated: Restated, source: Dialect, lines: Sequence[Numbered]) -> bytes:
@@ -85,8 +87,8 @@ def _restated(restated: Restated, source: Dialect, lines: Sequence[Numbered]) ->
 
 
 def _leaf_last(selection: Selection) -> list[int]:
-    """Put the leaf last where nothing is below it: most programs take the last entry of a file for the leaf."""
-    seqs, index = list(alive(selection)), selection.log.index
+    """Move the leaf to the end if it has no children, since most programs take the last entry of a file for the leaf."""
+    seqs, index = list(visible(selection)), selection.log.index
     leaf = selection.leaf
     if not leaf or not seqs or seqs[-1] == leaf or index.kinds[leaf] == Kind.ABORTED:
         return seqs

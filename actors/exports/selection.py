@@ -1,7 +1,7 @@
-"""What of a session goes into an export: all of it or one path, under which header, in which order it is read.
+"""The selection for an export: the whole session or one path, its header, and the order of its lines.
 
-It is taken from the index once, at the beginning, so that an export tells of one moment however long it takes. Lines are
-read as they are wanted, some at a time; what is made of them is made off the event loop.
+The selection is taken from the index once, at the beginning, so that an export is consistent however long it takes. Lines
+are read on demand, some at a time, and converted off the event loop.
 """
 
 from __future__ import annotations
@@ -15,40 +15,41 @@ from msgspec import Struct
 
 from ...events.content import plain_text
 from ...events.dialects.base import Dialect
-from ...events.entries import Entry, Header, MessageEntry
+from ...events.entries import Entry, Header, LabelEntry, MessageEntry
 from ...events.kinds import MESSAGE_KINDS, Kind
 from ...events.previews import preview
 from ...events.redaction import Redaction
 from ...projections.exporting.view import About
 from ..open_log import OpenLog
+from ..path_labels import labels_for
 
 if TYPE_CHECKING:
     from ..core import HostCore
     from ..handle import Handle
 
 LINES_AT_ONCE = 64
-"""How many lines are read and made into a piece of the export in one go."""
+"""The number of lines that are read and converted at a time."""
 
 _TITLE_CHARS = 100
-_DEAD = (Kind.DAMAGED, Kind.ABORTED)
+_INVISIBLE = (Kind.DAMAGED, Kind.ABORTED)
 
 
 class Numbered(Struct, frozen=True, gc=False):
-    """A line of the log and its ordinal."""
+    """A line of the log, with its seq."""
 
     seq: int
     line: bytes
 
 
 class Selection(Struct, frozen=True):
-    """What of a session goes into an export.
+    """The lines of a session that are exported.
 
     Attributes:
         log: The session's log.
-        seqs: The ordinals of the lines, in the order in which they are written.
-        leaf: The ordinal of the last entry of the path; 0 where there is none.
-        whole: All of the session goes, on all branches.
-        through: The ordinal of the last line that the session had.
+        seqs: The seqs of the lines, in the order in which they are written.
+        leaf: The seq of the last entry of the path; 0 for none.
+        whole: Whether the whole session is exported, with all branches.
+        through: The seq of the session's last line when the export began.
     """
 
     log: OpenLog
@@ -64,7 +65,7 @@ class Selection(Struct, frozen=True):
 
 
 def selected(log: OpenLog, leaf_id: str | None, *, linear: bool) -> Selection:
-    """Choose the path to an entry; without one, the path to the leaf where the format is linear, else all.
+    """Select the path to an entry; without an entry, the path to the leaf for a linear format, or else everything.
 
     Raises:
         EntryNotFound: The session has no such entry.
@@ -77,14 +78,14 @@ def selected(log: OpenLog, leaf_id: str | None, *, linear: bool) -> Selection:
     return Selection(log, seqs, leaf, whole, index.head)
 
 
-def alive(selection: Selection) -> Iterator[int]:
-    """Yield the lines that count: neither damaged, nor without an id, nor of a batch that was never completed."""
+def visible(selection: Selection) -> Iterator[int]:
+    """Yield the seqs of visible lines: not damaged, with an id, and not of a batch that was never completed."""
     kinds = kinds_of(selection)
-    return (seq for seq in selection.seqs if kinds[seq] not in _DEAD)
+    return (seq for seq in selection.seqs if kinds[seq] not in _INVISIBLE)
 
 
 def kinds_of(selection: Selection) -> array[int]:
-    """Return the kind of each line by ordinal; one without an id, which is no entry, counts as damaged."""
+    """Return the kind of each line by seq; a line without an id is not an entry and counts as damaged."""
     index = selection.log.index
     kinds = index.kinds[: selection.through + 1]
     for seq in range(1, len(kinds)):
@@ -93,11 +94,21 @@ def kinds_of(selection: Selection) -> array[int]:
     return kinds
 
 
-def header_of(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> Header:
-    """Return the header to write: the session's own with all of it, that of a child with one path.
+async def added_labels(selection: Selection, written: Sequence[int], dialect: Dialect) -> list[LabelEntry]:
+    """Return the label entries to append to a path; none for a whole session, which has its labels already.
 
-    A path is another session than the whole is: it has an id of its own, and lines of a batch that are not all in it do
-    not look torn.
+    Args:
+        selection: The exported entries.
+        written: The seqs of the exported lines.
+        dialect: The dialect of the export.
+    """
+    return [] if selection.whole else await labels_for(selection.log, written, selection.through, dialect)
+
+
+def header_of(core: HostCore, handle: Handle, selection: Selection, dialect: Dialect) -> Header:
+    """Return the header to write: the session's own for a whole session, that of a new child session for a path.
+
+    A path becomes a session with an id of its own, so that batches of which it holds only some lines do not look torn.
     """
     own = selection.log.index.header
     if not selection.whole:
@@ -116,7 +127,7 @@ def header_of(core: HostCore, handle: Handle, selection: Selection, dialect: Dia
 
 
 async def numbered(log: OpenLog, seqs: Iterable[int]) -> AsyncGenerator[list[Numbered]]:
-    """Read lines as they stand in the log, some at a time."""
+    """Yield lines of the log unchanged, some at a time."""
     rest = iter(seqs)
     while part := list(islice(rest, LINES_AT_ONCE)):
         lines = await log.lines_at(part)
@@ -124,16 +135,16 @@ async def numbered(log: OpenLog, seqs: Iterable[int]) -> AsyncGenerator[list[Num
 
 
 def decoded(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction | None) -> list[Entry]:
-    """Return the entries of lines, without their secrets where that is asked for; lines without an id are left out."""
-    entries = [dialect.decode(each.line, each.seq) for each in lines]
-    named = [entry for entry in entries if entry is not None and entry.id is not None]
-    return named if redact is None else [redact.entry(entry) for entry in named]
+    """Return the entries of lines, redacted if requested, without lines that have no id."""
+    decoded_lines = [dialect.decode(each.line, each.seq) for each in lines]
+    entries = [entry for entry in decoded_lines if entry is not None and entry.id is not None]
+    return entries if redact is None else [redact.entry(entry) for entry in entries]
 
 
-async def first_said(core: HostCore, selection: Selection, redact: Redaction | None) -> str:
-    """Return how the first user message begins, for a title.
+async def first_message(core: HostCore, selection: Selection, redact: Redaction | None) -> str:
+    """Return the beginning of the first user message, for a title.
 
-    Secrets are taken out before it is cut: what is left of one at the cut no longer has its form.
+    It is redacted before it is cut, since a secret that is cut off may no longer be recognized.
     """
     log = selection.log
     seq = log.index.first_user
@@ -144,12 +155,12 @@ async def first_said(core: HostCore, selection: Selection, redact: Redaction | N
 
 
 def _beginning(dialect: Dialect, lines: Sequence[Numbered], redact: Redaction) -> str:
-    said = (entry.message for entry in decoded(dialect, lines, redact) if isinstance(entry, MessageEntry))
-    return next((preview(plain_text(message.content)) for message in said), "")
+    messages = (entry.message for entry in decoded(dialect, lines, redact) if isinstance(entry, MessageEntry))
+    return next((preview(plain_text(message.content)) for message in messages), "")
 
 
 def about(selection: Selection, first_message: str, redact: Redaction | None) -> About:
-    """Return what is said of the session at the head of a document; the first message is without its secrets."""
+    """Return the information for the head of a document; `first_message` must be redacted already."""
     index = selection.log.index
     header = index.header if redact is None else redact.header(index.header)
     kinds = kinds_of(selection)
@@ -164,11 +175,11 @@ def about(selection: Selection, first_message: str, redact: Redaction | None) ->
         cwd=header.cwd,
         parent_session=header.parent_session,
         message_count=sum(map(shown.count, MESSAGE_KINDS)),
-        left_out=_living(kinds[1:]) - _living(shown),
+        left_out=_count_visible(kinds[1:]) - _count_visible(shown),
         labels={text(entry_id): text(mark.label) for entry_id, mark in index.labels.items()},
         redacted=redact is not None,
     )
 
 
-def _living(kinds: array[int]) -> int:
-    return len(kinds) - sum(map(kinds.count, _DEAD))
+def _count_visible(kinds: array[int]) -> int:
+    return len(kinds) - sum(map(kinds.count, _INVISIBLE))

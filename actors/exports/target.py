@@ -1,4 +1,4 @@
-"""Where an export goes: into memory, or into a file that is there whole or not at all, for its owner's eyes alone."""
+"""The destination of an export: memory, or a file that is written atomically and readable only by its owner."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ async def in_memory(pieces: AsyncIterator[bytes]) -> bytes:
 
 
 async def in_file(offload: Offload, path: Path, pieces: AsyncIterator[bytes], *, overwrite: bool) -> Path:
-    """Write an export to a file, under another name first.
+    """Write an export to a file, under a temporary name first.
 
     Raises:
-        ExportExists: Something is there already, or appeared meanwhile.
-        OSError: It cannot be written; nothing is left of it.
+        ExportExists: The path exists already, or appeared meanwhile.
+        OSError: The file cannot be written; nothing is left behind.
     """
-    file = await offload(_Unfinished, path, overwrite)
+    file = await offload(_TemporaryFile, path, overwrite)
     try:
         async for piece in pieces:
             await offload(file.write, piece)
@@ -43,18 +43,18 @@ async def in_file(offload: Offload, path: Path, pieces: AsyncIterator[bytes], *,
     return path
 
 
-class _Unfinished:
-    """A file under a name of its own, until it is finished."""
+class _TemporaryFile:
+    """A file that has a temporary name until it is finished."""
 
     def __init__(self, path: Path, overwrite: bool) -> None:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise InvalidInput(
-                f"{path} is a device or a pipe and no file: export without a path, and write the bytes there"
+                f"{path} is not a regular file, but a device or a pipe: export without a path, and write the bytes there"
             )
         if not overwrite:
             refuse_existing(path)
         if not path.parent.is_dir():
-            raise InvalidInput(f"there is no folder {path.parent}: make it, or export elsewhere")
+            raise InvalidInput(f"there is no folder {path.parent}: create it, or export elsewhere")
         if path.is_dir():
             raise InvalidInput(f"{path} is a folder: give the path of a file")
         self._path = os.path.abspath(path)
@@ -66,15 +66,15 @@ class _Unfinished:
         write_all(_disk, self._fd, piece)
 
     def finish(self, overwrite: bool) -> None:
-        """Make the file durable and give it its name."""
+        """Flush the file and give it its final name."""
         _disk.datasync(self._fd)
-        if overwrite or not self._linked():
+        if overwrite or not self._link():
             _disk.rename(self._temporary, self._path)
         self._finished = True
         _disk.sync_directory(os.path.dirname(self._path))
 
-    def _linked(self) -> bool:
-        """Give the file its name unless something has it; False where the file system cannot, and nothing has it."""
+    def _link(self) -> bool:
+        """Give the file its name unless that exists; return False if the file system has no hard links."""
         try:
             os.link(self._temporary, self._path)
         except FileExistsError:
@@ -88,7 +88,7 @@ class _Unfinished:
         return True
 
     def close(self) -> None:
-        """Close the file; one that was not finished goes."""
+        """Close the file, and remove it if it was not finished."""
         _disk.close(self._fd)
         if not self._finished:
             with suppress(FileNotFoundError):
@@ -96,10 +96,10 @@ class _Unfinished:
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse a destination where something is.
+    """Refuse a destination that exists.
 
     Raises:
-        ExportExists: Something is there.
+        ExportExists: The path exists.
     """
     if os.path.lexists(path):
-        raise ExportExists(f"{path} is there already: give another path, or overwrite=True")
+        raise ExportExists(f"{path} already exists: give another path, or overwrite=True")

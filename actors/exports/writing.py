@@ -1,4 +1,4 @@
-"""One export from its beginning to its end: what goes into it, as what, to where."""
+"""Export a session: select its lines, convert them, and write them to the destination."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def export(
 ) -> bytes | Path:
     """Export a session; see `Session.export`."""
     if path is not None:
-        path = await core.runtime.offload(_checked, path, core.path_of(handle.ref))
+        path = await core.runtime.offload(_checked_path, path, core.path_of(handle.ref))
     selection = selected(await handle.log(), leaf_id, linear=format in _LINEAR)
     if format == "nanocoder":
         return await _nanocoder(core, selection, path, overwrite=overwrite)
@@ -49,11 +49,8 @@ async def export(
         return await in_file(core.runtime.offload, path, pieces, overwrite=overwrite)
 
 
-def _checked(path: Path, own: str | None) -> Path:
-    """Return the path to write to, which is not the session's own file."""
-    if "\0" in str(path):
-        raise InvalidInput(f"{str(path)!r} is no path: leave out the null character")
-    path = path.expanduser()
+def _checked_path(path: Path, own: str | None) -> Path:
+    """Return the path to write to, refusing the session's own file."""
     if own is not None and os.path.realpath(path) == os.path.realpath(own):
         raise InvalidInput(f"{path} is the session's own file: export elsewhere")
     return path
@@ -82,7 +79,7 @@ def _foreign_writer(format: ExportFormat) -> ForeignWriter:
 
 
 async def _nanocoder(core: HostCore, selection: Selection, folder: Path | None, *, overwrite: bool) -> Path:
-    """Write nanocoder's folder; its files are replaced one by one, in an order in which a crash does no harm."""
+    """Write a nanocoder folder, replacing its files one by one in an order that is safe against crashes."""
     if folder is None:
         raise InvalidInput("nanocoder keeps a session in several files: give the folder of its sessions as destination")
     header, entries = selection.log.index.header, await path_entries(core, selection)
@@ -94,7 +91,7 @@ def _write_folder(header: Header, entries: list[Entry], folder: Path, overwrite:
     from ...events.foreign.nanocoder_writing import PROJECTS, write_nanocoder
 
     projects = folder / PROJECTS
-    there = [each / f"{PREFIX}{header.id}" for each in projects.iterdir()] if projects.is_dir() else []
-    if not overwrite and (found := next(filter(os.path.lexists, there), None)) is not None:
-        raise ExportExists(f"{found} is there already: give another folder, or overwrite=True")
+    candidates = [each / f"{PREFIX}{header.id}" for each in projects.iterdir()] if projects.is_dir() else []
+    if not overwrite and (existing := next(filter(os.path.lexists, candidates), None)) is not None:
+        raise ExportExists(f"{existing} already exists: give another folder, or overwrite=True")
     return write_nanocoder(header, entries, folder, count=message_tokens)

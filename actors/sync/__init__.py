@@ -4,9 +4,9 @@
         session = host.create(cwd="/work/project")
         session.append_message("user", "Hello")
 
-A `SyncHost` runs a `SessionHost` in one thread of its own. Every method hands its call to that thread and blocks until
-the answer is there, reads of the index too; arguments, results and errors are those of the async twin, unchanged.
-Nothing is decided in this room.
+A `SyncHost` runs a `SessionHost` in a thread of its own. Every method passes its call to that thread and blocks until the
+result is available, even for reads of the index. Arguments, results and errors are those of the async twin. This package
+contains no logic of its own.
 """
 
 from __future__ import annotations

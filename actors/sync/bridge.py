@@ -1,4 +1,4 @@
-"""The way from any thread to the event loop that a blocking facade runs, and back."""
+"""The connection between any thread and the event loop that the blocking facade runs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class Bridge:
-    """A thread in which a host and its event loop live, and the calls that others make into it.
+    """A thread that runs a host and its event loop, and the calls from other threads into it.
 
-    An interrupt (Ctrl-C) while a thread waits ends the waiting and nothing else: the call is carried out whole.
+    An interrupt (Ctrl-C) while a thread waits ends only the wait: the call itself completes.
     """
 
     def __init__(self, host: SessionHost, backend: str, backend_options: Mapping[str, Any] | None) -> None:
@@ -45,7 +45,7 @@ class Bridge:
     def start(self) -> None:
         """Start the thread, and return when the host is open."""
         if self._thread is not None:
-            raise HostClosed("the host was opened before: make another one")
+            raise HostClosed("the host was opened before: create a new one")
         # A program that never closes its host must still be able to end.
         self._thread = threading.Thread(target=self._run, name="treering host", daemon=True)
         self._pid = os.getpid()
@@ -53,9 +53,9 @@ class Bridge:
         self._started.result()
 
     def stop(self) -> None:
-        """Take no more calls, end the waits of subscriptions, answer every call that was taken, and drain the host.
+        """Refuse new calls, end the waits of subscriptions, complete the calls in progress, and drain the host.
 
-        An interrupt is raised when all that is done; a second one ends the waiting at once.
+        An interrupt is raised once that is done; a second one ends the wait at once.
         """
         if os.getpid() != self._pid or self._thread is None:
             return
@@ -67,49 +67,49 @@ class Bridge:
             raise
 
     def _end(self, thread: threading.Thread) -> None:
-        """Have the event loop ended and wait for it; where a wait for it was interrupted, the next goes on."""
+        """Stop the event loop and wait for it; if the wait was interrupted, another call resumes it."""
         self._closed = True
-        if self._begun.acquire(blocking=False):  # `start` was interrupted before its thread ran, and now it will not
+        if self._begun.acquire(blocking=False):  # `start` was interrupted before its thread ran: keep it from running
             self._ended.set_result(None)
-        # Handlers of signals raise in the main thread alone: what has to be done once and whole is done in another.
+        # Signal handlers raise in the main thread only, so work that must not be interrupted runs in another thread.
         closer = threading.Thread(target=self._close, args=(threading.get_ident(),), daemon=True)
         try:
             closer.start()
-        except RuntimeError:  # an interpreter that ends starts no threads
+        except RuntimeError:  # an interpreter that is shutting down starts no threads
             self._close(threading.get_ident())
         self._ended.result()
         if thread.is_alive():
             thread.join()
 
     def _close(self, stopping: int) -> None:
-        """Let the event loop end, as soon as what other threads are handing to it is there."""
+        """Stop the event loop once it has received the calls that other threads are posting."""
         if self._ended.done() or self._started.exception() is not None:
             return
-        # A thread that stops hands over nothing more, even where it stops in a handler that ran amid a call.
+        # The stopping thread posts nothing more, even if it stops in a signal handler that ran during a `post`.
         for posting, thread in list(self._posting.items()):
             if thread != stopping:
                 with posting:
                     pass
         if self._portal is not None and self._stopped.acquire(blocking=False):
-            with contextlib.suppress(RuntimeError):  # it ended by itself
+            with contextlib.suppress(RuntimeError):  # the event loop has ended already
                 self._portal.start_task_soon(self._portal.stop)
 
     def post(self, call: Callable[[], Awaitable[T]]) -> Future[T]:
-        """Hand a call to the event loop.
+        """Post a call to the event loop.
 
         Raises:
-            HostClosed: The host is not open, or this process was forked from the one that it lives in.
+            HostClosed: The host is not open, or this process is a fork of the host's process.
             WrongThread: The caller is the event loop itself.
         """
         portal = self._portal
         if portal is None:
             raise HostClosed("the host is not open: use it as `with SyncHost(...) as host`")
         if os.getpid() != self._pid:
-            raise HostClosed("the host belongs to the process that this one was forked from: open another one")
+            raise HostClosed("the host belongs to the parent of this forked process: open a new one here")
         if threading.current_thread() is self._thread:
             raise WrongThread("a blocking call inside the host's own event loop would never return: use the async twin")
-        # A call that was let in must reach the loop while it turns, or its thread would wait forever: `stop` waits. An
-        # interrupt may strike between any two steps here, so nothing is held that is not let go of on the way out.
+        # An accepted call must reach the loop while it runs, or its thread would wait forever: `_close` waits for that. An
+        # interrupt may strike between any two steps here, so everything acquired is released on the way out.
         posting = threading.Lock()
         try:
             with posting:
@@ -121,24 +121,24 @@ class Bridge:
             self._posting.pop(posting, None)
 
     def wait(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Carry out a call in the event loop and return what it returns."""
+        """Run an async call in the event loop and return its result."""
         try:
             return self.post(call).result()
         except CancelledError:
             raise HostClosed("the host's event loop ended before it answered: open another one") from None
 
     def read(self, call: Callable[[], T]) -> T:
-        """Carry out a call that does not wait in the event loop and return what it returns."""
+        """Run a synchronous call in the event loop and return its result."""
 
-        async def reading() -> T:
+        async def run() -> T:
             return call()
 
-        return self.wait(reading)
+        return self.wait(run)
 
     # -- in the event loop
 
     async def interruptible(self, scope: anyio.CancelScope, take: Callable[[], Awaitable[Sequence[T]]]) -> Sequence[T]:
-        """Wait for something that may never come: nothing, when the scope is cancelled or the bridge stops."""
+        """Wait for items that may never come; return none if the scope is cancelled or the bridge stops."""
         if self._stopping:
             return ()
         with scope:
@@ -163,7 +163,7 @@ class Bridge:
             return
         try:
             anyio.run(self._serve, backend=self._backend, backend_options=self._backend_options)
-        except BaseException as error:  # noqa: BLE001 -- the thread that waits gets it, whatever it is
+        except BaseException as error:  # noqa: BLE001 -- raised in the waiting thread
             self._closed = True
             if self._started.done():
                 self._ended.set_exception(error)

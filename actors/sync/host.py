@@ -37,24 +37,24 @@ if TYPE_CHECKING:
 
 
 SyncSessionLike: TypeAlias = SyncSession | SessionSummary | str | os.PathLike[str]
-"""What a session may be named by: its handle, its row, or a text or path that `SessionHost.resolve` takes."""
+"""A reference to a session: its handle, its row, or a string or path that `SessionHost.resolve` accepts."""
 
 
 class SyncHost:
-    """Where sessions live, for programs without an event loop; every method may be called from any thread.
+    """A host of sessions for programs without an event loop; every method may be called from any thread.
 
-    Leaving the block takes no more calls, ends the subscriptions, answers what was taken and lets every session go.
+    Leaving the block refuses new calls, ends the subscriptions, completes the calls in progress and passivates all sessions.
 
     Args:
-        root: See `SessionHost`, as for all that is not listed here.
+        root: See `SessionHost`, as for all arguments that are not listed here.
         signals: Drain and exit on SIGTERM and SIGINT; the host must then be opened in the main thread.
-        clock: Called in the host's thread, like all that the program gives.
-        backend: What runs the host's event loop: "asyncio" or "trio".
+        clock: Called in the host's thread, like all callbacks of the program.
+        backend: The event loop of the host: "asyncio" or "trio".
         backend_options: Its options, as for `anyio.run`: `{"use_uvloop": True}`.
 
     Attributes:
-        twin: The host in the event loop's thread, which does the work; not for programs.
-        bridge: The way to that thread; not for programs.
+        twin: The host in the event loop's thread, which does the work; internal.
+        bridge: The connection to that thread; internal.
     """
 
     def __init__(
@@ -145,13 +145,13 @@ class SyncHost:
 
     def find_by_key(self, key: str) -> SyncSession | None:
         """See `SessionHost.find_by_key`."""
-        found = self.bridge.wait(lambda: self.twin.find_by_key(key))
-        return None if found is None else self._session(found)
+        session = self.bridge.wait(lambda: self.twin.find_by_key(key))
+        return None if session is None else self._session(session)
 
     def find_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession | None:
         """See `SessionHost.find_recent`."""
-        found = self.bridge.wait(lambda: self.twin.find_recent(cwd=cwd))
-        return None if found is None else self._session(found)
+        session = self.bridge.wait(lambda: self.twin.find_recent(cwd=cwd))
+        return None if session is None else self._session(session)
 
     def continue_recent(self, *, cwd: str | os.PathLike[str] | None = None) -> SyncSession:
         """See `SessionHost.continue_recent`."""
@@ -167,7 +167,7 @@ class SyncHost:
     def put(self, session: SyncSession, *, replace: bool = False) -> SyncSession:
         """See `SessionHost.put`."""
         if not isinstance(session, SyncSession):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"{session!r} is no session: give the handle that a host returned")
+            raise InvalidInput(f"{session!r} is not a session: pass a handle that a host returned")
         copy = session.copy()
         return self._session(self.bridge.wait(lambda: put(self.twin.core, copy, replacing=replace)))
 

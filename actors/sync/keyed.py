@@ -18,7 +18,7 @@ class SyncKeyedSessions:
     """The sessions of a `SyncHost` by their keys; every method may be called from any thread.
 
     Args:
-        host: The host, which has to be open when a call is made.
+        host: The host, which must be open when a method is called.
     """
 
     __slots__ = ("_bridge", "_twin", "host")
@@ -83,13 +83,13 @@ class SyncKeyedSessions:
         self._bridge.wait(self._twin.save_all)
 
     def save_every(self, interval_s: float = SAVE_EVERY_S, *, until: threading.Event) -> None:
-        """Save every conversation again and again, until the event is set; for a thread of its own.
+        """Save every conversation at intervals until the event is set; meant for a thread of its own.
 
-        The one method with another parameter than its twin, which is ended by cancelling it: `KeyedSessions.save_every`.
+        Unlike its twin `KeyedSessions.save_every`, which is ended by cancellation, it takes an event.
 
         Args:
-            interval_s: How long to wait between two rounds, in seconds.
-            until: Ends it.
+            interval_s: The seconds between two rounds.
+            until: Set this event to end the loop.
         """
         while not until.wait(interval_s):
             self.save_all()

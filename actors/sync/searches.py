@@ -20,7 +20,7 @@ class SyncSearch:
     Several threads may share it: each hit goes to one of them. Closing it ends their waits.
 
     Attributes:
-        findings: The sessions that could not be searched, as far as the search has come.
+        findings: The sessions that could not be searched so far.
     """
 
     def __init__(self, bridge: Bridge, search: Search) -> None:
@@ -47,7 +47,7 @@ class SyncSearch:
         return hit
 
     def close(self) -> None:
-        """End a search that was not gone through; a second close, or one after the host's, does nothing."""
+        """End a search before its last hit; closing twice, or after the host, does nothing."""
         with contextlib.suppress(HostClosed):
             self._bridge.wait(self._end)
 
@@ -69,7 +69,7 @@ class SyncSearch:
             await self._search.aclose()
 
     def _turn(self) -> anyio.Lock:
-        """Return the lock of whoever steps; it belongs to the event loop that it is made in."""
+        """Return the lock that serializes steps; it is created in the event loop to which it belongs."""
         if self._stepping is None:
             self._stepping = anyio.Lock()
         return self._stepping

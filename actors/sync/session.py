@@ -42,12 +42,12 @@ C = TypeVar("C")
 
 
 class SyncSession:
-    """One session of a `SyncHost`, which makes these; every method may be called from any thread.
+    """One session of a `SyncHost`, which creates it; every method may be called from any thread.
 
     Attributes:
-        id: The session's id, as its header says it.
+        id: The session's id, from its header.
         ref: The name of its log in the store.
-        twin: The handle in the host's event loop, which does the work; not for programs.
+        twin: The handle in the host's event loop, which does the work; internal.
     """
 
     __slots__ = ("__weakref__", "_bridge", "id", "ref", "twin")
@@ -62,7 +62,7 @@ class SyncSession:
         return f"SyncSession({self.id!r})"
 
     def copy(self) -> SessionCopy:
-        """Return all of the session, for any host to put or to fork; not for programs."""
+        """Return a copy of the whole session, which any host can put or fork; internal."""
         return self._bridge.wait(lambda: copy_of(self.twin))
 
     def __enter__(self) -> Self:
@@ -278,7 +278,7 @@ class SyncSession:
             )
         )
 
-    # -- taking up what was broken off
+    # -- recovering after an interruption
 
     def open_calls(self) -> list[OpenCall]:
         """See `Session.open_calls`."""
@@ -529,7 +529,7 @@ class SyncSession:
         """See `Session.find_by_label`."""
         return self._bridge.read(lambda: self.twin.find_by_label(label))
 
-    # -- reading what entries say
+    # -- reading entries
 
     def entry(self, entry_id: str) -> Entry | None:
         """See `Session.entry`."""

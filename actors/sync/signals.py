@@ -14,16 +14,16 @@ from ...events.errors import WrongThread
 
 @contextmanager
 def exit_on_signals(*numbers: signal.Signals) -> Generator[None]:
-    """Let the first of some signals raise `SystemExit` in the main thread, whose blocks then end in order.
+    """Raise `SystemExit` in the main thread on the first of the signals, so that its `with` blocks are left in order.
 
     Args:
         *numbers: The signals.
 
     Raises:
-        WrongThread: This is not the main thread, the only one that signals reach.
+        WrongThread: This is not the main thread, the only one that receives signals.
     """
     if threading.current_thread() is not threading.main_thread():
-        raise WrongThread("signals reach the main thread alone: open the host there, or without `signals`")
+        raise WrongThread("signals reach only the main thread: open the host there, or without `signals`")
 
     def leave(number: int, _: FrameType | None) -> NoReturn:
         restore()

@@ -1,4 +1,4 @@
-"""Subscriptions as blocking iterators, which another thread may end."""
+"""Subscriptions as blocking iterators, which another thread may close."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Shown = TypeVar("Shown", bound=Transient)
 
 
 class Subscription(Protocol[T_co]):
-    """What every subscription of the async interface can do."""
+    """The interface of an async subscription."""
 
     async def __aenter__(self) -> object:
-        """Begin."""
+        """Start the subscription."""
         ...
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """End."""
+        """End the subscription."""
         ...
 
     async def __anext__(self) -> T_co:
@@ -58,7 +58,7 @@ class SyncSubscription(Generic[T]):
         self._fetching: anyio.Lock | None = None
         self._scope: anyio.CancelScope | None = None
         self._closed = False
-        self._left = False
+        self._exited = False
 
     def __enter__(self) -> Self:
         self._bridge.wait(self._begin)
@@ -82,37 +82,37 @@ class SyncSubscription(Generic[T]):
         """Wait for the next item.
 
         Args:
-            timeout_s: Wait no longer than this many seconds, for other threads that read from it, too.
+            timeout_s: The maximum wait in seconds, including the wait for other threads that read from the subscription.
 
         Raises:
-            TimeoutError: None came in time.
-            Closed: The subscription, or the host, was closed, and nothing is left.
+            TimeoutError: No item arrived in time.
+            Closed: The subscription or the host was closed, and no items are left.
         """
-        ends = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
-            # Taken in one step, which no interrupt and no other thread can come between: no lock is left behind.
+            # `popleft` is atomic, so neither an interrupt nor another thread can leave a lock behind.
             with contextlib.suppress(IndexError):
                 return self._ready.popleft()
-            if not self._fill(ends):
-                raise TimeoutError(f"nothing came in {timeout_s} s: wait longer, or ask again")
+            if not self._fill(deadline):
+                raise TimeoutError(f"no item arrived within {timeout_s} s: wait longer, or try again")
 
-    def _fill(self, ends: float | None) -> bool:
-        """Wait, until a time at the most, for the call that brings items; it is made where none is under way."""
+    def _fill(self, deadline: float | None) -> bool:
+        """Wait, until the deadline, for the call that fetches items; post one if none is pending."""
         pending = self._pending
         if pending is None:
             if self._closed:
                 raise Closed("the subscription was closed: subscribe again")
             pending = self._pending = self._bridge.post(self._fetch)
         try:
-            pending.result(None if ends is None else _left(ends))
+            pending.result(None if deadline is None else _remaining(deadline))
         except CancelledError:
             raise HostClosed("the host's event loop ended: open another one") from None
         except TimeoutError:
             if not pending.done():
                 return False
-            pending.result()  # it came at the last moment, or this is its own error
+            pending.result()  # it finished at the last moment, or raised a TimeoutError of its own
         finally:
-            # Where only the wait for it ended, it stays: the next call takes what it brings.
+            # If only the wait ended, the call stays pending: the next `receive` gets its items.
             if pending.done() and self._pending is pending:
                 self._pending = None
         return True
@@ -132,7 +132,7 @@ class SyncSubscription(Generic[T]):
         return (await self._subscription.__anext__(),)
 
     async def _fetch(self) -> None:
-        """Wait for items and put them where the reading thread finds them, whether it still waits or not."""
+        """Wait for items and store them for the reading thread, whether it still waits or not."""
         if self._fetching is None:
             raise Closed("the subscription is not open: use it as `with session.subscribe() as items`")
         async with self._fetching:
@@ -150,14 +150,14 @@ class SyncSubscription(Generic[T]):
         self._closed = True
         if self._scope is not None:
             self._scope.cancel()
-        if self._fetching is not None and not self._left:
-            self._left = True
+        if self._fetching is not None and not self._exited:
+            self._exited = True
             async with self._fetching:
                 await self._subscription.__aexit__(None, None, None)
 
 
 class SyncEntryFollowing(SyncSubscription[Entry | Reset | Shown]):
-    """What the two blocking subscriptions to entries have in common."""
+    """The common base of the two blocking subscriptions to entries."""
 
     def __init__(self, bridge: Bridge, subscription: EntryFollowing[Shown]) -> None:
         super().__init__(bridge, subscription)
@@ -193,6 +193,6 @@ class SyncTransientSubscription(SyncEntryFollowing[Transient]):
     """The blocking twin of `TransientSubscription`."""
 
 
-def _left(ends: float) -> float:
-    """Return how many seconds are left until a time, as far as a lock can wait."""
-    return min(max(ends - time.monotonic(), 0), threading.TIMEOUT_MAX)
+def _remaining(deadline: float) -> float:
+    """Return the seconds until the deadline, at most what a lock can wait."""
+    return min(max(deadline - time.monotonic(), 0), threading.TIMEOUT_MAX)

@@ -13,17 +13,18 @@ that the entry reads back unchanged, and the other program can still open the fi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, Union
+from typing import ClassVar, Union, cast
 
 import msgspec
 from msgspec import Raw, Struct
 from msgspec.json import Decoder
 
-from ..entries import Entry, Header, KnownEntry, OpaqueEntry, SessionInfo, payload_of
+from ..entries import Entry, Header, KnownEntry, MessageEntry, OpaqueEntry, SessionInfo, payload_of
 from ..errors import DialectCannot, InvalidEntry, NotASession, UnsupportedVersion, Where
 from .camel_lines import Line, entry_of
-from .camel_messages import read_message
+from .camel_messages import name_model, read_message
 from .camel_values import (
     ABSENT,
     READ_ERRORS,
@@ -77,8 +78,7 @@ def read_header(line: bytes, where: Where) -> Header:
     """
     fields = object_of(well_formed(line)) or {}
     session_id = attempt(as_string, fields.get("id"))
-    raw_version = fields.get("version", Raw(b"1"))
-    version = 1 if bytes(raw_version) == b"null" else attempt(as_int, raw_version)
+    version = _version(fields.get("version", Raw(b"1")))
     if attempt(as_string, fields.get("type")) != "session" or session_id is None or version is None:
         raise NotASession("this is not a session header; the file was left as it is", where=where)
     if version > VERSION:
@@ -97,6 +97,14 @@ def read_header(line: bytes, where: Where) -> Header:
         key=mark.key,
         title=mark.title,
     )
+
+
+def _version(named: Raw) -> int | None:
+    """Read a version; JavaScript compares digits in a text as the number that they are."""
+    if bytes(named) == b"null":
+        return 1
+    digits = attempt(as_string, named) or ""
+    return int(digits) if re.fullmatch("[0-9]{1,9}", digits) else attempt(as_int, named)
 
 
 class CamelDialect:
@@ -195,8 +203,13 @@ class CamelDialect:
 
     # -- writing
 
-    def encode(self, entry: KnownEntry) -> bytes:
-        """Return the entry's line, newline included; see `Dialect.encode`."""
+    def encode(self, entry: KnownEntry, model: tuple[str, str] | None = None) -> bytes:
+        """Return the entry's line, newline included; see `Dialect.encode`.
+
+        Args:
+            entry: The entry.
+            model: The provider and the model in effect on the path to it, for an answer that names none.
+        """
         if entry.aside:
             raise DialectCannot(
                 f"a {self.name} file cannot state that an entry does not become the leaf: move the leaf to its parent, "
@@ -204,6 +217,8 @@ class CamelDialect:
             )
         _native.encode(entry)  # refuses fields of the wrong type, with their paths
         name, keys, exact = self.writers[entry.type](entry)
+        if model is not None and isinstance(entry, MessageEntry):
+            name_model(cast("dict[str, object]", keys["message"]), entry.message, *model)
         mark = Mark(entry.command_id, entry.batch)
         line = self._line(entry, name, keys, mark)
         if not exact:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from msgspec import Raw, Struct
+from msgspec.json import Decoder
 
 from ..content import Content, ImagePart, TextPart, ToolResultPart, plain_text, text
 from ..entries import BashExecution, Message, Usage
@@ -26,6 +27,7 @@ from .camel_values import (
     RawFields,
     as_flag,
     as_int,
+    as_list,
     as_number,
     as_object,
     as_string,
@@ -71,6 +73,22 @@ _BASH_FIELDS: dict[str, tuple[str, Callable[[bytes | Raw], object]]] = {
     "truncated": ("truncated", as_flag),
     "fullOutputPath": ("full_output_path", as_string),
     "excludeFromContext": ("exclude_from_context", as_flag),
+}
+
+_as_objects: Callable[[bytes | Raw], list[RawFields]] = Decoder(list[RawFields]).decode
+
+# the keys that pi reads and that no field stands for, and their types
+_TYPES: dict[str, Callable[[bytes | Raw], object]] = {
+    "api": as_string,
+    "responseModel": as_string,
+    "responseId": as_string,
+    "diagnostics": as_list,
+    "fromId": as_string,
+    "tokensBefore": as_number,
+    "sections": as_object,
+    "toolsAdded": _as_objects,
+    "toolsRemoved": _as_objects,
+    "timestamp": as_number,
 }
 
 # one order serves the keys of all roles; other keys come last
@@ -263,6 +281,13 @@ def write_message(message: Message, at: int) -> tuple[dict[str, object], bool]:
     return dict(sorted(body.items(), key=_rank)), exact
 
 
+def name_model(body: dict[str, object], message: Message, provider: str, model: str) -> None:
+    """Write the model in effect in place of an unknown one: pi takes what its last answer names for the session's model."""
+    nameless = message.role == "assistant" and message.provider is None and message.model is None
+    if nameless and body.get("provider") == body.get("model") == UNKNOWN:
+        body |= {"provider": provider, "model": model}
+
+
 def _rank(item: tuple[str, object]) -> int:
     return _RANKS.get(item[0], len(_RANKS))
 
@@ -331,22 +356,33 @@ def _metadata(message: Message) -> RawFields:
 
 
 def _can_stand_in_message(key: str, raw: Raw, message: Message) -> bool:
-    """Tell whether a metadata key can be written into the message without changing how its fields are read."""
+    """Tell whether a metadata key can be written into the message.
+
+    It must neither change how the message's fields are read nor have a type that pi does not expect: pi checks nothing,
+    so a session with such a message fails in it, or is not listed.
+    """
     if key == "usage":
-        return read_usage(raw)[0] == message.usage
+        return _has_cost(raw) and read_usage(raw)[0] == message.usage
     if key == "content":
-        return message.role not in ("tool", *_SUMMARIES) and read_content(raw)[0] == message.content
-    if key == "timestamp":
-        return attempt(as_number, raw) is not None
-    if key == "role" or (key == "summary" and message.role in _SUMMARIES):
+        return (
+            message.role not in ("tool", *_SUMMARIES) and _is_content(raw) and read_content(raw)[0] == message.content
+        )
+    if key == "role" or key in _FIELDS or (key == "summary" and message.role in _SUMMARIES):
         return False
+    if key in _BASH_FIELDS:
+        return message.bash is None
     if key in ("toolCallId", "isError") and _is_answer(message):
         return False
-    name, decode = _FIELDS.get(key) or _BASH_FIELDS.get(key) or (None, as_string)
-    if name is None:
-        return True
-    holder = message if key in _FIELDS else message.bash
-    return holder is None or (attempt(decode, raw) is None and getattr(holder, name) is None)
+    decode = _TYPES.get(key)
+    return decode is None or attempt(decode, raw) is not None
+
+
+def _has_cost(raw: Raw) -> bool:
+    return attempt(as_object, (attempt(as_object, raw) or {}).get("cost")) is not None
+
+
+def _is_content(raw: Raw) -> bool:
+    return attempt(as_string, raw) is not None or attempt(_as_objects, raw) is not None
 
 
 def _required_keys(message: Message) -> dict[str, object]:

@@ -167,7 +167,7 @@ def _read_odd_usage(raw: Raw) -> tuple[Usage | None, bool]:
 
 def write_usage(usage: Usage) -> dict[str, object]:
     """Return usage in pi's form; the breakdown of the cost is unknown and left at 0."""
-    cost = int(usage.cost) if usage.cost.is_integer() else usage.cost
+    cost = int(usage.cost) if float(usage.cost).is_integer() else usage.cost
     return {
         "input": usage.input_tokens,
         "output": usage.output_tokens,

@@ -27,6 +27,7 @@ from ..entries import (
     UsageEntry,
     payload_of,
 )
+from ..errors import InvalidEntry
 from .camel_content import write_content
 from .camel_lines import OWN_SESSION_INFO, OWN_TOOL_EXECUTION
 from .camel_messages import UNKNOWN, write_message
@@ -138,7 +139,15 @@ def _usage_or_none(usage: Usage | None) -> dict[str, object] | None:
 
 
 def name_on_one_line(name: str) -> str:
-    """Return a session's name in pi's form: line breaks become a space, the ends are trimmed."""
+    """Return a session's name in pi's form: line breaks become a space, the ends are trimmed.
+
+    Raises:
+        InvalidEntry: It is not a string.
+    """
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidEntry(
+            f"Expected `str | null`, got `{type(name).__name__}` - at `$.session_info.name` of a session_info entry"
+        )
     return re.sub(r"[\r\n]+", " ", name).strip()
 
 

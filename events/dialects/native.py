@@ -40,6 +40,7 @@ from ..entries import (
 )
 from ..errors import InvalidEntry, NotASession, UnsupportedVersion, Where
 from ..undecodable import UNDECODABLE
+from .as_given import check_as_given
 
 Fields: TypeAlias = dict[str, JSON]
 
@@ -123,6 +124,8 @@ class NativeDialect:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
+        if read is not entry and read != entry:
+            check_as_given(entry, read)
         if b"\n" in line:  # from raw JSON with line breaks
             line = msgspec.json.format(line, indent=-1)
         return line + b"\n", read

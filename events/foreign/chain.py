@@ -8,7 +8,7 @@ whose time is not known has that of the entry before it, the first one that of t
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 from uuid import UUID, uuid5
@@ -17,7 +17,20 @@ import msgspec
 from msgspec.structs import replace
 
 from ..content import ToolResultPart, ToolUsePart
-from ..entries import Batch, KnownEntry, Message, Payload, entry_class
+from ..entries import (
+    Batch,
+    CompactionEntry,
+    Entry,
+    KnownEntry,
+    Message,
+    ModelChangeEntry,
+    Payload,
+    SessionInfoEntry,
+    entry_class,
+)
+
+DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry)
+"""The entries by which a file may say how its session is; see `Chain.describe`."""
 
 _NAMESPACE = UUID("d0a6c1f2-0a5f-5d3c-9d1e-6f0f3f2b7a41")
 
@@ -25,6 +38,19 @@ _NAMESPACE = UUID("d0a6c1f2-0a5f-5d3c-9d1e-6f0f3f2b7a41")
 def derived_id(*words: str) -> str:
     """Return an id that follows from words, and from nothing else."""
     return str(uuid5(_NAMESPACE, "\n".join(words)))
+
+
+def describes(entry: Entry, format: str, session: str) -> bool:
+    """Tell whether an entry is one by which a file of this session said how the session was; see `Chain.describe`."""
+    if not isinstance(entry, DESCRIBING):
+        return False
+    payload: Payload = getattr(entry, entry.type)
+    return entry.id == _described_id(format, session, entry.parent_id, entry.timestamp, payload)
+
+
+def _described_id(format: str, session: str, above: str | None, time: datetime, payload: Payload) -> str:
+    said = msgspec.json.encode((entry_class(payload).type, payload, time.astimezone(UTC), above))
+    return derived_id(format, session, "describes", blake2b(said, digest_size=16).hexdigest())
 
 
 class Chain:
@@ -72,6 +98,19 @@ class Chain:
         kind = entry_class(payload)
         if not id or id in self._taken:
             id = self._derived(kind.type, payload if beginning is None else beginning, time, id)
+        return self._made(payload, id, time, batch)
+
+    def describe(self, payload: Payload, *, time: datetime | None = None) -> KnownEntry:
+        """Make an entry of what a file says of its session as it is now, and not of a step that was taken.
+
+        The file may say something else the next time, and then this is said nowhere. So its id follows from what it says
+        and from the entry above it, by which it `describes` the session also where the file no longer says it.
+        """
+        at = time or self.time
+        return self._made(payload, _described_id(self._format, self.session, self.leaf, at, payload), time, None)
+
+    def _made(self, payload: Payload, id: str, time: datetime | None, batch: Batch | None) -> KnownEntry:
+        kind = entry_class(payload)
         self._taken.add(id)
         self.time = time or self.time
         said: dict[str, Any] = {kind.type: payload}

@@ -68,6 +68,8 @@ class Reading:
                 found.append(ThinkingPart(Thinking("", part.data, redacted=True)))
             elif kind == "image" and part.source is not None and (image := _image(part.source)) is not None:
                 found.append(image)
+            elif kind == "document":
+                found.append(_document(part))
             else:
                 self.left_out[kind or "unknown"] += 1
         return found
@@ -81,6 +83,8 @@ class Reading:
                 found.append(TextPart(Text(part.text)))
             elif part.source is not None and (image := _image(part.source)) is not None:
                 found.append(image)
+            elif part.type == "document":
+                found.append(_document(part))
             else:
                 self.left_out[part.type or "unknown"] += 1
         return tuple(found)
@@ -119,3 +123,11 @@ def _image(source: lines.ImageSource) -> ImagePart | None:
     if source.type == "url" and source.url:
         return ImagePart(Image(ImageSource("url", source.media_type or "image/*", source.url)))
     return None
+
+
+def _document(part: lines.Part) -> TextPart:
+    """Return what a document says where it is text; name any other in words, since no model is shown it as text."""
+    source = part.source or lines.ImageSource()
+    if source.type == "text" and source.data:
+        return TextPart(Text(source.data))
+    return TextPart(Text(f"[file: {part.title or source.url or source.media_type or 'unknown'}]"))

@@ -131,6 +131,7 @@ class Part(Struct, gc=False):
     content: str | list[Part] | None = None
     is_error: bool | None = None
     source: ImageSource | None = None
+    title: str | None = None
 
 
 class Tokens(Struct, gc=False):

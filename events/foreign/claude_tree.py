@@ -6,7 +6,7 @@ fork of the file is hardly ever one of the conversation. Here
 
 - the lines of an answer become one step;
 - the results of an answer's calls follow it one after the other, and whatever hangs from the answer or from one of them
-  follows the last;
+  follows the last; but what hangs from a result that came late, below what was said meanwhile, follows that;
 - what hangs from a mere link hangs from what that hangs from;
 - a boundary and its summary become one compaction, which follows what it stands for;
 - what follows a compaction in the file, and hangs from the last message that it kept, follows the compaction;
@@ -237,7 +237,7 @@ class Tree:
         above = _behind_what_kept(node, talk, above)
         again = self._was_kept(node, talk, above)
         step = above if again or node.kind == "link" else self._step(node, talk, above)
-        self._at[node.index] = talk, step
+        self._at[node.index] = talk, above if step is not above and _came_late(step) else step
         if node.uuid in self._kept and step is not None and not again:
             self._kept[node.uuid] = talk, step
 
@@ -345,6 +345,19 @@ class Tree:
         step.nodes.append(node)
         talk.unsaid = None
         return step
+
+
+def _came_late(step: Step | None) -> bool:
+    """Tell whether a step is results that hang below what was said after the answer whose calls they answer."""
+    if step is None or step.answer is None or step.above is None:
+        return False
+    above: Step | None = step.above.answer or step.above
+    if above is step.answer:
+        return False
+    while above is not None and above is not step.answer:
+        above = above.above
+        above = above.answer or above if above is not None else None
+    return above is not None
 
 
 def _behind_what_kept(node: Node, talk: Conversation, above: Step | None) -> Step | None:

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from ..content import Content, ToolUse, ToolUsePart, plain_text, text
 from ..entries import (
@@ -48,6 +49,9 @@ _NOT_A_TURN = (
     "# agents.md ",
 )
 """How messages begin that stand in the user's place, and that the user did not write; in lower case."""
+
+_OWN = Raw(b'{"is_meta":true}')
+"""The metadata of such a message."""
 
 _RETOLD_BYTES = 4 * 20_000
 """How much of the prompts Codex tells again behind a summary: 20,000 tokens, which it takes for four bytes each."""
@@ -225,9 +229,13 @@ class Rollout:
         else:
             yield from self._told()
             asked = plain_text(content)
-            if role == "user" and not asked.lstrip().lower().startswith(_NOT_A_TURN):
+            message = Message(role, (*content,))
+            told = message
+            if role == "user" and asked.lstrip().lower().startswith(_NOT_A_TURN):
+                told = replace(message, raw_metadata=_OWN)
+            elif role == "user":
                 self._turns.append(_Turn(self._chain.leaf, asked))
-            yield self._chain.add(Message(role, (*content,)), id=as_text(item.get("id")), time=time)
+            yield self._chain.add(told, id=as_text(item.get("id")), time=time, beginning=message)
 
     # -- events
 

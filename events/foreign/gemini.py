@@ -133,7 +133,7 @@ def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | 
     entries: list[KnownEntry] = []
     summary = as_text(history.metadata.get("summary"))
     if summary:
-        entries.append(chain.add(SessionInfo(description=summary)))
+        entries.append(chain.describe(SessionInfo(description=summary)))
     tails: dict[Written | None, str | None] = {None: chain.leaf}
     telling = _Telling(chain)
     model = ""

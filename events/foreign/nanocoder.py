@@ -131,12 +131,6 @@ def _address(image: Object) -> str:
 
 def _entries(given: Object, header: Header, notes: Notes) -> Iterator[KnownEntry]:
     chain = Chain(NAME, header.id, header.timestamp)
-    provider, model = as_text(given.get("provider")), as_text(given.get("model"))
-    if provider and model:
-        yield chain.add(ModelChange(provider, model))
-    name = header.title if given.get("titleManuallySet") is True else None
-    if name or provider:
-        yield chain.add(SessionInfo(name=name, provider=Provider(provider, model) if provider else None))
     left_out: Counter[str] = Counter()
     for position, each_message in enumerate(as_list(given.get("messages"))):
         message = read_message(_usual(as_object(each_message), left_out))
@@ -144,6 +138,12 @@ def _entries(given: Object, header: Header, notes: Notes) -> Iterator[KnownEntry
             notes.add("damaged", "error", f"messages[{position}] has no role, or answers no call: it is left out")
             continue
         yield chain.add(message)
+    provider, model = as_text(given.get("provider")), as_text(given.get("model"))
+    if provider and model:
+        yield chain.describe(ModelChange(provider, model))
+    title = header.title if given.get("titleManuallySet") is True else None
+    if title or provider:
+        yield chain.describe(SessionInfo(name=title, provider=Provider(provider, model) if provider else None))
     for name, count in sorted(left_out.items()):
         if count:
             what = f"{name!r} of {counted(count, 'message')} left out: a message here has no such field"

@@ -20,7 +20,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..disk import OsDisk
-from ..entries import Entry, Header, Message, MessageEntry, ModelChangeEntry, Provider, SessionInfo, SessionInfoEntry
+from ..entries import (
+    CompactionEntry,
+    Entry,
+    Header,
+    Message,
+    MessageEntry,
+    ModelChangeEntry,
+    Provider,
+    SessionInfo,
+    SessionInfoEntry,
+)
 from ..errors import InvalidSessionId
 from ..previews import TITLE_CHARS_MAX, preview
 from ..projects import HASH_DIGITS, project_hash, project_name
@@ -103,7 +113,8 @@ def write_nanocoder(
 
     Args:
         header: The session's header.
-        entries: The path to write, from its root on.
+        entries: The path to write, from its root on. What a compaction without a summary left out last is not written, since
+            the folder has no place for that.
         folder: The folder of all sessions, which nanocoder has at `~/.nanocoder/sessions`; made where it is missing.
         count: Counts the tokens of messages.
 
@@ -118,7 +129,7 @@ def write_nanocoder(
         raise InvalidSessionId(
             f"the session id {header.id!r} cannot name a folder: fork the session to give it another"
         )
-    records = Records(entries, count)
+    records = Records(_kept(entries), count)
     metadata = _metadata(header, entries, records)
     target = folder.absolute() / PROJECTS / metadata.project.hash / f"{PREFIX}{header.id}"
     _put(target / MESSAGES, records.messages)
@@ -127,6 +138,16 @@ def write_nanocoder(
     _put(target / METADATA, [metadata])
     _put(folder.absolute() / INDEX, [*_others(folder / INDEX, header.id), _index_line(metadata)])
     return target
+
+
+def _kept(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return what of a path still counts, where its latest compaction has no summary; all of it elsewhere."""
+    at = next((at for at in reversed(range(len(entries))) if isinstance(entries[at], CompactionEntry)), None)
+    latest = None if at is None else entries[at]
+    if not isinstance(latest, CompactionEntry) or latest.compaction.summary:
+        return entries
+    first_kept = latest.compaction.first_kept_entry_id
+    return entries[next((place for place, entry in enumerate(entries) if entry.id == first_kept), at) :]
 
 
 def _put(path: Path, values: Iterable[object]) -> None:

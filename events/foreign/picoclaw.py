@@ -176,12 +176,12 @@ def _entries(
         notes.add("count", "warning", f"the sidecar tells of {as_count(count)} messages, and {stored} are here")
     summary = as_text(meta.get("summary"))
     if summary:
-        yield chain.add(SessionInfo(summary=summary), time=updated)
+        yield chain.describe(SessionInfo(summary=summary), time=updated)
     if skip:
         if begins.moved:
             what = f"skipping {skip} messages would part a tool's result from its call: the call is kept, too"
             notes.add("unsafe_cut", "warning", what, entry_id=begins.first_kept)
-        yield chain.add(Compaction("", begins.first_kept, 0), time=updated)
+        yield chain.describe(Compaction("", begins.first_kept, 0), time=updated)
 
 
 class _Begins:

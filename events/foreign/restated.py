@@ -2,32 +2,40 @@
 
 What a file says of itself alone is left out (the marks of its batches), what no other file can hold is wrapped, and a
 message that answers several calls at once, as some programs write it, becomes one message a call where the dialect knows
-no other. Ids stay; the messages that come in front of such an answer have ids that follow from its own.
+no other. Ids stay; the messages that come in front of such an answer have ids that follow from its own. What such a dialect
+refuses when it is appended is told in words: an image that lies elsewhere, what a tool or a command said without more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ..content import ToolResultPart, ToolUsePart
+from ..content import Content, ImagePart, TextPart, ToolResultPart, ToolUsePart, text
 from ..dialects.base import Dialect
+from ..dialects.camel import CamelDialect
 from ..entries import (
     ENTRY_TYPES,
     Compaction,
     CompactionEntry,
+    ContextEditEntry,
     Custom,
     CustomEntry,
+    CustomMessageEntry,
     Entry,
     KnownEntry,
     Message,
     MessageEntry,
+    ModelChangeEntry,
     OpaqueEntry,
 )
 from ..errors import DialectCannot
 from ..kinds import RESET_TYPE
 from .chain import derived_id
+
+P = TypeVar("P", bound=Content)
 
 KEPT_AS = "treering.opaque"
 """The custom type under which stands a line that another dialect would take for something else."""
@@ -67,17 +75,32 @@ def kept(entry: Entry) -> KnownEntry:
     )
 
 
+def ids_apart(session_id: str, entry: Entry) -> Iterator[str]:
+    """Yield the ids of the messages that may come in front of an entry where a message answers one call alone."""
+    if isinstance(entry, MessageEntry):
+        answers = sum(isinstance(part, ToolResultPart) for part in entry.message.content)
+        rest = answers < len(entry.message.content)
+        yield from (_id_apart(session_id, entry.id, number) for number in range(1, answers + rest))
+
+
+def _id_apart(session_id: str, entry_id: str, number: int) -> str:
+    return derived_id(session_id, entry_id, f"answer {number}")
+
+
 class Restated:
     """Restates the entries of one session, which are given in order, for a file of another dialect.
 
     Args:
         dialect: What the file is written in.
         session_id: The session's id, from which the ids of new entries follow.
+        models: By ordinal, the entry on the path that says who answers; 0 for none. It is given before.
         whole: The file gets all entries, so that a command is not found there in part.
     """
 
-    def __init__(self, dialect: Dialect, session_id: str, *, whole: bool) -> None:
+    def __init__(self, dialect: Dialect, session_id: str, models: Sequence[int], *, whole: bool) -> None:
         self._dialect = dialect
+        self._models = models
+        self._named: dict[int, tuple[str, str]] = {}
         self._session_id = session_id
         self._whole = whole
         self._names: dict[str, str] = {}
@@ -97,10 +120,22 @@ class Restated:
             yield line + b"\n"
             return
         try:
+            self._note_model(entry)
             for each in self._restated(kept(entry)):
-                yield self._dialect.encode(each)
+                yield self._encoded(each)
         except DialectCannot as error:
             raise DialectCannot(f"entry {entry.id} (seq {entry.seq}) cannot go there: {error}") from error
+
+    def _note_model(self, entry: Entry) -> None:
+        if isinstance(entry, ModelChangeEntry):
+            self._named[entry.seq] = (entry.model_change.provider, entry.model_change.model_id)
+        elif isinstance(entry, MessageEntry) and entry.message.provider is not None and entry.message.model is not None:
+            self._named[entry.seq] = (entry.message.provider, entry.message.model)
+
+    def _encoded(self, entry: KnownEntry) -> bytes:
+        if isinstance(self._dialect, CamelDialect):
+            return self._dialect.encode(entry, self._named.get(self._models[entry.seq]))
+        return self._dialect.encode(entry)
 
     def _may_pass(self, entry: OpaqueEntry) -> bool:
         """Tell whether the program whose dialect it is can be shown a line of this type: it may know the type."""
@@ -114,7 +149,14 @@ class Restated:
         if self._dialect.name == "native":
             yield entry
         elif isinstance(entry, MessageEntry):
-            yield from self._messages(entry)
+            yield from self._messages(replace(entry, message=_sayable(entry.message)))
+        elif isinstance(entry, CustomMessageEntry):
+            said = entry.custom_message
+            yield replace(entry, custom_message=replace(said, content=_inline(said.content)))
+        elif isinstance(entry, ContextEditEntry):
+            new = entry.context_edit.replacement
+            new = None if new is None else _inline(new)
+            yield replace(entry, context_edit=replace(entry.context_edit, replacement=new))
         elif isinstance(entry, CompactionEntry):
             first_kept = entry.compaction.first_kept_entry_id
             first_kept = first_kept if first_kept is None else self._first.get(first_kept, first_kept)
@@ -139,7 +181,7 @@ class Restated:
             said.append(replace(message, role="user", content=rest, tool_name=None))
         parent_id = entry.parent_id
         for number, each in enumerate(said, 1):
-            own = entry.id if number == len(said) else derived_id(self._session_id, entry.id, f"answer {number}")
+            own = entry.id if number == len(said) else _id_apart(self._session_id, entry.id, number)
             self._first.setdefault(entry.id, own)
             command_id = entry.command_id if own == entry.id else None
             yield replace(entry, id=own, parent_id=parent_id, command_id=command_id, message=each)
@@ -148,3 +190,29 @@ class Restated:
     def _answer(self, message: Message, part: ToolResultPart) -> Message:
         name = message.tool_name or self._names.get(part.tool_result.tool_use_id)
         return Message("tool", (part,), tool_name=name)
+
+
+def _sayable(message: Message) -> Message:
+    """Return a message that pi knows: what a tool said that answers no call, and a command that none is, a user says."""
+    content = _inline(message.content)
+    answers = any(isinstance(part, ToolResultPart) for part in content)
+    unknown = (message.role == "tool" and not answers) or (message.role == "bashExecution" and message.bash is None)
+    return replace(message, role="user" if unknown else message.role, content=content)
+
+
+def _inline(content: tuple[Content, ...]) -> tuple[Content, ...]:
+    """Return content without images that lie elsewhere: these are named."""
+    return tuple(_answer_inline(part) if isinstance(part, ToolResultPart) else _named(part) for part in content)
+
+
+def _answer_inline(part: ToolResultPart) -> ToolResultPart:
+    result = part.tool_result
+    if isinstance(result.content, str):
+        return part
+    return ToolResultPart(replace(result, content=tuple(map(_named, result.content))))
+
+
+def _named(part: P) -> P | TextPart:
+    if isinstance(part, ImagePart) and part.image.source.type == "url":
+        return text(f"[image: {part.image.source.data}]")
+    return part

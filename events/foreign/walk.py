@@ -3,7 +3,7 @@
 Each file is recognized by itself, and so is a folder that is a session, or a storage of sessions, as a whole: it is not
 looked into further. What is damaged below a folder costs itself alone, and what is no session is counted. Links to folders
 are not followed, since they may lead back up. What treering keeps beside its logs is no session, and is passed over: what
-is in `.treering`, snapshots, leaf records, fragments, backups.
+is in `.treering`, snapshots, leaf records, fragments, backups. So is nanocoder's index, which names the sessions beside it.
 
 One session is held at a time, and the names of the folders that are still to be looked into.
 """
@@ -30,6 +30,8 @@ UNKNOWN_SHOWN = 5
 
 _LOOK = 4096
 _SUFFIXES = (".json", ".jsonl")
+_INDEX = "index.jsonl"
+_INDEX_KEYS = (b'"id"', b'"projectPath"', b'"projectHash"')
 _MAGIC = (b"{", b"[", b"SQLite format 3\0")
 
 
@@ -140,6 +142,8 @@ class Walk:
             return
         if chosen is not None:
             yield from self._whole(chosen, path)
+            return
+        if path.name == _INDEX and all(name in head for name in _INDEX_KEYS):
             return
         self.unknown += 1
         if len(self.unknown_paths) < UNKNOWN_SHOWN:

@@ -1,28 +1,29 @@
-"""The budget: how many tokens of a model's window are left for the conversation."""
+"""The budget: the tokens of a model's window that are left for the conversation."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...events.counts import check_count
 from ...events.errors import InvalidInput
-from ..tokens import ByteEstimator, Tokenizer
+from ..tokens import Tokenizer, tokenizer_of
 
 RESERVE_SHARE = 0.25
-"""The share of the window that is kept free for the answer."""
+"""The share of the window that is reserved for the answer."""
 
 
 class ContextBudget(Struct, frozen=True):
-    """How a model's window is divided, in tokens.
+    """The division of a model's window, in tokens.
 
     Attributes:
         model_context_window: The whole window.
-        system_prompt_tokens: What the system prompt takes of it.
-        tool_definition_tokens: What the definitions of the tools take.
-        reserve_for_response: What is kept free for the answer.
-        available_tokens: What is left for the conversation; never negative.
-        current_conversation_tokens: What the conversation that was built takes; 0 before.
-        utilization_percent: How much of the available tokens that is; 0 before.
+        system_prompt_tokens: The tokens of the system prompt.
+        tool_definition_tokens: The tokens of the tool definitions.
+        reserve_for_response: The tokens reserved for the answer.
+        available_tokens: The tokens left for the conversation; never negative.
+        current_conversation_tokens: The tokens of the conversation that was built; 0 before that.
+        utilization_percent: The share of the available tokens that it uses, in percent; 0 before that.
     """
 
     model_context_window: int
@@ -34,21 +35,21 @@ class ContextBudget(Struct, frozen=True):
     utilization_percent: float = 0.0
 
     def used(self, tokens: int) -> ContextBudget:
-        """Return the budget with a conversation of this size in it."""
+        """Return the budget with the size of the conversation filled in."""
         available = self.available_tokens
         percent = 100 * tokens / available if available else 100.0 if tokens else 0.0
         return replace(self, current_conversation_tokens=tokens, utilization_percent=percent)
 
 
 def checked_budget(budget: object) -> ContextBudget:
-    """Return what is given as a budget.
+    """Return the argument as a budget.
 
     Raises:
-        InvalidInput: It is none.
+        InvalidInput: It is not a `ContextBudget`.
     """
     if not isinstance(budget, ContextBudget):
         raise InvalidInput(
-            f"the budget is of type `{type(budget).__name__}`: give what `calculate_budget(...)` or `session.budget()` returns"
+            f"the budget is of type `{type(budget).__name__}`: pass what `calculate_budget(...)` or `session.budget()` returns"
         )
     return budget
 
@@ -61,16 +62,25 @@ def calculate_budget(
     *,
     reserve_for_response: int | None = None,
 ) -> ContextBudget:
-    """Work out a budget.
+    """Calculate a budget.
 
     Args:
         model_context_window: The model's window, in tokens.
-        system_prompt: What the system says that is no part of the session.
-        tool_definitions: The definitions of the tools, as they are sent.
-        tokenizer: What counts the two; an estimate by bytes where none is given.
-        reserve_for_response: What to keep free for the answer; a quarter of the window where it is not given.
+        system_prompt: The system prompt that is sent in addition to the session.
+        tool_definitions: The tool definitions, as they are sent.
+        tokenizer: Counts the two; by default their tokens are estimated from bytes.
+        reserve_for_response: The tokens to reserve for the answer; by default a quarter of the window.
+
+    Raises:
+        InvalidInput: A size is not a count, the text to count is not text, or the tokenizer is not one.
     """
-    count = (tokenizer or ByteEstimator()).count
+    check_count("model_context_window", model_context_window)
+    if reserve_for_response is not None:
+        check_count("reserve_for_response", reserve_for_response)
+    for said in (system_prompt, tool_definitions):
+        if not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"the system prompt and the definitions of tools are texts, no `{type(said).__name__}`")
+    count = tokenizer_of(tokenizer).count
     system, tools = count(system_prompt), count(tool_definitions)
     reserve = int(model_context_window * RESERVE_SHARE) if reserve_for_response is None else reserve_for_response
     available = max(0, model_context_window - system - tools - reserve)

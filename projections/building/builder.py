@@ -1,12 +1,12 @@
-"""The builder: from what is at hand, a budget and the strategies, the messages that a model is sent.
+"""The builder: makes the messages to send to a model from a context, a budget and strategies.
 
     builder = ContextBuilder()
     result = builder.build(await session.context(), calculate_budget(8192, system_prompt, tools, ByteEstimator()))
     result.messages, result.strategy, result.needs_summary
 
-What fits is sent whole. Otherwise the strategies are tried by their priority, and the first whose result fits is taken;
-where none does, a minimal context. Whatever is returned fits, holds the last user message, and parts no call from its
-result; where that cannot be done, `ContextOverflow` is raised, and nothing else.
+A context that fits is sent whole. Otherwise the strategies are tried by priority, and the first result that fits is used;
+if none fits, a minimal context is built. Every result fits, contains the last user message, and keeps calls together with
+their results; if that is impossible, `ContextOverflow` is raised, and no other error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...events.content import JSON, json_object
 from ...events.entries import Message
 from ...events.errors import ContextOverflow
 from ..context import Context, ContextMessage
-from ..tokens import ByteEstimator, Tokenizer, context_tokens
+from ..tokens import Tokenizer, context_tokens, tokenizer_of
 from .budget import ContextBudget
 from .full_history import FullHistory
 from .masking import MaskedTools
@@ -31,11 +31,11 @@ from .source import ContextSource
 from .strategy import ContextStrategy, NeededSummary, StrategyRegistry, StrategyResult
 
 MINIMAL = "minimal"
-"""What a result says it was made by when no strategy was of use."""
+"""The strategy name in a result when no strategy could be used."""
 
 
 class StrategyFailure(Struct, frozen=True):
-    """Why a strategy was of no use."""
+    """The reason why a strategy could not be used."""
 
     strategy: str
     reason: str
@@ -45,22 +45,22 @@ class StrategyFailure(Struct, frozen=True):
 
 
 class ContextBuildResult(Struct, frozen=True):
-    """What a model is sent, and how it came about.
+    """The messages to send to a model, and how they were chosen.
 
-    Included, summarized and dropped messages together are the original ones.
+    The included, summarized and dropped messages add up to the original ones.
 
     Attributes:
-        messages: The messages, oldest first, with the entries that they come from; "" for one that was made here.
+        messages: The messages, oldest first, with the ids of their entries; "" for a message that was made here.
         strategy: The name of the strategy that made them.
-        tokens_used: How many tokens they take.
-        token_budget: How many there were.
-        original_message_count: How many messages the context has.
-        included_message_count: How many of them are sent, cut or whole.
+        tokens_used: The tokens of the messages.
+        token_budget: The tokens that were available.
+        original_message_count: The number of messages in the context.
+        included_message_count: How many of them are sent, whole or shortened.
         summarized_message_count: How many are represented by a summary or by the state of the work.
-        masked_message_count: In how many of the included ones results of tools were cut or cleared.
-        budget: The budget, filled in.
-        needs_summary: The summary that would have helped, where one is missing.
-        failures: Why the strategies that were tried before were of no use.
+        masked_message_count: How many of the included ones have shortened or cleared tool results.
+        budget: The budget with the usage filled in.
+        needs_summary: The summary that would have helped, if one is missing.
+        failures: Why the strategies that were tried before could not be used.
     """
 
     messages: tuple[ContextMessage, ...]
@@ -77,16 +77,16 @@ class ContextBuildResult(Struct, frozen=True):
 
     @property
     def dropped_message_count(self) -> int:
-        """How many of the context's messages are neither sent nor represented."""
+        """The number of the context's messages that are neither sent nor represented."""
         return self.original_message_count - self.included_message_count - self.summarized_message_count
 
     def to_messages(self) -> list[Message]:
-        """Return the messages alone, as a provider's client takes them."""
+        """Return the messages without their entry ids, as a provider's client takes them."""
         return [each.message for each in self.messages]
 
     def to_json(self) -> dict[str, JSON]:
-        """Return all that is sent and told here as plain JSON values that are the caller's own."""
-        shown = {
+        """Return the result as plain JSON values, which the caller may modify."""
+        fields = {
             "strategy": self.strategy,
             "tokens_used": self.tokens_used,
             "token_budget": self.token_budget,
@@ -103,19 +103,19 @@ class ContextBuildResult(Struct, frozen=True):
                 {"entry_id": each.entry_id, "role": each.role, "content": each.content} for each in self.messages
             ],
         }
-        return json_object(Raw(msgspec.json.encode(shown)))
+        return json_object(Raw(msgspec.json.encode(fields)))
 
 
 class ContextBuilder:
     """Builds contexts.
 
     Args:
-        tokenizer: What counts tokens; an estimate by bytes where none is given.
-        strategies: What to try where the whole does not fit; `default_strategies` where none are given.
+        tokenizer: Counts the tokens; by default they are estimated from bytes.
+        strategies: The strategies to try if the whole context does not fit; `default_strategies()` by default.
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None, strategies: Iterable[ContextStrategy] | None = None) -> None:
-        self.tokenizer: Tokenizer = tokenizer or ByteEstimator()
+        self.tokenizer = tokenizer_of(tokenizer)
         self._registry = StrategyRegistry(default_strategies() if strategies is None else strategies)
 
     @property
@@ -124,19 +124,19 @@ class ContextBuilder:
         return list(self._registry)
 
     def register_strategy(self, strategy: ContextStrategy) -> None:
-        """Add a strategy, in the place of one that has its name; it is used from the next build on."""
+        """Add a strategy, replacing one of the same name; it is used from the next build on."""
         self._registry.register(strategy)
 
     def remove_strategy(self, name: str) -> None:
-        """Take a strategy away, if it is there."""
+        """Remove a strategy; an unknown name is ignored."""
         self._registry.remove(name)
 
     def build(self, source: ContextSource | Context, budget: ContextBudget) -> ContextBuildResult:
         """Build a context that fits.
 
         Args:
-            source: The context of the leaf, or a source that was made of it and more.
-            budget: How many tokens there are.
+            source: The context of the leaf, or a source made from it.
+            budget: The token budget.
 
         Raises:
             ContextOverflow: Not even the minimal context fits.
@@ -150,13 +150,13 @@ class ContextBuilder:
         needed: NeededSummary | None = None
         failures: list[StrategyFailure] = []
         for strategy in self._registry:
-            made = self._try(strategy, source, budget.available_tokens)
-            if isinstance(made, tuple):
-                return self._result(source, budget, strategy.name, *made, needed, tuple(failures))
-            if isinstance(made, NeededSummary):
-                needed = needed or made
-                made = f"needs a summary of {made.message_count} messages"
-            failures.append(StrategyFailure(strategy.name, made))
+            outcome = self._try(strategy, source, budget.available_tokens)
+            if isinstance(outcome, tuple):
+                return self._result(source, budget, strategy.name, *outcome, needed, tuple(failures))
+            if isinstance(outcome, NeededSummary):
+                needed = needed or outcome
+                outcome = f"needs a summary of {outcome.message_count} messages"
+            failures.append(StrategyFailure(strategy.name, outcome))
         return self.build_minimal_context(source, budget, needed, tuple(failures))
 
     def build_minimal_context(
@@ -166,13 +166,13 @@ class ContextBuilder:
         needs_summary: NeededSummary | None = None,
         failures: tuple[StrategyFailure, ...] = (),
     ) -> ContextBuildResult:
-        """Build the smallest context that there is: the state of the work where it fits, and the last user message.
+        """Build the smallest possible context: the state of the work if it fits, and the last user message.
 
         Args:
-            source: What to build it of.
-            budget: How many tokens there are.
-            needs_summary: What the result is to say of a missing summary.
-            failures: What the result is to say of the strategies that were tried.
+            source: The source to build from.
+            budget: The token budget.
+            needs_summary: The missing summary to report in the result.
+            failures: The failed strategies to report in the result.
 
         Raises:
             ContextOverflow: Not even that fits.
@@ -186,7 +186,7 @@ class ContextBuilder:
         if tokens > available:
             raise ContextOverflow(
                 f"the smallest context takes {tokens} tokens and {available} are available: "
-                "take a model with a larger window, or shorten the system prompt or the last user message",
+                "use a model with a larger window, or shorten the system prompt or the last user message",
                 needed=tokens,
                 available=available,
                 failures=tuple(map(str, failures)),
@@ -196,20 +196,20 @@ class ContextBuilder:
     def _try(
         self, strategy: ContextStrategy, source: ContextSource, available: int
     ) -> tuple[StrategyResult, int] | NeededSummary | str:
-        """Return what a strategy makes and its size, the summary that it needs, or why it is of no use."""
+        """Return a strategy's result and its size, the summary that it needs, or why it cannot be used."""
         if available < strategy.min_tokens:
-            return f"is for {strategy.min_tokens} tokens or more, and {available} are available"
+            return f"needs at least {strategy.min_tokens} tokens, and {available} are available"
         try:
-            made = strategy.build(source, available, self.tokenizer)
-            if isinstance(made, NeededSummary):
-                return made
-            tokens = self._count(made.messages)
+            result = strategy.build(source, available, self.tokenizer)
+            if isinstance(result, NeededSummary):
+                return result
+            tokens = self._count(result.messages)
         except Exception as error:  # noqa: BLE001 - a strategy may raise anything, and a context is needed all the same
             return f"raised {type(error).__name__}: {error}"
         if tokens > available:
             return f"takes {tokens} tokens, and {available} are available"
-        fault = pairing_fault(made.messages) or _fault(source, made)
-        return fault or (made, tokens)
+        fault = pairing_fault(result.messages) or _fault(source, result)
+        return fault or (result, tokens)
 
     def _count(self, messages: Iterable[ContextMessage]) -> int:
         return context_tokens(messages, self.tokenizer)
@@ -219,20 +219,20 @@ class ContextBuilder:
         source: ContextSource,
         budget: ContextBudget,
         name: str,
-        made: StrategyResult,
+        result: StrategyResult,
         tokens: int,
         needed: NeededSummary | None,
         failures: tuple[StrategyFailure, ...],
     ) -> ContextBuildResult:
         return ContextBuildResult(
-            made.messages,
+            result.messages,
             name,
             tokens,
             budget.available_tokens,
             source.original_count,
-            made.included_count,
-            made.summarized_count,
-            made.masked_count,
+            result.included_count,
+            result.summarized_count,
+            result.masked_count,
             budget.used(tokens),
             needed,
             failures,
@@ -240,21 +240,21 @@ class ContextBuilder:
 
 
 def default_strategies() -> list[ContextStrategy]:
-    """Return the strategies of the ladder: everything, old results cleared, a summary, the state of the work.
+    """Return the strategies of the ladder: everything, old tool results cleared, a summary, the state of the work.
 
-    `PrunedTools` shortens old results instead of clearing them; register it where that is wanted.
+    `PrunedTools` shortens old results instead of clearing them; register it if you prefer that.
     """
     return [FullHistory(), MaskedTools(), RecentPlusSummary(), MinimalState()]
 
 
-def _fault(source: ContextSource, made: StrategyResult) -> str | None:
-    if made.included_count < 0 or made.summarized_count < 0:
-        return "counts fewer than no messages"
-    if made.included_count + made.summarized_count > source.original_count:
-        return f"counts more messages than the {source.original_count} that there are"
+def _fault(source: ContextSource, result: StrategyResult) -> str | None:
+    if result.included_count < 0 or result.summarized_count < 0:
+        return "returned a negative message count"
+    if result.included_count + result.summarized_count > source.original_count:
+        return f"counts more messages than the {source.original_count} of the context"
     request = source.request
     if request >= 0:
-        wanted = source.messages[request].entry_id
-        if not any(each.entry_id == wanted and is_request(each.message) for each in made.messages):
+        request_id = source.messages[request].entry_id
+        if not any(each.entry_id == request_id and is_request(each.message) for each in result.messages):
             return "leaves out the last user message"
     return None

@@ -1,4 +1,4 @@
-"""Putting a whole request together: what the system says, what is remembered, what was said, what is asked now."""
+"""Compose a whole request: the system prompt, a summary, the history, and the new user message."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def compose(
     """Return the messages of a request in the order in which models expect them.
 
     Args:
-        system_prompt: What the system says; left out where it is empty.
-        history: The conversation so far, such as `ContextBuildResult.to_messages` gives it.
-        summary: A summary of what came before it, told as a system message.
-        user: What the user says now, where the history does not end with it.
+        system_prompt: The system prompt; omitted if empty.
+        history: The conversation so far, such as `ContextBuildResult.to_messages` returns it.
+        summary: A summary of the conversation before the history, added as a system message.
+        user: The content of the new user message, unless the history ends with it.
     """
-    said = [system_prompt] if system_prompt else []
+    system_texts = [system_prompt] if system_prompt else []
     if summary:
-        said.append(f"Previous conversation summary: {summary}")
-    asked = [] if user is None else [Message("user", as_content(user))]
-    return [*(Message("system", (text(each),)) for each in said), *history, *asked]
+        system_texts.append(f"Previous conversation summary: {summary}")
+    request = [] if user is None else [Message("user", as_content(user))]
+    return [*(Message("system", (text(each),)) for each in system_texts), *history, *request]

@@ -1,4 +1,4 @@
-"""The strategy that leaves the conversation as it is."""
+"""The strategy that sends the conversation unchanged."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """The strategy that clears the results of old tool calls, in steps.
 
-A provider's prompt cache holds as long as what was sent stays the beginning of what is sent. So nothing is cleared below
-the limit; and when the limit is passed, all results but the last few are cleared at once, and the beginning stays as it
-is until the limit is passed again. Where those steps lie is not remembered anywhere: they follow from the messages, which
-are walked from the first on as they were sent.
+A provider's prompt cache is valid while each request begins with the previous one. So nothing is cleared below the limit;
+when the limit is exceeded, all results but the last few are cleared at once, and the beginning then stays unchanged until
+the limit is exceeded again. The steps are not stored: they are found by walking the messages from the first one on, in
+the order in which they were sent.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from .strategy import StrategyResult
 from .tool_results import tool_names, with_results
 
 KEEP_LAST = 3
-"""How many results stay when the others are cleared."""
+"""The number of results that are kept when the others are cleared."""
 
 MIN_GAIN_SHARE = 0.1
-"""The least share of the limit that clearing must free to be worth a broken prompt cache."""
+"""The smallest share of the limit that clearing must free to be worth a broken prompt cache."""
 
 MASK = "[Old result of {name} cleared: {chars} characters]"
-"""What stands in the place of a cleared result."""
+"""The replacement for a cleared result."""
 
 
 class MaskedTools:
     """Clear the results of old tool calls.
 
     Args:
-        keep_last: How many results stay; more, where a batch of parallel calls would be parted.
+        keep_last: The number of results to keep; more, to keep a batch of parallel calls whole.
         protected: The names of tools whose results are never cleared.
-        min_gain: The least share of the budget that a step must free.
+        min_gain: The smallest share of the budget that a step must free.
         trigger: The share of the budget at which a step is taken.
     """
 
@@ -68,7 +68,7 @@ class MaskedTools:
         return StrategyResult((*masked[:through], *messages[through:]), source.originals(messages), masked_count=count)
 
     def masked(self, messages: Sequence[ContextMessage]) -> list[ContextMessage]:
-        """Return the messages with every result cleared that may be."""
+        """Return the messages with all results cleared, except protected and short ones."""
         names = tool_names(messages)
         return [with_results(each, names, self._masked) for each in messages]
 
@@ -89,14 +89,14 @@ def masked_through(
     keep_last: int,
     min_gain: int,
 ) -> int:
-    """Return before which position results are cleared.
+    """Return the position before which results are cleared.
 
     Args:
         messages: The messages, oldest first.
-        masked: The same with every result cleared that may be.
-        tokenizer: What counts them.
-        limit: The size that may not be passed when a request is made.
-        keep_last: How many results stay.
+        masked: The same messages with their results cleared; see `MaskedTools.masked`.
+        tokenizer: Counts the tokens.
+        limit: The maximum size of a request.
+        keep_last: The number of results to keep.
         min_gain: The tokens that a step must free.
     """
     sizes = [message_tokens(each.message, tokenizer) for each in messages]
@@ -109,7 +109,7 @@ def masked_through(
     total = through = 0
     for place, size in enumerate(sizes):
         total += size
-        if total - freed[through] <= limit or not _is_asked(messages, place):
+        if total - freed[through] <= limit or not _ends_request(messages, place):
             continue
         start = max(through, starts[place])
         if freed[start] - freed[through] >= max(min_gain, 1):
@@ -117,15 +117,15 @@ def masked_through(
     return through
 
 
-def _is_asked(messages: Sequence[ContextMessage], place: int) -> bool:
-    """Tell whether the model was, or is now, asked for an answer after this message."""
+def _ends_request(messages: Sequence[ContextMessage], place: int) -> bool:
+    """Tell whether a request to the model ended, or now ends, with this message."""
     if place + 1 == len(messages):
         return True
     return messages[place].role != "assistant" and messages[place + 1].role == "assistant"
 
 
 def _starts_kept(messages: Sequence[ContextMessage], keep_last: int) -> list[int]:
-    """Return of each place where the last results up to it begin, a batch of parallel calls being kept whole."""
+    """Return for each position where the last results up to it begin, keeping a batch of parallel calls whole."""
     units = safe_starts(messages)
     results: list[int] = []
     starts: list[int] = []

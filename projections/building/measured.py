@@ -1,4 +1,4 @@
-"""How full the window is, as the provider said, with an estimate of only what came after it spoke."""
+"""The used part of the window: the provider's last count, plus an estimate for later messages."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ...events.kinds import RESET_TYPE
 from ..context import Context, message_of
 from ..tokens import Tokenizer, context_tokens, count_messages
 
-BROKEN_OFF = frozenset({"aborted", "error"})
-"""The stop reasons of an answer that was broken off."""
+INTERRUPTED = frozenset({"aborted", "error"})
+"""The stop reasons of an interrupted answer."""
 
 
 class UsedTokens(Struct, frozen=True):
-    """How many tokens of the window are used.
+    """The tokens of the window that are used.
 
     Attributes:
-        measured: What the provider counted last: its whole request, system prompt and tools included, and its answer.
-        estimated: What the tokenizer counted of the rest: of everything, where no provider has counted.
+        measured: The provider's last count: the whole request, including system prompt and tools, and the answer.
+        estimated: The tokenizer's count of later messages, or of everything if no provider has counted.
     """
 
     measured: int
@@ -28,30 +28,30 @@ class UsedTokens(Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """Both together."""
+        """The sum of both."""
         return self.measured + self.estimated
 
 
 def used_tokens(
     path: Sequence[Entry], context: Context, tokenizer: Tokenizer | None = None, *, overhead: int = 0
 ) -> UsedTokens:
-    """Tell how much of the window the next request takes.
+    """Return how much of the window the next request takes.
 
-    What a provider counted holds as long as nothing before it changed: a compaction, a reset or an edit of the context
-    makes it void, and the answer of a turn that was broken off carries none that can be trusted.
+    A provider's count is valid while the messages before it are unchanged: a compaction, a reset or a context edit
+    invalidates it, and the count of an interrupted answer cannot be trusted.
 
     Args:
         path: The entries of the path, oldest first; those since the latest compaction or reset are enough.
         context: The context at the end of that path.
-        tokenizer: What counts the rest; an estimate by bytes where none is given.
-        overhead: What system prompt and tools take, for the case that no provider has counted.
+        tokenizer: Counts the rest; by default its tokens are estimated from bytes.
+        overhead: The tokens of system prompt and tools, used if no provider has counted.
     """
     since: list[Message] = []
     for entry in reversed(path):
         if isinstance(entry, (CompactionEntry, ContextEditEntry)) or entry.type == RESET_TYPE:
             break
         measured = _measured(entry)
-        if measured > 0:  # one that did not count may say -1
+        if measured > 0:  # a provider that did not count may report -1
             return UsedTokens(measured, count_messages(since[::-1], tokenizer))
         message = message_of(entry)
         if message is not None:
@@ -60,7 +60,7 @@ def used_tokens(
 
 
 def request_tokens(usage: Usage) -> int:
-    """Return how many tokens a request and its answer took together."""
+    """Return the tokens of a request and its answer together."""
     return usage.total_tokens or (
         usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     )
@@ -70,6 +70,6 @@ def _measured(entry: Entry) -> int:
     if not isinstance(entry, MessageEntry):
         return 0
     message = entry.message
-    if message.role != "assistant" or message.usage is None or message.stop_reason in BROKEN_OFF:
+    if message.role != "assistant" or message.usage is None or message.stop_reason in INTERRUPTED:
         return 0
     return request_tokens(message.usage)

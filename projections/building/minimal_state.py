@@ -1,4 +1,4 @@
-"""The strategy that sends the state of the work and what the user asked last, and nothing else of the conversation."""
+"""The strategy that sends only the state of the work and the last user message."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .state_extraction import SessionState, as_entries, extract_session_state, f
 from .strategy import StrategyResult
 
 _STEPS = ((100, 4000), (40, 1000), (15, 400), (5, 150))
-"""How many lines a list may have, and how many characters the task and the status, where the whole does not fit."""
+"""Smaller and smaller limits on the lines of a list and the characters of task and status, if the state does not fit."""
 
 
 class MinimalState:
@@ -27,34 +27,34 @@ class MinimalState:
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
         """Return the state and the last user message; see `ContextStrategy.build`.
 
-        A state that does not fit is told in less and less detail.
+        A state that does not fit is given in less and less detail.
 
         Raises:
             ContextOverflow: Not even the shortest state fits beside the last user message.
         """
         state = extract_session_state(source.entries or as_entries(source.messages), project_path=source.project_path)
         opening, request = source.messages[: source.opening], last_request(source)
-        for told in (state, *(_reduced(state, *step) for step in _STEPS)):
-            said = ContextMessage("", Message("system", (text(format_state_context(told)),)))
-            messages = (*opening, said, request)
+        for candidate in (state, *(_reduced(state, *step) for step in _STEPS)):
+            state_message = ContextMessage("", Message("system", (text(format_state_context(candidate)),)))
+            messages = (*opening, state_message, request)
             if context_tokens(messages, tokenizer) <= budget_tokens:
                 return result_of(source, messages)
-        raise ContextOverflow(f"the state of the work does not fit beside the last user message into {budget_tokens}")
+        raise ContextOverflow(f"the state of the work and the last user message do not fit into {budget_tokens} tokens")
 
 
 def last_request(source: ContextSource) -> ContextMessage:
-    """Return the last user message; an empty one where there is none."""
+    """Return the last user message without tool results; an empty one if there is none."""
     if source.request < 0:
         return ContextMessage("", Message("user", (text(""),)))
-    found = source.messages[source.request]
-    said = tuple(part for part in found.content if not isinstance(part, ToolResultPart))
-    if len(said) == len(found.content):
-        return found
-    return ContextMessage(found.entry_id, replace(found.message, content=said))
+    request = source.messages[source.request]
+    content = tuple(part for part in request.content if not isinstance(part, ToolResultPart))
+    if len(content) == len(request.content):
+        return request
+    return ContextMessage(request.entry_id, replace(request.message, content=content))
 
 
 def result_of(source: ContextSource, messages: tuple[ContextMessage, ...]) -> StrategyResult:
-    """Return messages as a result in which all others are represented by the state."""
+    """Return a result with these messages, in which the state represents all others."""
     included = source.originals(messages)
     return StrategyResult(messages, included, source.originals(source.messages) - included)
 

@@ -1,8 +1,8 @@
-"""Calls and their results in what is sent: providers refuse one without the other.
+"""The pairing of calls and results in messages that are sent: providers refuse one without the other.
 
-An assistant's neighbouring messages are one turn. The results of its calls stand right after it, before anything else is
-said. `paired` brings messages into that form, whatever a crash, an aborted turn, an edit or another program left behind;
-storage stays as it is.
+Adjacent messages of an assistant are one turn. The results of its calls stand right after it, before any other message.
+`paired` brings messages into that form, whatever a crash, an aborted turn, an edit or another program left behind; the log
+is not changed.
 """
 
 from __future__ import annotations
@@ -18,30 +18,29 @@ from ...events.providers.rendering import rendered
 from ..context import ContextMessage
 
 NO_RESULT = "[no result: the turn ended before the tool answered]"
-"""What stands in for the result of a call that has none."""
+"""The content of the placeholder result for a call without a result."""
 
 
 def paired(messages: Sequence[ContextMessage]) -> tuple[ContextMessage, ...]:
-    """Return the messages that a provider can be told, each call with its result and each result with its call.
+    """Return the messages in the form that providers accept, each call with its result and each result with its call.
 
-    Results without a call are left out, as are second results of one call, and messages in which nothing is left. A call
-    without a result gets one that says so. Results move up to their calls where something was said between. Messages
-    that no provider is told are left out.
+    Leave out results without a call, second results of a call, messages that become empty, and messages that are never sent
+    to a provider. Give a call without a result a placeholder. Move results up to their calls past messages in between.
     """
-    shown = (each for each in messages if _is_told(each.message))
-    told: list[ContextMessage] = []
+    sendable = (each for each in messages if _is_sendable(each.message))
+    result: list[ContextMessage] = []
     turn: list[ContextMessage] = []
-    for speaks, run in groupby(shown, _is_assistant):
-        if speaks:
+    for from_assistant, run in groupby(sendable, _is_assistant):
+        if from_assistant:
             turn = list(run)
         else:
-            told += _turn(turn, list(run))
+            result += _paired_turn(turn, list(run))
             turn = []
-    return (*told, *_turn(turn, ()))
+    return (*result, *_paired_turn(turn, ()))
 
 
 def pairing_fault(messages: Sequence[ContextMessage]) -> str | None:
-    """Say what is wrong with the calls and results of messages that are about to be sent, or None."""
+    """Return what is wrong with the calls and results of messages that are about to be sent, or None."""
     waiting: set[str] = set()
     previous = ""
     for each in messages:
@@ -64,7 +63,7 @@ def pairing_fault(messages: Sequence[ContextMessage]) -> str | None:
 def unanswered(messages: Sequence[Message]) -> list[tuple[int, ToolUse]]:
     """Return the calls of the assistant's last turn that have no result, each with the position of its message.
 
-    Those of earlier turns do not count: after something else was answered, a provider could not be told their results.
+    Calls of earlier turns do not count: once the assistant has answered again, providers no longer accept their results.
     """
     waiting: dict[str, tuple[int, ToolUse]] = {}
     previous = ""
@@ -83,22 +82,22 @@ def unanswered(messages: Sequence[Message]) -> list[tuple[int, ToolUse]]:
 
 
 def closing(call_id: str, name: str) -> Message:
-    """Return the result that closes a call which nothing will answer."""
+    """Return the placeholder result that closes a call which will never be answered."""
     return Message("tool", (tool_result(call_id, NO_RESULT, is_error=True),), tool_name=name or None)
 
 
 def has_results(message: Message) -> bool:
-    """Tell whether a message holds results of tools."""
+    """Tell whether a message has tool results."""
     return any(isinstance(part, ToolResultPart) for part in message.content)
 
 
 def is_request(message: Message) -> bool:
-    """Tell whether a user says something in a message: one that only carries results is a tool's."""
+    """Tell whether a message is a user's request: a user message that only carries tool results is not one."""
     return message.role == "user" and any(not isinstance(part, ToolResultPart) for part in message.content)
 
 
 def safe_start(messages: Sequence[ContextMessage], position: int) -> int:
-    """Return the last position up to the given one at which paired messages can be cut.
+    """Return the last position at or before the given one at which paired messages can be cut.
 
     An assistant's turn with all of its calls and results is one unit.
     """
@@ -108,7 +107,7 @@ def safe_start(messages: Sequence[ContextMessage], position: int) -> int:
 
 
 def safe_starts(messages: Sequence[ContextMessage]) -> list[int]:
-    """Return what `safe_start` says of each position."""
+    """Return `safe_start` of each position."""
     starts: list[int] = []
     for position in range(len(messages)):
         begins = not position or _may_begin(messages, position)
@@ -117,7 +116,7 @@ def safe_starts(messages: Sequence[ContextMessage]) -> list[int]:
 
 
 def next_start(messages: Sequence[ContextMessage], position: int) -> int:
-    """Return the first position after the given one at which paired messages can be cut; their number if there is none."""
+    """Return the first position after the given one at which paired messages can be cut, or their number if none."""
     position += 1
     while position < len(messages) and not _may_begin(messages, position):
         position += 1
@@ -130,9 +129,9 @@ def _may_begin(messages: Sequence[ContextMessage], position: int) -> bool:
     return not has_results(messages[position].message)
 
 
-def _is_told(message: Message) -> bool:
+def _is_sendable(message: Message) -> bool:
     if message.role == "compactionSummary" and not plain_text(message.content):
-        return False  # it stands for what was cut off without a summary
+        return False  # it represents a history that was truncated without a summary
     return rendered(message) is not None
 
 
@@ -140,10 +139,10 @@ def _is_assistant(each: ContextMessage) -> bool:
     return each.role == "assistant"
 
 
-def _turn(turn: Sequence[ContextMessage], after: Sequence[ContextMessage]) -> list[ContextMessage]:
-    """Pair an assistant's turn with what follows it up to the next."""
+def _paired_turn(turn: Sequence[ContextMessage], after: Sequence[ContextMessage]) -> list[ContextMessage]:
+    """Return an assistant's turn, paired with the messages that follow it up to the next turn."""
     calls: dict[str, str] = {}
-    said: list[ContextMessage] = []
+    turn_messages: list[ContextMessage] = []
     for each in turn:
         parts: list[Content] = []
         for part in each.content:
@@ -153,7 +152,7 @@ def _turn(turn: Sequence[ContextMessage], after: Sequence[ContextMessage]) -> li
                 calls[part.tool_use.id] = part.tool_use.name
             if not isinstance(part, ToolResultPart):
                 parts.append(part)
-        said.append(_with(each, parts))
+        turn_messages.append(_with_content(each, parts))
     answers: list[ContextMessage] = []
     others: list[ContextMessage] = []
     for each in after:
@@ -164,16 +163,16 @@ def _turn(turn: Sequence[ContextMessage], after: Sequence[ContextMessage]) -> li
                     parts.append(part)
             elif not isinstance(part, ToolUsePart):
                 parts.append(part)
-        kept = _with(each, parts)
+        kept = _with_content(each, parts)
         if has_results(kept.message):
             answers.append(kept)
         elif each.role != "tool":
             others.append(kept)
     answers += [ContextMessage("", closing(call_id, name)) for call_id, name in calls.items()]
-    return [each for each in (*said, *answers, *others) if each.content]
+    return [each for each in (*turn_messages, *answers, *others) if each.content]
 
 
-def _with(each: ContextMessage, parts: list[Content]) -> ContextMessage:
+def _with_content(each: ContextMessage, parts: list[Content]) -> ContextMessage:
     if len(parts) == len(each.content):
         return each
     return ContextMessage(each.entry_id, replace(each.message, content=tuple(parts)))

@@ -1,7 +1,7 @@
-"""The strategy that shortens the results of tools, but for those of the last messages.
+"""The strategy that shortens tool results, except those of the last messages.
 
-What is left of a result depends on the tool: the ends of a file, the ends of a command's output, the first hits of a
-search, the beginning of anything else.
+How a result is shortened depends on the tool: it keeps both ends of a file or of a command's output, the first hits of a
+search, and the beginning of anything else.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ from .strategy import StrategyResult
 from .tool_results import tool_names, with_results
 
 RECENT_MESSAGE_COUNT = 6
-"""How many messages at the end stay as they are."""
+"""The number of messages at the end that are not changed."""
 
 FILE_END_LINES = 10
-"""How many lines stay of a file at each of its ends."""
+"""The number of lines kept at each end of a file."""
 
 OUTPUT_MAX_CHARS = 1000
-"""Up to which length a command's output stays whole."""
+"""The length up to which a command's output is kept whole."""
 
 OUTPUT_END_CHARS = 400
-"""How much stays of a longer output at each of its ends."""
+"""The number of characters kept at each end of a longer output."""
 
 RESULT_MAX_CHARS = 800
-"""Up to which length the result of any other tool stays whole."""
+"""The length up to which the result of any other tool is kept whole."""
 
 RESULT_START_CHARS = 600
-"""How much stays of the beginning of a longer result."""
+"""The number of characters kept at the beginning of a longer result."""
 
 
 class PrunedTools:
     """Shorten old results.
 
     Args:
-        recent_count: How many messages at the end stay as they are; more, where an assistant's turn would be parted.
+        recent_count: The number of messages at the end that are not changed; more, to keep an assistant's turn whole.
     """
 
     name = "pruned-tools"
@@ -60,7 +60,7 @@ class PrunedTools:
 
 
 def prune_tool_result(content: str, tool_name: str | None = None) -> str:
-    """Shorten what a tool answered, as befits the tool."""
+    """Shorten the result of a tool by the rule for that tool."""
     chars = len(content)
     if tool_name in ("Read", "read_file"):
         lines = content.split("\n")
@@ -72,8 +72,8 @@ def prune_tool_result(content: str, tool_name: str | None = None) -> str:
     if tool_name in ("Bash", "execute_bash"):
         if chars <= OUTPUT_MAX_CHARS:
             return content
-        begins, ends = content[:OUTPUT_END_CHARS], content[-OUTPUT_END_CHARS:]
-        return f"[Command output: {chars} chars]\n{begins}\n...\n{ends}"
+        head, tail = content[:OUTPUT_END_CHARS], content[-OUTPUT_END_CHARS:]
+        return f"[Command output: {chars} chars]\n{head}\n...\n{tail}"
     if chars <= RESULT_MAX_CHARS:
         return content
     if tool_name in ("Grep", "search"):

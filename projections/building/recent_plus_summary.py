@@ -1,8 +1,8 @@
-"""The strategy that sends a summary of what is old and the last messages as they are.
+"""The strategy that sends a summary of the older messages, and the last messages unchanged.
 
-It makes no summary. It takes the stored one that stands for most of what is old, and leaves it as long as everything after
-it fits: the beginning of what is sent stays the same from turn to turn. When nothing stored fits any more, it says which
-summary is needed; that is made of the stored one and of what came after it.
+It makes no summary itself. It uses the stored summary that covers the most of the older messages, and keeps it while
+everything after it fits, so that requests begin alike from turn to turn. When no stored summary fits any more, it says
+which one is needed; that one is made from the stored summary and the messages after it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ SUMMARY_TARGET_RATIO = 0.3
 """The share of the budget that a summary should take."""
 
 SUMMARY_BUDGET_SHARE = 0.9
-"""The share of what the last messages leave that a summary may take."""
+"""The share of the budget left by the last messages that a summary may take."""
 
 LEAST_SUMMARY_TOKENS = 64
-"""With less room than this for a summary, fewer of the last messages are kept."""
+"""The least room for a summary; with less, fewer of the last messages are kept."""
 
 
 class RecentPlusSummary:
     """Send a summary and the last messages.
 
     Args:
-        recent_count: How many messages at the end stay as they are: more, where an assistant's turn would be parted;
-            fewer, where they leave no room for a summary.
+        recent_count: The number of messages at the end that are kept unchanged; more, to keep an assistant's turn whole;
+            fewer, if they would leave no room for a summary.
         target_ratio: The share of the budget that a summary should take.
     """
 
@@ -49,7 +49,7 @@ class RecentPlusSummary:
         self.target_ratio = target_ratio
 
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult | NeededSummary:
-        """Return a summary and the last messages, or say which summary is needed; see `ContextStrategy.build`."""
+        """Return a summary and the last messages, or the summary that is needed; see `ContextStrategy.build`."""
         messages, opening = source.messages, source.opening
         recent = safe_start(messages, max(0, len(messages) - self.recent_count))
         if recent <= opening:
@@ -61,25 +61,25 @@ class RecentPlusSummary:
             if stored[1] == recent or context_tokens(result.messages, tokenizer) <= budget_tokens:
                 return result
         if not room:
-            raise ContextOverflow("the last messages leave no room for a summary: give a larger budget")
+            raise ContextOverflow("the last messages leave no room for a summary: use a larger budget")
         older = messages[opening:recent]
         if stored is not None:
-            older = (ContextMessage("", _said_before(stored[0])), *messages[stored[1] : recent])
+            older = (ContextMessage("", _earlier_summary(stored[0])), *messages[stored[1] : recent])
         return _needed(messages[opening:recent], older, room, int(budget_tokens * self.target_ratio), tokenizer)
 
 
 def summary_message(summary: str) -> Message:
-    """Return the system message that tells a model of a summary."""
+    """Return the system message that holds a summary."""
     return Message("system", (text(f"## Prior Conversation Summary\n\n{summary}\n\n---\n\n## Recent Messages Follow"),))
 
 
 def summary_budget(budget_tokens: int, recent_tokens: int) -> int:
-    """Return how many tokens a summary may take beside the last messages; 0 where they leave none."""
+    """Return how many tokens a summary may take beside the last messages; 0 if they leave no room."""
     return max(0, int((budget_tokens - recent_tokens) * SUMMARY_BUDGET_SHARE))
 
 
 def _with_room(source: ContextSource, recent: int, budget_tokens: int, tokenizer: Tokenizer) -> tuple[int, int]:
-    """Return where the last messages begin that leave room for a summary, and how much they leave."""
+    """Return where the last messages must begin to leave room for a summary, and how much room they leave."""
     messages = source.messages
     while True:
         kept = (*messages[: source.opening], *_request(source, recent), *messages[recent:])
@@ -92,7 +92,7 @@ def _with_room(source: ContextSource, recent: int, budget_tokens: int, tokenizer
 
 
 def _request(source: ContextSource, start: int) -> tuple[ContextMessage, ...]:
-    """Return the last user message where it stands before a position: what is asked for is never only summarized."""
+    """Return the last user message if it precedes the position, since a request must not be replaced by a summary."""
     return (source.messages[source.request],) if 0 <= source.request < start else ()
 
 
@@ -100,9 +100,10 @@ def _summarized(source: ContextSource, stored: StoredSummary, end: int) -> Strat
     messages, opening = source.messages, source.opening
     request = _request(source, end)
     kept = (*messages[:opening], *request, *messages[end:])
-    told = (*messages[:opening], ContextMessage("", summary_message(stored.content)), *request, *messages[end:])
+    summary = ContextMessage("", summary_message(stored.content))
+    sent = (*messages[:opening], summary, *request, *messages[end:])
     summarized = source.originals(messages[opening:end]) - source.originals(request)
-    return StrategyResult(told, source.originals(kept), summarized)
+    return StrategyResult(sent, source.originals(kept), summarized)
 
 
 def _needed(
@@ -112,11 +113,11 @@ def _needed(
     target_tokens: int,
     tokenizer: Tokenizer,
 ) -> NeededSummary:
-    named = [each.entry_id for each in covered if each.entry_id]
+    entry_ids = [each.entry_id for each in covered if each.entry_id]
     return NeededSummary(
         range_key(covered),
-        named[0],
-        named[-1],
+        entry_ids[0],
+        entry_ids[-1],
         len(covered),
         sum(message_tokens(each.message, tokenizer) for each in covered),
         room,
@@ -125,5 +126,5 @@ def _needed(
     )
 
 
-def _said_before(stored: StoredSummary) -> Message:
+def _earlier_summary(stored: StoredSummary) -> Message:
     return Message("compactionSummary", (text(stored.content),))

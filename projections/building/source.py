@@ -1,4 +1,4 @@
-"""What a context is built from: the messages at hand, the path that they come from, the summaries that are stored."""
+"""The source of a context: the messages, the entries of their path, the stored summaries."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from .summary_cache import StoredSummary
 
 
 class ContextSource(Struct, frozen=True):
-    """What the strategies choose from; `ContextSource.of` makes one.
+    """The input of the strategies; made by `ContextSource.of`.
 
     Attributes:
-        messages: What can be sent, oldest first, each call with its result.
-        original_count: How many messages the context has that this was made from.
-        entry_ids: The entries that those messages come from.
-        entries: The entries of the path as contexts show them, oldest first, for the state of the work; the messages serve
-            where there are none.
-        project_path: The directory that the session works in.
-        summaries: The summaries that are stored.
+        messages: The messages that can be sent, oldest first, each call with its result.
+        original_count: The number of messages in the original context.
+        entry_ids: The entries of those messages.
+        entries: The entries of the path with their edits applied, oldest first, for the state of the work; if empty, the
+            messages are used.
+        project_path: The directory of the project.
+        summaries: The stored summaries.
     """
 
     messages: tuple[ContextMessage, ...]
@@ -42,15 +42,15 @@ class ContextSource(Struct, frozen=True):
         summaries: Sequence[StoredSummary] = (),
         request: ContextMessage | None = None,
     ) -> ContextSource:
-        """Make a source of a context.
+        """Make a source from a context.
 
         Args:
             context: The context of the leaf.
             entries: The entries of its path, oldest first.
-            project_path: The directory that the session works in.
-            summaries: The summaries that are stored.
-            request: The last user message of the path, for the case that a compaction keeps none: it goes behind the
-                compaction's summary, so that the model sees what it was asked for.
+            project_path: The directory of the project.
+            summaries: The stored summaries.
+            request: The last user message of the path, in case a compaction kept none: it is inserted after the
+                compaction's summary, so that the model sees the request.
         """
         messages = paired(context.messages)
         if request is not None and not any(is_request(each.message) for each in messages):
@@ -67,17 +67,17 @@ class ContextSource(Struct, frozen=True):
 
     @property
     def opening(self) -> int:
-        """How many system messages the source begins with; they are always sent."""
+        """The number of system messages at the beginning; they are always sent."""
         return _opening(self.messages, ("system",))
 
     @property
     def request(self) -> int:
-        """The position of the last user message, or -1."""
+        """The position of the last user message, or -1 if there is none."""
         places = range(len(self.messages) - 1, -1, -1)
         return next((place for place in places if is_request(self.messages[place].message)), -1)
 
     def originals(self, messages: Iterable[ContextMessage]) -> int:
-        """Count the messages that stand in the context, and were not made here."""
+        """Count the messages that come from the original context."""
         return sum(each.entry_id in self.entry_ids for each in messages)
 
 

@@ -1,10 +1,10 @@
-"""The state of the work in words, read off the entries by fixed rules and without a model.
+"""The state of the work in words, derived from the entries by fixed rules and without a model.
 
-- The task is what the first user message says.
+- The task is the text of the first user message.
 - Files are those that tools created, modified or deleted (`projections.state`).
-- The status is what the plan says, the calls that are open at the end, and the beginning of the last answer.
-- Blockers are steps of the plan that are blocked, and tools whose last run on the same target failed.
-- Decisions are lines of the conversation that say that they are one: "Decision: ...", "We decided to ...".
+- The status consists of the plan, the calls that are open at the end, and the beginning of the last answer.
+- Blockers are blocked steps of the plan, and tools whose last execution on the same target failed.
+- Decisions are lines of the conversation marked as such: "Decision: ...", "We decided to ...".
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from ...events.content import ToolResultPart, ToolUsePart, plain_text
 from ...events.entries import EPOCH, Entry, MessageEntry
 from ..context import ContextMessage, message_of
 from ..state import FileTouch, WorkState, work_of
-from .measured import BROKEN_OFF
+from .measured import INTERRUPTED
 from .pairing import unanswered
 
 STATUS_CHARS = 300
-"""How much of the last answer the status tells."""
+"""The maximum length of the last answer in the status."""
 
 LINE_CHARS = 200
-"""How long a decision or a blocker may be."""
+"""The maximum length of a decision or a blocker."""
 
 LISTED = 20
-"""How many decisions and blockers are listed at most: the last ones."""
+"""The maximum number of decisions and of blockers; the last ones are listed."""
 
 _DECISION = re.compile(
-    r"^[ \t>*#-]*(?:(?:key |design |final )?decision(?: made)?\**\s*:\**\s*(?P<said>\S.*)"
-    r"|(?P<told>(?:we(?:'ve| have)? |i(?:'ve| have)? )?(?:decided|agreed|settled|opted) (?:to|on|for|that) \S.*))$",
+    r"^[ \t>*#-]*(?:(?:key |design |final )?decision(?: made)?\**\s*:\**\s*(?P<labelled>\S.*)"
+    r"|(?P<sentence>(?:we(?:'ve| have)? |i(?:'ve| have)? )?(?:decided|agreed|settled|opted) (?:to|on|for|that) \S.*))$",
     re.IGNORECASE | re.MULTILINE,
 )
 _TARGETS = ("path", "file_path", "filePath", "file", "filename", "url")
 
 
 class SessionState(Struct, frozen=True):
-    """How the work of a session stands.
+    """The state of a session's work.
 
     Attributes:
-        project_path: The directory that it works in.
-        original_task: What the first user message asked for.
+        project_path: The directory of the project.
+        original_task: The text of the first user message.
         modified_files: The files that were created, modified or deleted.
-        current_status: What is done and what is going on.
-        blockers: What stands in the way.
-        key_decisions: What was decided.
+        current_status: What is done and what is in progress.
+        blockers: The blocked steps and the failures.
+        key_decisions: The decisions.
     """
 
     project_path: str
@@ -60,11 +60,11 @@ class SessionState(Struct, frozen=True):
 
 
 def extract_session_state(entries: Sequence[Entry], *, project_path: str = "") -> SessionState:
-    """Read the state of the work off the entries of a path.
+    """Derive the state of the work from the entries of a path.
 
     Args:
         entries: The entries, oldest first.
-        project_path: The directory that the session works in.
+        project_path: The directory of the project.
     """
     work = work_of(entries)
     blocked = [f"{task.title} (blocked)" for task in work.tasks if task.status == "blocked"]
@@ -79,7 +79,7 @@ def extract_session_state(entries: Sequence[Entry], *, project_path: str = "") -
 
 
 def as_entries(messages: Iterable[ContextMessage]) -> list[Entry]:
-    """Take messages for entries, where the entries of the path are not at hand."""
+    """Return messages as entries, for use when the entries of the path are not available."""
     return [
         MessageEntry(id=each.entry_id or "-", parent_id=None, timestamp=EPOCH, message=each.message)
         for each in messages
@@ -87,7 +87,7 @@ def as_entries(messages: Iterable[ContextMessage]) -> list[Entry]:
 
 
 def format_state_context(state: SessionState) -> str:
-    """Tell a model of the state of the work."""
+    """Return the state of the work as text for a model."""
     files = "\n".join(f"- {each.path} ({each.action})" for each in state.modified_files) or "- None yet"
     decisions = "".join(f"\n- {each}" for each in state.key_decisions)
     blockers = "".join(f"\n- {each}" for each in state.blockers)
@@ -112,42 +112,42 @@ def shortened(value: str, chars: int) -> str:
 
 
 def _status(work: WorkState, entries: Sequence[Entry]) -> str:
-    told: list[str] = []
+    sentences: list[str] = []
     if work.tasks:
         done = sum(task.status in ("completed", "done") for task in work.tasks)
-        told.append(f"{done} of {len(work.tasks)} planned steps are done.")
-        told += [f"In progress: {task.title}." for task in work.tasks if task.status == "in_progress"]
-    waiting = Counter(_open_calls(entries))
-    if waiting:
-        shown = (name if count == 1 else f"{count} x {name}" for name, count in waiting.items())
-        told.append(f"Waiting for {', '.join(shown)}.")
+        sentences.append(f"{done} of {len(work.tasks)} planned steps are done.")
+        sentences += [f"In progress: {task.title}." for task in work.tasks if task.status == "in_progress"]
+    open_calls = Counter(_open_calls(entries))
+    if open_calls:
+        names = (name if count == 1 else f"{count} x {name}" for name, count in open_calls.items())
+        sentences.append(f"Waiting for {', '.join(names)}.")
     answer = next(
         (
-            said
+            content
             for entry in reversed(entries)
             if isinstance(entry, MessageEntry) and entry.message.role == "assistant"
-            if (said := plain_text(entry.message.content).strip())
+            if (content := plain_text(entry.message.content).strip())
         ),
         "",
     )
     if answer:
-        told.append("Last answer: " + shortened(answer, STATUS_CHARS))
-    return " ".join(told) or "Just started"
+        sentences.append("Last answer: " + shortened(answer, STATUS_CHARS))
+    return " ".join(sentences) or "Just started"
 
 
 def _open_calls(entries: Sequence[Entry]) -> Iterable[str]:
-    """Return the names of the calls that may still be answered, which is so at the end of the path alone.
+    """Yield the names of the calls that may still be answered: those at the end of the path.
 
-    What was broken off in the middle is no call that anybody carries out.
+    The calls of an interrupted answer are never executed, so they do not count.
     """
     messages = [message for entry in entries if (message := message_of(entry)) is not None]
     for position, call in unanswered(messages):
-        if messages[position].stop_reason not in BROKEN_OFF:
+        if messages[position].stop_reason not in INTERRUPTED:
             yield call.name
 
 
 def _failures(entries: Sequence[Entry]) -> list[str]:
-    """Return what failed last on each target, and was not done since."""
+    """Return the last failure of each tool on each target, unless it succeeded since."""
     calls: dict[str, tuple[str, str]] = {}
     failed: dict[tuple[str, str], str] = {}
     for entry in entries:
@@ -155,21 +155,21 @@ def _failures(entries: Sequence[Entry]) -> list[str]:
             continue
         for part in entry.message.content:
             if isinstance(part, ToolUsePart):
-                given = part.tool_use.input
-                target = next((each for key in _TARGETS if isinstance(each := given.get(key), str)), "")
+                arguments = part.tool_use.input
+                target = next((each for key in _TARGETS if isinstance(each := arguments.get(key), str)), "")
                 calls[part.tool_use.id] = (part.tool_use.name, target)
             elif isinstance(part, ToolResultPart):
                 result = part.tool_result
                 call = calls.get(result.tool_use_id, (entry.message.tool_name or "a tool", ""))
                 failed.pop(call, None)
                 if result.is_error:
-                    what = " ".join(filter(None, call))
-                    failed[call] = shortened(f"{what} failed: {result.text or 'no reason given'}", LINE_CHARS)
+                    name = " ".join(filter(None, call))
+                    failed[call] = shortened(f"{name} failed: {result.text or 'no reason given'}", LINE_CHARS)
     return list(failed.values())
 
 
 def _decisions(entries: Sequence[Entry]) -> Iterable[str]:
     for entry in entries:
         if isinstance(entry, MessageEntry) and entry.message.role in ("user", "assistant"):
-            for found in _DECISION.finditer(plain_text(entry.message.content)):
-                yield shortened((found["said"] or found["told"]).strip(" *"), LINE_CHARS)
+            for match in _DECISION.finditer(plain_text(entry.message.content)):
+                yield shortened((match["labelled"] or match["sentence"]).strip(" *"), LINE_CHARS)

@@ -1,6 +1,6 @@
-"""What a strategy is: one way of making a conversation smaller.
+"""The strategy protocol: one way of making a conversation smaller.
 
-A strategy of one's own needs three attributes and one method, and may be registered at any time::
+A custom strategy needs three attributes and one method, and may be registered at any time::
 
     class LastWords:
         name = "last-words"
@@ -12,7 +12,7 @@ A strategy of one's own needs three attributes and one method, and may be regist
             kept = source.messages[start:]
             return StrategyResult(kept, source.originals(kept))
 
-A strategy that looks at the messages alone may say `needs_path = False`; a session then does not read its whole path for it.
+A strategy that uses only the messages may set `needs_path = False`; a session then does not read its whole path for it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from .source import ContextSource
 
 
 class StrategyResult(Struct, frozen=True):
-    """What a strategy makes of a conversation.
+    """A conversation as a strategy made it smaller.
 
     Attributes:
-        messages: What to send, oldest first.
-        included_count: How many of the context's messages are in it, cut or whole.
+        messages: The messages to send, oldest first.
+        included_count: How many of the context's messages it contains, whole or shortened.
         summarized_count: How many are represented by a summary or by the state of the work.
-        masked_count: In how many of the included ones results of tools were cut or cleared.
+        masked_count: How many of the included ones have shortened or cleared tool results.
     """
 
     messages: tuple[ContextMessage, ...]
@@ -44,17 +44,17 @@ class StrategyResult(Struct, frozen=True):
 
 
 class NeededSummary(Struct, frozen=True):
-    """A summary that would help, and that is not there.
+    """A summary that would help, but is not stored.
 
     Attributes:
         key: The key under which to store it; see `range_key`.
-        start_id: The entry of the first message that it stands for.
-        end_id: The entry of the last one.
-        message_count: How many messages it stands for.
-        tokens: How many tokens those take.
-        budget_tokens: How long it may be.
-        target_tokens: How long it should be.
-        messages: What to summarize: those messages, or an earlier summary and what came after it.
+        start_id: The entry of the first message that it covers.
+        end_id: The entry of the last message that it covers.
+        message_count: The number of messages that it covers.
+        tokens: The tokens of those messages.
+        budget_tokens: The maximum length of the summary.
+        target_tokens: The desired length of the summary.
+        messages: What to summarize: those messages, or an earlier summary and the messages after it.
     """
 
     key: str
@@ -72,32 +72,32 @@ class ContextStrategy(Protocol):
 
     @property
     def name(self) -> str:
-        """What results say they were made by."""
+        """The name of the strategy in results."""
         ...
 
     @property
     def priority(self) -> int:
-        """When it is tried: the lower, the earlier."""
+        """The order in which strategies are tried, lowest first."""
         ...
 
     @property
     def min_tokens(self) -> int:
-        """It is not tried with a smaller budget than this."""
+        """The smallest budget with which the strategy is tried."""
         ...
 
     def build(
         self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer, /
     ) -> StrategyResult | NeededSummary:
-        """Make messages of a conversation that fit a budget, or say which summary that would take.
+        """Return messages that fit the budget, or the summary that would be needed for that.
 
-        It is pure. It need not fit, and it may raise: the builder then tries the next one. It must part no call from its
-        result, and leave the last user message in.
+        This is a pure function. If its result does not fit, or if it raises, the builder tries the next strategy. It must
+        keep calls together with their results, and include the last user message.
         """
         ...
 
 
 def needs_path(strategy: ContextStrategy) -> bool:
-    """Tell whether a strategy looks at the entries of the path; it does unless it says that it does not."""
+    """Tell whether a strategy uses the entries of the path, which is assumed unless it sets `needs_path = False`."""
     return bool(getattr(strategy, "needs_path", True))
 
 
@@ -110,11 +110,11 @@ class StrategyRegistry:
             self.register(strategy)
 
     def register(self, strategy: ContextStrategy) -> None:
-        """Add a strategy, in the place of one that has its name."""
+        """Add a strategy, replacing one of the same name."""
         self._strategies[strategy.name] = strategy
 
     def remove(self, name: str) -> None:
-        """Take a strategy away, if it is there."""
+        """Remove a strategy; an unknown name is ignored."""
         self._strategies.pop(name, None)
 
     def __iter__(self) -> Iterator[ContextStrategy]:

@@ -1,4 +1,4 @@
-"""Asking for summaries: what a summarizer is given, and what is taken from it.
+"""Summarizers: the request that a summarizer gets, and the summary taken from its answer.
 
 A summarizer is any async callable. It gets a `SummaryRequest` and returns text, or messages::
 
@@ -6,8 +6,8 @@ A summarizer is any async callable. It gets a `SummaryRequest` and returns text,
         answer = await client.chat(request.messages, max_tokens=request.max_tokens)
         return answer.text
 
-What it is given never exceeds a bound: the largest messages are shortened first, and when it raises `ContextOverflow` it
-is asked again with half as much. Any other error is its caller's.
+The text in a request never exceeds a limit: the largest messages are shortened first, and when the summarizer raises
+`ContextOverflow` it is called again with half as much. Any other error propagates to the caller.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from typing import TypeAlias, cast
 from msgspec import Struct
 
 from ...events.content import plain_text, text
+from ...events.counts import check_count
 from ...events.entries import Message, Usage
 from ...events.errors import ContextOverflow, InvalidInput, SummaryRefused
-from ..tokens import ByteEstimator, Tokenizer
+from ..tokens import Tokenizer, tokenizer_of
 from .transcript import bounded, transcript
 
 MAX_TOKENS_MARGIN = 100
-"""How many tokens a summarizer may go beyond its target."""
+"""The number of tokens by which a summary may exceed its target."""
 
 MAX_INPUT_TOKENS = 100_000
-"""How much a summarizer is given at most, unless its caller says otherwise."""
+"""The default limit on the conversation text in a request."""
 
 MAX_ATTEMPTS = 6
-"""How often a summarizer is asked, each time with half of what was too much for it."""
+"""The default number of attempts, each with half of the text that was too long before."""
 
 SUMMARY_PROMPT = """\
 You write the summary that will take the place of the older part of a coding conversation, so that the assistant can go \
@@ -56,13 +57,13 @@ Write one concise narrative in prose, without bullet points."""
 
 
 class SummaryRequest(Struct, frozen=True):
-    """What a summarizer is asked.
+    """A request to a summarizer.
 
     Attributes:
-        messages: The request, ready for a model: the instructions as a system message, the conversation as a user's text.
-        target_tokens: About how long the summary should be.
-        max_tokens: How long the answer may be.
-        conversation: The messages themselves, unbounded, for a summarizer that makes its own request of them.
+        messages: The request, ready for a model: the instructions as system message, the conversation as user message.
+        target_tokens: The approximate length of the summary.
+        max_tokens: The maximum length of the answer.
+        conversation: The original messages, unshortened, for a summarizer that builds its own request.
     """
 
     messages: tuple[Message, ...]
@@ -72,21 +73,21 @@ class SummaryRequest(Struct, frozen=True):
 
 
 Summary: TypeAlias = str | Message | Sequence[Message]
-"""What a summarizer may return; of messages, their text counts, and the usage that they tell of."""
+"""What a summarizer may return; messages contribute their text and their usage."""
 
 Summarizer: TypeAlias = Callable[[SummaryRequest], Awaitable[Summary]]
-"""Makes a summary."""
+"""An async function that makes a summary."""
 
 
 class SummarizerOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
-    """How a summarizer is asked.
+    """The options of a request to a summarizer.
 
     Attributes:
         instructions: The system message.
-        max_input_tokens: How many tokens of conversation it is given at most.
-        attempts: How often it is asked, when what it was given was too much.
-        too_much: The errors by which it says so.
-        tag: Where the answer has something in a tag of this name, that is the summary; None takes all of it.
+        max_input_tokens: The maximum number of tokens of conversation text.
+        attempts: The maximum number of attempts if the text was too long.
+        too_much: The errors that mean that the text was too long.
+        tag: If the answer has a tag of this name, its content is the summary; None takes the whole answer.
     """
 
     instructions: str = SUMMARY_PROMPT
@@ -97,17 +98,17 @@ class SummarizerOptions(Struct, frozen=True, kw_only=True, repr_omit_defaults=Tr
 
 
 DEFAULT_SUMMARIZER_OPTIONS = SummarizerOptions()
-"""How a summarizer is asked unless its caller says otherwise."""
+"""The default options of a request to a summarizer."""
 
 
 class GeneratedSummary(Struct, frozen=True):
-    """A summary that was just made.
+    """A newly made summary.
 
     Attributes:
         content: The summary.
-        tokens: How many tokens it takes.
-        usage: What making it took, where the summarizer said so.
-        attempts: How often the summarizer was asked.
+        tokens: Its tokens.
+        usage: The usage that making it took, if the summarizer reported it.
+        attempts: The number of attempts.
     """
 
     content: str
@@ -117,14 +118,14 @@ class GeneratedSummary(Struct, frozen=True):
 
 
 def checked_summarizer(summarizer: Summarizer) -> Summarizer:
-    """Return what is given as a summarizer.
+    """Return the argument as a summarizer.
 
     Raises:
-        InvalidInput: It cannot be called.
+        InvalidInput: It is not callable.
     """
     if not callable(summarizer):
         raise InvalidInput(
-            f"an object of type `{type(summarizer).__name__}` is no summarizer: give an async function, or "
+            f"an object of type `{type(summarizer).__name__}` is not a summarizer: pass an async function, or "
             "`summarizer_of(model)`"
         )
     return summarizer
@@ -138,68 +139,73 @@ async def generate_summary(
     tokenizer: Tokenizer | None = None,
     options: SummarizerOptions = DEFAULT_SUMMARIZER_OPTIONS,
 ) -> GeneratedSummary:
-    """Have messages summarized.
+    """Summarize messages with a summarizer.
 
     Args:
-        messages: What to summarize, oldest first.
-        target_tokens: About how long the summary should be.
-        summarizer: Makes it.
-        tokenizer: What counts tokens; an estimate by bytes where none is given.
-        options: How the summarizer is asked.
+        messages: The messages, oldest first.
+        target_tokens: The approximate length of the summary.
+        summarizer: Makes the summary.
+        tokenizer: Counts the tokens; by default they are estimated from bytes.
+        options: The options of the request.
 
     Raises:
-        SummaryRefused: The summarizer returned nothing.
+        SummaryRefused: The summarizer returned no text.
         InvalidInput: The summarizer is not async, or returned neither text nor messages.
-        ContextOverflow: Even the least that it was given was too much for it.
+        ContextOverflow: The text was still too long in the last attempt.
     """
     checked_summarizer(summarizer)
-    tokenizer = tokenizer or ByteEstimator()
+    check_count("target_tokens", target_tokens)
+    if not isinstance(options, SummarizerOptions):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"the options are of type `{type(options).__name__}`: give `SummarizerOptions(...)`")
+    tokenizer = tokenizer_of(tokenizer)
     parts = transcript(messages, calls=True)
-    bound = options.max_input_tokens
+    limit = options.max_input_tokens
     attempt = 0
     while True:
         attempt += 1
-        told = bounded(parts, bound, tokenizer)
-        question = f"Target length: approximately {target_tokens} tokens.\n\nCONVERSATION TO SUMMARIZE:\n\n{told}"
-        asked = (Message("system", (text(options.instructions),)), Message("user", (text(question),)))
-        request = SummaryRequest(asked, target_tokens, target_tokens + MAX_TOKENS_MARGIN, tuple(messages))
+        conversation = bounded(parts, limit, tokenizer)
+        question = (
+            f"Target length: approximately {target_tokens} tokens.\n\nCONVERSATION TO SUMMARIZE:\n\n{conversation}"
+        )
+        prompt = (Message("system", (text(options.instructions),)), Message("user", (text(question),)))
+        request = SummaryRequest(prompt, target_tokens, target_tokens + MAX_TOKENS_MARGIN, tuple(messages))
         try:
-            answering = cast("object", summarizer(request))  # whatever it is declared to be
-            if not isinstance(answering, Awaitable):
+            pending = cast("object", summarizer(request))  # the declared type is not checked at run time
+            if not isinstance(pending, Awaitable):
                 raise InvalidInput(
-                    f"the summarizer returned `{type(answering).__name__}` and nothing to wait for: write it as `async def`"
+                    f"the summarizer returned `{type(pending).__name__}` instead of an awaitable: write it as `async def`"
                 )
-            answer = await cast("Awaitable[Summary]", answering)
+            answer = await cast("Awaitable[Summary]", pending)
         except options.too_much:
             if attempt >= options.attempts:
                 raise
-            bound = min(bound, tokenizer.count(told)) // 2
+            limit = min(limit, tokenizer.count(conversation)) // 2
             continue
         content, usage = _read(answer, options.tag)
         if not content:
-            raise SummaryRefused("the summarizer returned no text: nothing was written, ask it again")
+            raise SummaryRefused("the summarizer returned no text: nothing was written, try again")
         return GeneratedSummary(content, tokenizer.count(content), usage, attempt)
 
 
 def format_messages_for_summary(messages: Sequence[Message]) -> str:
-    """Write messages down for a summarizer, each under its role, results of tools cut to 200 characters."""
+    """Return messages as text for a summarizer, each under its role, with tool results cut to 200 characters."""
     return "\n\n".join(transcript(messages))
 
 
 def tagged(content: str, tag: str) -> str:
-    """Return what a text has in its last tag of a name, or all of it where it has none."""
-    found = re.findall(rf"<{re.escape(tag)}>(.*?)</{re.escape(tag)}>", content, re.DOTALL)
-    return str(found[-1]) if found else content
+    """Return the content of the last tag of this name in a text, or the whole text if it has none."""
+    matches = re.findall(rf"<{re.escape(tag)}>(.*?)</{re.escape(tag)}>", content, re.DOTALL)
+    return str(matches[-1]) if matches else content
 
 
 def _read(answer: Summary, tag: str | None) -> tuple[str, Usage | None]:
     if isinstance(answer, str):
-        told, usage = answer, None
+        summary, usage = answer, None
     else:
         messages = (answer,) if isinstance(answer, Message) else answer
         if not isinstance(messages, Sequence) or not all(isinstance(each, Message) for each in messages):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"the summarizer returned `{type(answer).__name__}`: return text, or messages")
-        told = "\n\n".join(filter(None, (plain_text(each.content) for each in messages)))
-        counted = [each.usage for each in messages if each.usage is not None]
-        usage = sum(counted, Usage()) if counted else None
-    return (tagged(told, tag) if tag else told).strip(), usage
+        summary = "\n\n".join(filter(None, (plain_text(each.content) for each in messages)))
+        usages = [each.usage for each in messages if each.usage is not None]
+        usage = sum(usages, Usage()) if usages else None
+    return (tagged(summary, tag) if tag else summary).strip(), usage

@@ -1,4 +1,4 @@
-"""Which tool a result comes from, and how a result is put in the place of another."""
+"""Helpers to find the tool of a result, and to replace results in a message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..context import ContextMessage
 
 
 def tool_names(messages: Sequence[ContextMessage]) -> Mapping[str, str]:
-    """Return the names of the tools by the ids of their calls; of two calls with one id, the later's."""
+    """Return the tool names by call id; for two calls with the same id, the later one's."""
     return {
         part.tool_use.id: part.tool_use.name
         for each in messages
@@ -23,12 +23,12 @@ def tool_names(messages: Sequence[ContextMessage]) -> Mapping[str, str]:
 def with_results(
     each: ContextMessage, names: Mapping[str, str], change: Callable[[ToolResult, str], ToolResult]
 ) -> ContextMessage:
-    """Return a message with its results changed; the message itself where none was.
+    """Return a message with its results changed, or the message itself if none changed.
 
     Args:
         each: The message.
-        names: The names of the tools by the ids of their calls.
-        change: Makes a new result of a result and the name of its tool; the same one where it stays.
+        names: The tool names by call id.
+        change: Takes a result and its tool name, and returns a new result, or the same one to keep it.
     """
     changed = False
     parts = list(each.content)
@@ -36,8 +36,8 @@ def with_results(
         if isinstance(part, ToolResultPart):
             result = part.tool_result
             name = each.message.tool_name or names.get(result.tool_use_id, "")
-            made = change(result, name)
-            if made is not result:
-                parts[place] = ToolResultPart(made)
+            new_result = change(result, name)
+            if new_result is not result:
+                parts[place] = ToolResultPart(new_result)
                 changed = True
     return ContextMessage(each.entry_id, replace(each.message, content=tuple(parts))) if changed else each

@@ -1,4 +1,4 @@
-"""A conversation written down as one text, and made shorter where it is too long for its reader."""
+"""A conversation as one text, shortened if it is too long."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ...events.providers.rendering import rendered
 from ..tokens import Tokenizer
 
 RESULT_CHARS = 200
-"""How much of a tool's result, and of a call's arguments, is written down."""
+"""The maximum length of a tool's result, and of a call's arguments, in a transcript."""
 
 LEAST_TOKENS = 40
-"""The tokens down to which a message is shortened before messages are left out."""
+"""The size in tokens to which messages are shortened before any are left out."""
 
 MARK_TOKENS = 10
-"""About how many tokens the line takes that tells how many messages are left out."""
+"""The approximate size in tokens of the line that says how many messages are left out."""
 
 SHRINK_PARTS = 20
-"""With each try, a text that came out too long gets less room by at least one part of this many."""
+"""A text that came out too long gets at least 1/SHRINK_PARTS less room in the next attempt."""
 
 _ROLES = {"compactionSummary": "SUMMARY OF WHAT CAME BEFORE", "branchSummary": "SUMMARY OF ANOTHER BRANCH"}
 _SHORTENED = "\n[... {chars} characters left out ...]\n"
@@ -27,14 +27,14 @@ _LEFT_OUT = "[... {count} messages left out ...]"
 
 
 def transcript(messages: Sequence[Message], *, calls: bool = False) -> list[str]:
-    """Write messages down, one text each.
+    """Return messages as text, one string each.
 
     Args:
-        messages: The messages, oldest first; those that no model is shown are left out.
-        calls: Write down which tools are called, too.
+        messages: The messages, oldest first; those that are never sent to a model are left out.
+        calls: Include tool calls.
     """
     names: dict[str, str] = {}
-    told: list[str] = []
+    texts: list[str] = []
     for message in messages:
         shown = message if message.role in _ROLES else rendered(message)
         if shown is None:
@@ -53,22 +53,22 @@ def transcript(messages: Sequence[Message], *, calls: bool = False) -> list[str]
                 if calls:
                     arguments = bytes(part.tool_use.raw_input).decode(errors="replace")
                     pieces.append(f"[Call of {part.tool_use.name}: {_cut(arguments)}]")
-        told.append(f"{_ROLES.get(shown.role, shown.role.upper())}: " + "\n".join(pieces))
-    return told
+        texts.append(f"{_ROLES.get(shown.role, shown.role.upper())}: " + "\n".join(pieces))
+    return texts
 
 
 def bounded(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> str:
-    """Join texts, the largest of them shortened first, so that they take no more than some tokens.
+    """Join texts so that they take at most `max_tokens`, shortening the largest ones first.
 
-    A text that is shortened keeps two thirds of what is left at its head and one at its tail. Where that is not enough,
-    texts in the middle are left out: the first one and the last ones stay.
+    A shortened text keeps two thirds of its remaining length at the head and one third at the tail. If that is not enough,
+    texts in the middle are left out, keeping the first one and the last ones.
     """
     allowed = max_tokens
     while True:
-        shorter = "\n\n".join(_shortened(parts, allowed, tokenizer))
-        count = tokenizer.count(shorter)
+        joined = "\n\n".join(_shortened(parts, allowed, tokenizer))
+        count = tokenizer.count(joined)
         if count <= max_tokens or allowed <= 0:
-            return shorter
+            return joined
         # Marks and separators take tokens too, and an exact tokenizer is not linear in the length.
         allowed -= max(count - max_tokens, allowed // SHRINK_PARTS, 1)
 
@@ -81,17 +81,17 @@ def _shortened(parts: Sequence[str], max_tokens: int, tokenizer: Tokenizer) -> l
     if cap >= LEAST_TOKENS:
         return [_fit(part, size, cap) for part, size in zip(parts, sizes, strict=True)]
     short = [(_fit(part, size, LEAST_TOKENS), min(size, LEAST_TOKENS)) for part, size in zip(parts, sizes, strict=True)]
-    left = max_tokens - short[0][1] - MARK_TOKENS
+    remaining = max_tokens - short[0][1] - MARK_TOKENS
     first = len(short)
-    while first > 1 and short[first - 1][1] <= left:
+    while first > 1 and short[first - 1][1] <= remaining:
         first -= 1
-        left -= short[first][1]
+        remaining -= short[first][1]
     omitted = [_LEFT_OUT.format(count=first - 1)] if first > 1 else []
     return [short[0][0], *omitted, *(part for part, _ in short[first:])]
 
 
 def _cap(sizes: Sequence[int], total: int) -> int:
-    """Return the size to which all larger ones must be brought for the sum not to exceed the total."""
+    """Return the size to which all larger ones must be reduced so that the sum does not exceed the total."""
     rest = total
     for place, size in enumerate(ordered := sorted(sizes)):
         share = rest // (len(ordered) - place)

@@ -1,1 +1,1 @@
-"""Sessions as documents for people: one Markdown text, one HTML page. Views alone; nothing here can be read back."""
+"""Sessions as documents for people: Markdown and HTML. They cannot be imported again."""

@@ -1,8 +1,8 @@
-"""A session as one HTML page that stands alone: it loads nothing, and works without its script.
+"""A session as one self-contained HTML page: it loads nothing, and works without its script.
 
-Everything that a session says is escaped. A policy in the page's head forbids the browser all but the page's own style
-and script, which it knows by their hashes, and images that lie in the page. Tools and thinking are folded up; the script
-folds all of it up or open in one click and remembers which.
+All content of a session is escaped. A content security policy in the page's head allows only the page's own style and
+script, identified by their hashes, and embedded images. Tools and thinking are collapsed; the script expands or collapses
+all of them in one click and remembers the choice.
 """
 
 from __future__ import annotations
@@ -45,18 +45,18 @@ from .html_parts import (
     time_tag,
 )
 from .rich_text import RichText
-from .telling import arguments_line, event_told, json_text, one_line, speaker, usage_told
+from .telling import arguments_line, describe_event, describe_usage, json_text, one_line, speaker
 from .view import About
 
 NESTED_MAX = 24
-"""How many branches lie inside one another on the page; deeper ones follow without being folded up."""
+"""The maximum nesting of branches on the page; deeper ones follow without being collapsed."""
 
 _ENDED_WELL = frozenset({None, "stop", "end_turn", "tool_use", "toolUse"})
 _STYLED = frozenset({"user", "assistant", "system"})
 
 
 class HtmlPage:
-    """Writes the page; see `View`."""
+    """Writes an HTML page; see `View`."""
 
     def __init__(self) -> None:
         self._rich = RichText()
@@ -66,7 +66,7 @@ class HtmlPage:
         self._branches: list[bool] = []
 
     def head(self, about: About) -> str:
-        """Return the page's head and what is said of the session as a whole."""
+        """Return the page's head and the information about the session."""
         self._labels = about.labels
         title = escaped(about.title)
         return (
@@ -82,38 +82,38 @@ class HtmlPage:
         )
 
     def entry(self, entry: Entry) -> str:
-        """Return an entry as the page shows it."""
+        """Return the HTML of an entry."""
         match entry:
             case MessageEntry(message=message):
                 return self._message(entry, message)
             case CustomMessageEntry(custom_message=custom):
                 return self._article(entry, "other", custom.custom_type, self._parts(custom.content))
             case CompactionEntry(compaction=compaction):
-                told = f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
-                return self._summary(entry, told, compaction.summary)
+                title = f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
+                return self._summary(entry, title, compaction.summary)
             case BranchSummaryEntry(branch_summary=summary):
                 return self._summary(entry, "Summary of another branch", summary.summary)
             case _:
                 return self._event(entry)
 
     def branch_begins(self, entry: Entry, count: int) -> str:
-        """Return how a branch begins, folded up."""
+        """Return the beginning of a branch, which is collapsed."""
         size = entries_counted(count)
         self._contents.append(contents_item("fork", len(self._branches), entry.seq, f"Another branch: {size}"))
-        folded = len(self._branches) < NESTED_MAX
-        self._branches.append(folded)
-        said = plain_text(entry.message.content) if isinstance(entry, MessageEntry) else event_told(entry)[0]
-        line = summary_line("Another branch", one_line(said), size)
-        if folded:
+        collapsed = len(self._branches) < NESTED_MAX
+        self._branches.append(collapsed)
+        preview = plain_text(entry.message.content) if isinstance(entry, MessageEntry) else describe_event(entry)[0]
+        line = summary_line("Another branch", one_line(preview), size)
+        if collapsed:
             return f'<details class="branch"><summary>{line}</summary><div class="inside">\n'
         return f'<p class="event">{line}</p>\n'
 
     def branch_ends(self) -> str:
-        """Return how a branch ends."""
+        """Return the end of a branch."""
         return "</div></details>\n" if self._branches.pop() else '<p class="event">The branch ends here.</p>\n'
 
     def tail(self) -> str:
-        """Return the contents, which are known now, and the page's end."""
+        """Return the table of contents, which is complete now, and the end of the page."""
         return (
             '</main>\n<nav id="contents" aria-label="Contents">\n<h2>Contents</h2>\n<ol>\n'
             + "".join(self._contents)
@@ -131,7 +131,7 @@ class HtmlPage:
             body = self._parts(message.content, message)
             return f'<article class="results" id="e{entry.seq}" aria-label="Results of tools">\n{body}</article>\n'
         if message.role == "user" or entry.id in self._labels:
-            self._list(entry, "turn", one_line(plain_text(message.content)) or speaker(message))
+            self._add_to_contents(entry, "turn", one_line(plain_text(message.content)) or speaker(message))
         body = self._parts(message.content, message)
         if message.role == "system":
             body = fold("system", summary_line("Instructions", one_line(plain_text(message.content))), body)
@@ -146,10 +146,10 @@ class HtmlPage:
     def _part(self, content: Content, message: Message | None) -> str:
         match content:
             case TextPart(text=text):
-                return self._said(text.content, typed=message is not None and message.role == "user")
+                return self._rich_text(text.content, typed=message is not None and message.role == "user")
             case ThinkingPart(thinking=thinking):
                 preview = "redacted by its provider" if thinking.redacted else one_line(thinking.content)
-                return fold("thinking", summary_line("Thinking", preview), self._said(thinking.content))
+                return fold("thinking", summary_line("Thinking", preview), self._rich_text(thinking.content))
             case ImagePart(image=image):
                 return image_tag(image.source)
             case ToolUsePart(tool_use=call):
@@ -159,49 +159,49 @@ class HtmlPage:
                 name = message.tool_name if message is not None else None
                 return _result(result, name or self._calls.get(result.tool_use_id, "tool"))
 
-    def _said(self, text: str, *, typed: bool = False) -> str:
+    def _rich_text(self, text: str, *, typed: bool = False) -> str:
         if not text.strip():
             return ""
         return f'<div class="said" dir="auto">{self._rich.html(clean(text), typed=typed)}</div>\n'
 
     # -- everything else
 
-    def _summary(self, entry: Entry, told: str, summary: str) -> str:
-        self._list(entry, "cut", told)
-        return self._article(entry, "summary", told, self._said(summary))
+    def _summary(self, entry: Entry, title: str, summary: str) -> str:
+        self._add_to_contents(entry, "cut", title)
+        return self._article(entry, "summary", title, self._rich_text(summary))
 
     def _event(self, entry: Entry) -> str:
-        told, raw = event_told(entry)
+        description, raw = describe_event(entry)
         if entry.id in self._labels:
-            self._list(entry, "cut", told)
-        where = f"{self._label(entry)}{anchor(entry)}"
+            self._add_to_contents(entry, "cut", description)
+        links = f"{self._label(entry)}{anchor(entry)}"
         if raw is None:
-            return f'<p class="event" id="e{entry.seq}"><span>{escaped(told)}</span>{where}</p>\n'
-        data = fold("data", f"<span>{escaped(told)}</span>", f"<pre>{escaped(json_text(raw))}</pre>")
-        return f'<div class="event" id="e{entry.seq}">{data}{where}</div>\n'
+            return f'<p class="event" id="e{entry.seq}"><span>{escaped(description)}</span>{links}</p>\n'
+        data = fold("data", f"<span>{escaped(description)}</span>", f"<pre>{escaped(json_text(raw))}</pre>")
+        return f'<div class="event" id="e{entry.seq}">{data}{links}</div>\n'
 
-    def _article(self, entry: Entry, kind: str, who: str, body: str, notes: Sequence[str] = ()) -> str:
-        name, told = escaped(who), "".join(f"<span>{escaped(note)}</span>" for note in notes)
+    def _article(self, entry: Entry, kind: str, title: str, body: str, notes: Sequence[str] = ()) -> str:
+        name, details = escaped(title), "".join(f"<span>{escaped(note)}</span>" for note in notes)
         return (
             f'<article class="{kind}" id="e{entry.seq}" aria-label="{name}">\n<div class="who"><h3>{name}</h3>'
-            f"{time_tag(entry.timestamp)}{told}{self._label(entry)}{anchor(entry)}</div>\n{body}</article>\n"
+            f"{time_tag(entry.timestamp)}{details}{self._label(entry)}{anchor(entry)}</div>\n{body}</article>\n"
         )
 
     def _label(self, entry: Entry) -> str:
         label = self._labels.get(entry.id or "")
         return f' <span class="label">{escaped(label)}</span>' if label else ""
 
-    def _list(self, entry: Entry, kind: str, told: str) -> None:
-        self._contents.append(contents_item(kind, len(self._branches), entry.seq, told, self._label(entry)))
+    def _add_to_contents(self, entry: Entry, kind: str, title: str) -> None:
+        self._contents.append(contents_item(kind, len(self._branches), entry.seq, title, self._label(entry)))
 
 
 def _notes(message: Message) -> list[str]:
-    """Say which model answered, what it took, and why it stopped where that is not as usual."""
+    """Return the model and the usage of an answer, and its stop reason if it is unusual."""
     notes: list[str] = []
     if message.model is not None:
         notes.append(f"{message.provider}/{message.model}" if message.provider else message.model)
     if message.usage is not None:
-        notes.append(usage_told(message.usage))
+        notes.append(describe_usage(message.usage))
     if message.stop_reason not in _ENDED_WELL:
         notes.append(f"stopped: {message.stop_reason}")
     return notes

@@ -1,4 +1,4 @@
-"""The pieces that the HTML page is made of. Whatever a session says goes through `escaped` before it is put into one."""
+"""The building blocks of the HTML page. All content of a session passes through `escaped` before it is inserted."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from msgspec import Raw
 from ...events.content import ImageSource, json_value
 from ...events.entries import Entry
 from ...events.undecodable import UNDECODABLE
-from .telling import image_told, json_text, moment
+from .telling import describe_image, json_text, moment
 from .view import About
 
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-"""The media types of images that are put into the page; others are named."""
+"""The media types of images that are embedded in the page; others are only named."""
 
 MARK = (
     '<svg class="mark" width="20" height="20" viewBox="0 0 20 20" aria-hidden="true" fill="none" stroke="currentColor">'
@@ -37,12 +37,12 @@ _DEPTH_SHOWN = 3
 
 
 def clean(text: str) -> str:
-    """Take out a terminal's colours, and put U+FFFD for control characters, which no page may hold."""
+    """Remove terminal colour codes, and replace control characters, which HTML does not allow, with U+FFFD."""
     return _CONTROLS.sub("\ufffd", _COLOURS.sub("", text))
 
 
 def escaped(text: str) -> str:
-    """Return a text as it may stand in the page, between tags and in attributes."""
+    """Return a text escaped for use in the page, between tags and in attributes."""
     return escape(clean(text))
 
 
@@ -53,7 +53,7 @@ def part(name: str) -> str:
 
 
 def policy() -> str:
-    """Return what the browser may do with the page: show it, with its own style and script and the images in it."""
+    """Return the content security policy: only the page's own style and script, and embedded images."""
     style, script = (
         "sha256-" + base64.b64encode(hashlib.sha256(part(name).encode()).digest()).decode()
         for name in ("page.css", "page.js")
@@ -65,7 +65,7 @@ def policy() -> str:
 
 
 def about_list(about: About) -> str:
-    """Return what is said of a session as a whole."""
+    """Return the list of information about a session."""
     rows = {
         "Session": f"<code>{escaped(about.session_id)}</code>",
         "Created": time_tag(about.created),
@@ -75,67 +75,68 @@ def about_list(about: About) -> str:
         "Forked from": f"<code>{escaped(about.parent_session)}</code>" if about.parent_session else "",
         "Not shown": f"{about.left_out:,} entries of other branches" if about.left_out else "",
     }
-    told = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows.items() if value)
+    items = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows.items() if value)
     notice = "Secrets were taken out of this export; it cannot be imported." if about.redacted else ""
-    return f'<dl class="about">{told}</dl>\n' + (f'<p class="notice">{notice}</p>\n' if notice else "")
+    return f'<dl class="about">{items}</dl>\n' + (f'<p class="notice">{notice}</p>\n' if notice else "")
 
 
 def time_tag(time: datetime) -> str:
-    """Return a time that machines can read too."""
+    """Return a time as a `<time>` element."""
     return f'<time datetime="{time.isoformat()}">{moment(time)}</time>'
 
 
 def anchor(entry: Entry) -> str:
-    """Return the link by which an entry can be pointed at."""
+    """Return the permalink of an entry."""
     return f'<a class="anchor" href="#e{entry.seq}" title="Entry {escaped(entry.id or "")}">#{entry.seq}</a>'
 
 
 def fold(kind: str, summary: str, body: str) -> str:
-    """Return something that is folded up; `summary` and `body` are HTML."""
+    """Return a collapsed `<details>` element; `summary` and `body` are HTML."""
     return f'<details class="{kind}"><summary>{summary}</summary><div class="inside">{body}</div></details>\n'
 
 
 def summary_line(name: str, preview: str, size: str = "") -> str:
-    """Return the line that stays of what is folded up, from plain texts."""
+    """Return the visible line of a collapsed element, from plain texts."""
     line = f'<span class="tool">{escaped(name)}</span> <span class="preview">{escaped(preview)}</span>'
     return line + (f' <span class="size">{escaped(size)}</span>' if size else "")
 
 
-def contents_item(kind: str, depth: int, seq: int, told: str, label: str = "") -> str:
-    """Return a line of the contents; `label` is HTML."""
+def contents_item(kind: str, depth: int, seq: int, title: str, label: str = "") -> str:
+    """Return an item of the table of contents; `label` is HTML."""
     inside = f" in-{min(depth, _DEPTH_SHOWN)}" if depth else ""
-    return f'<li class="{kind}{inside}"><a href="#e{seq}">{label}{escaped(_UNMARKED.sub("", told))}</a></li>\n'
+    return f'<li class="{kind}{inside}"><a href="#e{seq}">{label}{escaped(_UNMARKED.sub("", title))}</a></li>\n'
 
 
 def arguments(raw: Raw) -> str:
-    """Return a call's arguments: one under another, texts as they are."""
+    """Return a call's arguments as a list, strings without quotes."""
     try:
         fields = msgspec.json.decode(raw, type=dict[str, Raw])
     except UNDECODABLE:
         return f"<pre>{escaped(json_text(raw))}</pre>"
     rows = [
-        f'<dt>{escaped(key)}</dt><dd><pre dir="auto">{escaped(_told(each))}</pre></dd>' for key, each in fields.items()
+        f'<dt>{escaped(key)}</dt><dd><pre dir="auto">{escaped(_value_text(each))}</pre></dd>'
+        for key, each in fields.items()
     ]
     return f"<dl>{''.join(rows)}</dl>" if rows else "<p>No arguments.</p>"
 
 
-def _told(raw: Raw) -> str:
+def _value_text(raw: Raw) -> str:
     value = json_value(raw)
     return value if isinstance(value, str) else json_text(raw)
 
 
 def image_tag(source: ImageSource) -> str:
-    """Return an image that lies in the page, or the mention of one that does not and is not loaded."""
-    told = escaped(image_told(source))
+    """Return an embedded image, or the description of an image that is not embedded and never loaded."""
+    description = escaped(describe_image(source))
     if source.type == "base64" and source.media_type in SHOWN_IMAGES and _BASE64.fullmatch(source.data):
         data = "".join(source.data.split())
-        shown = f'<img src="data:{source.media_type};base64,{data}" alt="{told}" loading="lazy">'
+        shown = f'<img src="data:{source.media_type};base64,{data}" alt="{description}" loading="lazy">'
         return f"<figure>{shown}</figure>\n"
     if source.type == "url" and _WEB.match(source.data):
         address = escaped(source.data)
-        told += f': <a href="{address}" rel="noopener noreferrer nofollow">{address}</a>'
+        description += f': <a href="{address}" rel="noopener noreferrer nofollow">{address}</a>'
     elif source.type == "url":
-        told += f": <code>{escaped(source.data[:200])}</code>"
+        description += f": <code>{escaped(source.data[:200])}</code>"
     else:
-        told += ", not shown"
-    return f"<figure><figcaption>{told}</figcaption></figure>\n"
+        description += ", not shown"
+    return f"<figure><figcaption>{description}</figcaption></figure>\n"

@@ -1,8 +1,8 @@
-"""A session as one Markdown text: the path to one entry, told from its beginning.
+"""A session as one Markdown text: the path to one entry, from its beginning.
 
-What a message says can break nothing of the document around it: a text that would (a heading, raw HTML, a block of code
-that is never closed) stands in a quotation, its raw HTML made harmless. Whether a text would is not guessed but parsed.
-Calls are shown with their arguments, results are folded up in `<details>`.
+The text of a message cannot break the document around it: a text that would (a heading, raw HTML, an unclosed code block)
+is quoted, with its raw HTML escaped. This is decided by parsing the text. Calls are shown with their arguments, results
+are collapsed in `<details>`.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from ...events.entries import (
 )
 from ...events.wording import counted, entries_counted
 from .telling import (
-    event_told,
-    image_told,
+    describe_event,
+    describe_image,
+    describe_usage,
     is_plain,
     json_text,
     moment,
     one_line,
     speaker,
-    usage_told,
 )
 from .view import About
 
 PARSED_CHARS_MAX = 200_000
-"""Longer texts stand in a block of code without being looked at."""
+"""Longer texts are put into a code block without being parsed."""
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~&!])")
 _BREAKS = re.compile(r"\r\n?")
@@ -57,14 +57,14 @@ _AFTER = "after-the-text"
 
 
 class MarkdownText:
-    """Writes the text; see `View`."""
+    """Writes a Markdown document; see `View`."""
 
     def __init__(self) -> None:
         self._labels: Mapping[str, str] = {}
         self._calls: dict[str, str] = {}
 
     def head(self, about: About) -> str:
-        """Return the title and what is said of the session as a whole."""
+        """Return the title and the information about the session."""
         self._labels = about.labels
         rows = {
             "Session": code_span(about.session_id),
@@ -75,25 +75,25 @@ class MarkdownText:
             "Messages": f"{about.message_count:,}",
             "Not shown": f"{entries_counted(about.left_out)} of other branches" if about.left_out else "",
         }
-        told = "".join(f"- {name}: {value}\n" for name, value in rows.items() if value)
+        items = "".join(f"- {name}: {value}\n" for name, value in rows.items() if value)
         notice = "\n*Secrets were taken out of this export.*\n" if about.redacted else ""
-        return f"# {plain(about.title)}\n\n{told}{notice}\n"
+        return f"# {plain(about.title)}\n\n{items}{notice}\n"
 
     def entry(self, entry: Entry) -> str:
-        """Return an entry as the text shows it."""
+        """Return the Markdown of an entry."""
         match entry:
             case MessageEntry(message=message):
                 return self._message(entry, message)
             case CustomMessageEntry(custom_message=custom):
                 return self._heading(entry, custom.custom_type) + self._parts(custom.content)
             case CompactionEntry(compaction=compaction):
-                told = f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
-                return f"---\n\n{self._heading(entry, told)}{passage(compaction.summary)}"
+                title = f"What came before was compacted ({counted(compaction.tokens_before, 'token')})"
+                return f"---\n\n{self._heading(entry, title)}{passage(compaction.summary)}"
             case BranchSummaryEntry(branch_summary=summary):
                 return f"---\n\n{self._heading(entry, 'Summary of another branch')}{passage(summary.summary)}"
             case _:
-                told, raw = event_told(entry)
-                line = f"*{plain(told)}*{self._label(entry)}\n\n"
+                description, raw = describe_event(entry)
+                line = f"*{plain(description)}*{self._label(entry)}\n\n"
                 return line if raw is None else line + folded("Data", fenced(json_text(raw), "json"))
 
     def branch_begins(self, entry: Entry, count: int) -> str:
@@ -115,13 +115,13 @@ class MarkdownText:
         if message.content and all(isinstance(each, ToolResultPart) for each in message.content):
             return body
         notes = [f"{message.provider}/{message.model}" if message.provider else message.model] if message.model else []
-        notes += [usage_told(message.usage)] if message.usage is not None else []
+        notes += [describe_usage(message.usage)] if message.usage is not None else []
         failed = f"*Failed: {plain(one_line(message.error, 500))}*\n\n" if message.error is not None else ""
         return self._heading(entry, speaker(message), notes) + body + failed
 
-    def _heading(self, entry: Entry, who: str, notes: Sequence[str] = ()) -> str:
-        told = " · ".join([moment(entry.timestamp), *map(plain, notes)])
-        return f"## {plain(who)}{self._label(entry)}\n\n<sub>{told}</sub>\n\n"
+    def _heading(self, entry: Entry, title: str, notes: Sequence[str] = ()) -> str:
+        details = " · ".join([moment(entry.timestamp), *map(plain, notes)])
+        return f"## {plain(title)}{self._label(entry)}\n\n<sub>{details}</sub>\n\n"
 
     def _label(self, entry: Entry) -> str:
         label = self._labels.get(entry.id or "")
@@ -147,21 +147,21 @@ class MarkdownText:
 
 
 def passage(text: str) -> str:
-    """Return what somebody said, so that what follows it is read as it is meant.
+    """Return a message's text in a form that does not affect the Markdown after it.
 
-    A text that leaves what follows alone stands as it is. Any other is quoted; where even that would let raw HTML out of
-    it, it stands in a block of code.
+    A text that does not affect what follows is returned unchanged. Any other text is quoted; if raw HTML would escape even
+    from the quotation, it is put into a code block.
     """
     text = text.strip("\n")
     if not text.strip():
         return ""
     text = _BREAKS.sub("\n", text)
     if len(text) <= PARSED_CHARS_MAX:
-        if is_plain(text) or _leaves_alone(text, _UNSAFE):
+        if is_plain(text) or _is_contained(text, _UNSAFE):
             return f"{text}\n\n"
         for quoted in (text, text.replace("<", "&lt;")):
             shown = "\n".join(f"> {line}" if line else ">" for line in quoted.split("\n"))
-            if _leaves_alone(shown, frozenset({"html_block", "html_inline"})):
+            if _is_contained(shown, frozenset({"html_block", "html_inline"})):
                 return f"{shown}\n\n"
     return fenced(text)
 
@@ -171,45 +171,45 @@ def _parser() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("table")
 
 
-def _leaves_alone(text: str, unsafe: frozenset[str]) -> bool:
-    """Tell whether a heading that follows a text is read as one, and the text has no part of an unsafe sort."""
+def _is_contained(text: str, unsafe: frozenset[str]) -> bool:
+    """Tell whether a heading after the text is still parsed as one, and the text has no tokens of the unsafe types."""
     references: dict[str, object] = {}
     tokens = _parser().parse(f"{text}\n\n# {_AFTER}\n", references)
     opening, inline, _ = tokens[-3:] if len(tokens) >= 3 else (None, None, None)
     if opening is None or inline is None or opening.type != "heading_open" or opening.level or inline.content != _AFTER:
         return False
-    found = {token.type for token in tokens[:-3]}
-    found.update(child.type for token in tokens for child in token.children or ())
-    return not references.get("references") and found.isdisjoint(unsafe)
+    types = {token.type for token in tokens[:-3]}
+    types.update(child.type for token in tokens for child in token.children or ())
+    return not references.get("references") and types.isdisjoint(unsafe)
 
 
 def plain(text: str) -> str:
-    """Return a text on one line in which nothing is Markdown."""
+    """Return a text on one line, with Markdown escaped."""
     return _SPECIAL.sub(r"\\\1", one_line(text, 200))
 
 
 def code_span(text: str) -> str:
-    """Return a text as code within a line."""
+    """Return a text as inline code."""
     flat = one_line(text, 200) or " "
     ticks = "`" * (max(map(len, _TICKS.findall(flat)), default=0) + 1)
     return f"{ticks} {flat} {ticks}" if "`" in flat else f"{ticks}{flat}{ticks}"
 
 
 def fenced(text: str, language: str = "") -> str:
-    """Return a block of code, whose fence is longer than any in it."""
+    """Return a code block, with a fence longer than any in the text."""
     text = _BREAKS.sub("\n", text)
     fence = "`" * max(3, max(map(len, _TICKS.findall(text)), default=0) + 1)
     return f"{fence}{language}\n{text}\n{fence}\n\n"
 
 
 def folded(summary: str, body: str) -> str:
-    """Return Markdown that is folded up where it is shown as HTML; `summary` is plain text."""
+    """Return Markdown that is collapsed when rendered as HTML; `summary` is plain text."""
     return f"<details><summary>{escape(one_line(summary, 200))}</summary>\n\n{body}</details>\n\n"
 
 
 def _image(source: ImageSource) -> str:
     address = f": {code_span(source.data)}" if source.type == "url" else ""
-    return f"*{plain(image_told(source))}*{address}\n\n"
+    return f"*{plain(describe_image(source))}*{address}\n\n"
 
 
 def _result(result: ToolResult, name: str) -> str:

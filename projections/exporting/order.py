@@ -1,8 +1,8 @@
-"""The order in which a tree is read from the top of a page to its end.
+"""The reading order of a tree in a document.
 
-The line that counts goes straight down: the path to the leaf, and below the leaf, or on a branch, the child that came
-last. Other children stand as branches right below their parent, before the line goes on. Nothing here recurses, however
-deep the tree is.
+The main line runs straight down: the path to the leaf, and below the leaf, or on a branch, the last child. Other children
+are branches that follow their parent directly, before the main line continues. Nothing here recurses, however deep the
+tree is.
 """
 
 from __future__ import annotations
@@ -16,38 +16,37 @@ from ...events.kinds import MESSAGE_KINDS, Kind
 
 
 class Show(Struct, frozen=True, gc=False):
-    """The line with this ordinal comes next."""
+    """The entry with this seq comes next."""
 
     seq: int
 
 
 class BranchBegins(Struct, frozen=True, gc=False):
-    """Another branch of `count` entries comes next; the line `seq` is the first that says what it is about."""
+    """A branch of `count` entries comes next; `seq` is the entry to describe it by."""
 
     seq: int
     count: int
 
 
 class BranchEnds(Struct, frozen=True, gc=False):
-    """The branch that began last is over."""
+    """The innermost branch ends."""
 
 
 Step: TypeAlias = Show | BranchBegins | BranchEnds
-"""What comes next on the page."""
+"""A step through the document."""
 
 _END = BranchEnds()
 _LEFT_OUT = (Kind.DAMAGED, Kind.ABORTED)
 
 
 def reading_order(parents: Sequence[int], kinds: Sequence[int], leaf: int) -> list[Step]:
-    """Put a whole tree into the order in which it is read.
+    """Return a whole tree in reading order.
 
     Args:
-        parents: The ordinal of each line's parent, by ordinal from 1; 0 or less at a root. A parent comes before its
-            children.
-        kinds: The kind of each line, by ordinal; damaged lines are left out, and those of batches that were never
-            completed, whose children then follow their parent.
-        leaf: The ordinal of the leaf, 0 where there is none.
+        parents: The seq of each line's parent, indexed by seq from 1; 0 or less at a root. A parent precedes its children.
+        kinds: The kind of each line, indexed by seq. Damaged lines and those of batches that were never completed are left
+            out, and their children attached to their parents.
+        leaf: The seq of the leaf, 0 for none.
     """
     children: dict[int, list[int]] = {}
     sizes = [1] * len(parents)
@@ -61,9 +60,9 @@ def reading_order(parents: Sequence[int], kinds: Sequence[int], leaf: int) -> li
             children.setdefault(parent, []).append(seq)  # the last child first
     path = _path(parents, leaf)
     steps: list[Step] = []
-    waiting: list[int | Step] = [0]
-    while waiting:
-        each = waiting.pop()
+    stack: list[int | Step] = [0]
+    while stack:
+        each = stack.pop()
         if not isinstance(each, int):
             steps.append(each)
             continue
@@ -72,16 +71,16 @@ def reading_order(parents: Sequence[int], kinds: Sequence[int], leaf: int) -> li
         below = children.get(each)
         if not below:
             continue
-        line = next((child for child in below if child in path), below[0])
-        waiting.append(line)
+        main = next((child for child in below if child in path), below[0])
+        stack.append(main)
         for child in below:
-            if child != line:
-                waiting += (_END, child, BranchBegins(_first_said(child, children, kinds), sizes[child]))
+            if child != main:
+                stack += (_END, child, BranchBegins(_first_message(child, children, kinds), sizes[child]))
     return steps
 
 
-def _first_said(seq: int, children: Mapping[int, Sequence[int]], kinds: Sequence[int]) -> int:
-    """Return the first message of a branch; where it begins, if it has none."""
+def _first_message(seq: int, children: Mapping[int, Sequence[int]], kinds: Sequence[int]) -> int:
+    """Return the first message of a branch, or its first entry if it has no message."""
     first = seq
     while kinds[seq] not in MESSAGE_KINDS:
         below = children.get(seq)

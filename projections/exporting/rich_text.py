@@ -1,8 +1,8 @@
-"""Markdown of messages as HTML that can do no harm.
+"""Render the Markdown of messages as safe HTML.
 
-Raw HTML is text, images are named and never loaded, links lead to the web or a mailbox or are text, headings are smaller
-than the page's own. What comes out holds no attribute that a message could name, but for the address of a link and the
-language of a block of code, both escaped.
+Raw HTML becomes text, images are named but never loaded, links other than to the web or a mailbox become text, and headings
+are smaller than the page's own. The only attributes in the output that a message controls are the address of a link and
+the language of a code block, both escaped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from markdown_it.token import Token
 from .telling import is_plain
 
 PARSED_CHARS_MAX = 200_000
-"""Longer texts are shown as they are: nobody writes them as Markdown, and parsing them takes long."""
+"""Longer texts are shown without parsing: they are not written as Markdown, and parsing them is slow."""
 
 _SAFE_LINK = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _HEADINGS_BELOW = 3
@@ -26,7 +26,7 @@ _BLANK = re.compile(r"\n[ \n]*\n")
 
 class _SafeMarkdown(MarkdownIt):
     def validateLink(self, url: str) -> bool:
-        """Tell whether a link or an image may lead there; what may not stays text."""
+        """Tell whether a link or an image may have this address; otherwise it stays text."""
         return bool(_SAFE_LINK.match(url.strip()))
 
 
@@ -36,7 +36,7 @@ def _parser(*, breaks: bool) -> MarkdownIt:
 
 
 class RichText:
-    """Turns the Markdown of messages into HTML."""
+    """Renders the Markdown of messages as HTML."""
 
     def __init__(self) -> None:
         self._written = _parser(breaks=False)
@@ -46,8 +46,8 @@ class RichText:
         """Return a text as HTML.
 
         Args:
-            text: The text, in which anything may stand.
-            typed: A person typed it, and meant its line breaks.
+            text: The text, which is not trusted.
+            typed: Whether a user typed it, so that its line breaks are intended.
         """
         if len(text) > PARSED_CHARS_MAX:
             return f"<pre>{escape(text)}</pre>\n"
@@ -55,7 +55,7 @@ class RichText:
             return "".join(_paragraph(each, typed=typed) for each in _BLANK.split(text.strip(" \n")) if each)
         parser = self._typed if typed else self._written
         tokens = parser.parse(text)
-        _tame(tokens)
+        _sanitize(tokens)
         return str(parser.renderer.render(tokens, parser.options, {}))
 
 
@@ -64,8 +64,8 @@ def _paragraph(text: str, *, typed: bool) -> str:
     return "<p>" + ("<br>\n" if typed else "\n").join(lines) + "</p>\n"
 
 
-def _tame(tokens: Sequence[Token]) -> None:
-    """Take from the tokens what could be loaded or styled from outside, and what would disturb the page's outline."""
+def _sanitize(tokens: Sequence[Token]) -> None:
+    """Remove from the tokens everything that could load or style from outside, or disturb the page's outline."""
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1:]) + _HEADINGS_BELOW)}"
@@ -76,13 +76,13 @@ def _tame(tokens: Sequence[Token]) -> None:
         elif token.type == "link_open":
             token.attrs = {"href": token.attrs.get("href", ""), "rel": "noopener noreferrer nofollow"}
         elif token.type == "image":
-            _name_only(token)
+            _replace_image(token)
         if token.children:
-            _tame(token.children)
+            _sanitize(token.children)
 
 
-def _name_only(token: Token) -> None:
-    """Make a text of an image: what it is called, and where it would have been loaded from."""
-    told = f"[Image: {token.content}]" if token.content else "[Image]"
-    token.type, token.tag, token.content = "text", "", f"{told}({token.attrs.get('src', '')})"
+def _replace_image(token: Token) -> None:
+    """Replace an image with a text: its name, and the address from which it would be loaded."""
+    name = f"[Image: {token.content}]" if token.content else "[Image]"
+    token.type, token.tag, token.content = "text", "", f"{name}({token.attrs.get('src', '')})"
     token.children = None

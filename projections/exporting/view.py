@@ -1,4 +1,4 @@
-"""What a document of a session is told: what the session is as a whole, then its entries in the order of reading."""
+"""The interface of a document writer: a header about the session, then its entries in reading order."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from ...events.entries import Entry
 
 
 class About(Struct, frozen=True, kw_only=True):
-    """What is said of a session at the head of its document.
+    """The information about a session at the head of a document.
 
     Attributes:
-        title: Its name, or how its first message begins.
+        title: Its name, or the beginning of its first message.
         session_id: Its id.
         created: When it was created.
-        modified: When something was last appended.
-        cwd: The directory that it is about.
-        parent_session: The session that it was forked from.
-        message_count: How many messages the document shows.
-        left_out: How many entries of other branches it does not show.
-        labels: The labels by the ids of their entries.
-        redacted: Secrets were taken out.
+        modified: When the last entry was appended.
+        cwd: The directory in which it was started.
+        parent_session: The session from which it was forked.
+        message_count: The number of messages in the document.
+        left_out: The number of entries on other branches that are not in the document.
+        labels: The labels by entry id.
+        redacted: Whether secrets were removed.
     """
 
     title: str
@@ -40,24 +40,24 @@ class About(Struct, frozen=True, kw_only=True):
 
 
 class View(Protocol):
-    """Writes a document, piece by piece; one object writes one document."""
+    """Writes a document piece by piece; one object writes one document."""
 
     def head(self, about: About) -> str:
-        """Return how the document begins."""
+        """Return the beginning of the document."""
         ...
 
     def entry(self, entry: Entry) -> str:
-        """Return an entry as the document shows it."""
+        """Return the text of an entry."""
         ...
 
     def branch_begins(self, entry: Entry, count: int) -> str:
-        """Return how a branch of `count` entries begins; `entry` is the first that says what it is about."""
+        """Return the beginning of a branch of `count` entries, described by `entry`."""
         ...
 
     def branch_ends(self) -> str:
-        """Return how the branch that began last ends."""
+        """Return the end of the innermost branch."""
         ...
 
     def tail(self) -> str:
-        """Return how the document ends."""
+        """Return the end of the document."""
         ...

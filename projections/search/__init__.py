@@ -1,4 +1,4 @@
-"""Full-text search, without any input or output: queries, what of an entry is searched, snippets, the index's tables.
+"""Full-text search, without input and output: queries, searchable text of entries, snippets, tables of the index.
 
-Who reads logs and runs statements is not this room's business.
+Reading logs and executing SQL statements happens elsewhere.
 """

@@ -1,8 +1,8 @@
-"""Reading a log for its texts, line by line: what counts, what is withheld, and what never became whole.
+"""Extract the searchable texts of a log, line by line.
 
-The same rules as the index's (see `LogIndex.fold`): the lines of an atomic batch count when the last of them is there,
-and never if another line comes first. But here lines are not decoded unless they may be of interest, and nothing is
-remembered but a batch that is open.
+Batches follow the rules of the index (see `LogIndex.fold`): the lines of an atomic batch count once its last line is there,
+and never if another line comes first. Unlike the index, this decodes only lines that may match, and remembers only the
+open batch.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from .texts import Said, said_by
 
 
 class TextReader:
-    """Takes the lines of one log in their order, and gives the texts that count.
+    """Takes the lines of one log in order, and returns the texts that count.
 
     Args:
-        dialect: How the lines are written.
-        session_id: What the header calls the session: marks of batches that name another one were copied here.
-        query: Only texts that match; all where it is None.
-        after: The ordinal of the line before the first.
+        dialect: The dialect of the lines.
+        session_id: The session id in the header; batch marks that name another session were copied here.
+        query: Return only texts that match; None returns all.
+        after: The seq of the line before the first one.
         crc: The checksum of that line.
 
     Attributes:
-        settled: The ordinal of the last line of which it is known whether it counts; reading may go on after it.
-        crc: The checksum of that line; 0 where there is none yet.
+        settled: The seq of the last line for which it is decided whether it counts; reading may resume after it.
+        crc: The checksum of that line; 0 if there is none yet.
     """
 
     def __init__(
@@ -42,24 +42,24 @@ class TextReader:
         self.crc = crc
 
     def take(self, lines: Sequence[bytes], first: int) -> list[Said]:
-        """Take the next lines, of which the first has the ordinal `first`; return what counts from now on."""
-        found: list[Said] = []
+        """Take the next lines, the first of which has the seq `first`; return the texts that count from now on."""
+        texts: list[Said] = []
         for seq, line in enumerate(lines, first):
             interesting = self._query is None or self._query.may_match(line)
             entry = self._decode(line, seq) if interesting or b'"batch"' in line else None
             if entry is not None and entry.batch is not None and entry.batch.session == self._session_id:
-                self._take_marked(entry, entry.batch.i, entry.batch.n, found)
+                self._take_batch_line(entry, entry.batch.i, entry.batch.n, texts)
                 continue
             self._open.clear()
             if entry is not None and interesting:
-                self._add(entry, found)
+                self._add(entry, texts)
             self.settled = seq
         if self.settled >= first:
             self.crc = crc32(lines[self.settled - first])
-        return found
+        return texts
 
-    def _take_marked(self, entry: Entry, i: int, n: int, found: list[Said]) -> None:
-        """Withhold one line of a batch, or let all of them count when it is the last."""
+    def _take_batch_line(self, entry: Entry, i: int, n: int, texts: list[Said]) -> None:
+        """Hold back one line of a batch, or add the whole batch if it is the last line."""
         before = self._open[-1].batch if self._open else None
         if not (before is not None and entry.batch is not None and (before.id, before.i + 1) == (entry.batch.id, i)):
             self._open.clear()
@@ -69,11 +69,11 @@ class TextReader:
         self._open.append(entry)
         if i + 1 >= n:
             for each in self._open:
-                self._add(each, found)
+                self._add(each, texts)
             self._open.clear()
             self.settled = entry.seq
 
-    def _add(self, entry: Entry, found: list[Said]) -> None:
+    def _add(self, entry: Entry, texts: list[Said]) -> None:
         said = said_by(entry)
         if said is not None and (self._query is None or self._query.matches(said.text)):
-            found.append(said)
+            texts.append(said)

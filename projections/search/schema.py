@@ -1,20 +1,19 @@
 """The tables of the index, and the statements that read and write them.
 
-    settings   what the index was made by; made anew where it was made by anything else
-    logs       a row for each log: how its file looked, and the checkpoint up to which its lines are in
-    blocks     which log's entries have which numbers
-    entries    a row for each entry with something to be searched, with its text as it is
-    grams      which entries hold which three characters, of the text as it is compared
+    settings   the version of the index, which is rebuilt if the version differs
+    logs       a row for each log: the state of its file, and the checkpoint up to which its lines are indexed
+    blocks     which numbers belong to the entries of which log
+    entries    a row for each searchable entry, with its original text
+    grams      the trigrams of each entry's folded text
 
 The entries of a log are numbered in blocks of `SPAN`, so that they lie together: a common term is looked up log by log, the
-most recently used first, and only until there are enough. And numbers that are close take little room.
+most recently used first, and only until there are enough hits. Also, numbers that are close take little space.
 
-`grams` is an FTS5 table that keeps no text and no positions (`content=''`, `detail=none`): it says which entries hold
-all the runs of three characters of a query, and the texts themselves tell which of those really match. So the
-index finds what a plain scan finds, whatever FTS5 takes for a word, and no text reaches its query language but in
-pieces of three characters.
+`grams` is an FTS5 table that stores neither text nor positions (`content=''`, `detail=none`): it finds the entries that
+contain all trigrams of a query, and the texts themselves decide which of those really match. So the index finds exactly
+what a plain scan finds, regardless of FTS5's idea of a word, and text reaches the FTS5 query language only as trigrams.
 
-All of it is derived. There is no migration: an index of an older version is made anew.
+All of it is derived. There is no migration: an index of an older version is rebuilt.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ from .query import Query, folded
 from .texts import Filters, Said
 
 APPLICATION_ID: Final = 0x54524E47
-"""How SQLite files are told apart: this one is ours."""
+"""The SQLite application id of an index."""
 
 VERSION: Final = (2, *map(int, unicodedata.unidata_version.split(".")))
-"""What an index is made by: these tables, and the letters of a version of Unicode, which fold as they do there."""
+"""The version of an index: that of these tables, and that of Unicode, on which case folding depends."""
 
 SPAN: Final = 256
-"""How many ordinals of a log have their entries in one block."""
+"""The number of seqs of a log whose entries share one block."""
 
 MAKE: Final = (
     f"PRAGMA application_id={APPLICATION_ID}",
@@ -55,7 +54,7 @@ MAKE: Final = (
         text, content='', columnsize=0, detail=none, tokenize='trigram case_sensitive 1'
     )""",
 )
-"""Makes the tables of an empty file."""
+"""The statements that create the tables in an empty file."""
 
 PUT_VERSION: Final = "INSERT INTO settings VALUES(?)"
 GET_VERSION: Final = "SELECT version FROM settings"
@@ -82,30 +81,30 @@ _encode = msgspec.json.encode
 _decode_tools = msgspec.json.Decoder(tuple[str, ...]).decode
 
 CANDIDATES: Final = "SELECT rowid FROM grams WHERE grams MATCH ? LIMIT ?"
-"""The numbers of entries that may match, in whatever log."""
+"""The numbers of entries that may match, in any log."""
 
 
 def logs_of(numbers: Iterable[int]) -> str:
-    """Return the statement that tells whose entries have some numbers."""
+    """Return the statement that selects the logs of the entries with these numbers."""
     return f"SELECT DISTINCT log FROM blocks WHERE block IN ({','.join({str(number // SPAN) for number in numbers})})"
 
 
 def gram_text(text: str) -> str:
-    """Return a text as `grams` is given it. FTS5 ends a text at a NUL, of which a text may have any number."""
+    """Return a text as it is inserted into `grams`, without NUL characters, since FTS5 ends a text at the first one."""
     return folded(text).replace("\0", "\1")
 
 
 def match(query: Query) -> str | None:
-    """Return what FTS5 is asked for; None where all that the query asks for is too short for it."""
+    """Return the FTS5 expression for a query; None if all of its terms are too short for FTS5."""
     grams = dict.fromkeys(gram.replace("\0", "\1") for gram in query.trigrams)
     quoted = (gram.replace('"', '""') for gram in grams)
     return " AND ".join(f'"{gram}"' for gram in quoted) or None
 
 
 def select(filters: Filters, *, matched: bool) -> str:
-    """Return the statement that reads the entries between two numbers, or of those only the ones that hold all of some grams.
+    """Return the statement that selects the entries between two numbers, optionally only those that match an expression.
 
-    Its parameters are, by name: `first` and `last`, the two numbers; `match`; `role`, `after` and `before`.
+    Its named parameters are `first` and `last`, the two numbers; `match`; `role`, `after` and `before`.
     """
     conditions = ["number BETWEEN :first AND :last"]
     if matched:
@@ -113,7 +112,7 @@ def select(filters: Filters, *, matched: bool) -> str:
     if filters.role is not None:
         conditions.append("role=:role")
     if filters.tool is not None:
-        conditions.append("tools<>'[]'")  # which of them, the filters tell
+        conditions.append("tools<>'[]'")  # `Filters.accept` compares the names
     if filters.after is not None:
         conditions.append("time>=:after")
     if filters.before is not None:
@@ -122,16 +121,16 @@ def select(filters: Filters, *, matched: bool) -> str:
 
 
 def row_of(block: int, said: Said) -> tuple[int, str, str, str, int, str]:
-    """Return the row of `entries` of a text that belongs into a block."""
+    """Return the `entries` row for a text in a block."""
     time = (said.timestamp - EPOCH) // _MICROSECOND
     return (block * SPAN + said.seq % SPAN, said.entry_id, said.role, _encode(said.tools).decode(), time, said.text)
 
 
 def said_of(part: int, number: int, entry_id: str, role: str, tools: str, time: int, text: str) -> Said:
-    """Return the text of a row of `entries` whose block is a part of its log."""
+    """Return the text of an `entries` row, given the part of the log that its block holds."""
     return Said(part * SPAN + number % SPAN, entry_id, role, _decode_tools(tools), EPOCH + time * _MICROSECOND, text)
 
 
 def moment(time: datetime | None) -> int | None:
-    """Return a time as `entries` has it."""
+    """Return a time in the form stored in `entries`."""
     return None if time is None else (time - EPOCH) // _MICROSECOND

@@ -7,10 +7,10 @@ from msgspec import Struct
 from .query import QUERY_CHARS_MAX, Query
 
 BEFORE_CHARS = 48
-"""How much of the text stands before the match, at most."""
+"""The maximum length of the text before the match."""
 
 SNIPPET_CHARS = 160
-"""How long a snippet is, at most; a longer match is shown whole."""
+"""The maximum length of a snippet, unless the match itself is longer."""
 
 _CUT = "…"
 _REACH = 16
@@ -20,8 +20,8 @@ class Snippet(Struct, frozen=True):
     """A piece of a text.
 
     Attributes:
-        text: The piece, on one line; where the text goes on before or after it stands an ellipsis.
-        ranges: Where in it the query's words are: where each begins and ends, in order, without overlaps.
+        text: The piece, on one line, with an ellipsis where text was cut off.
+        ranges: The spans of the query's terms in it, in order and without overlaps.
     """
 
     text: str
@@ -34,7 +34,7 @@ def snippet(text: str, query: Query) -> Snippet:
     begin = max(0, start - BEFORE_CHARS)
     end = max(stop, begin + SNIPPET_CHARS)
     if begin and (space := _space(text, begin, start)) >= 0:
-        begin = space + 1  # at a word's beginning, where one is near
+        begin = space + 1  # begin at a word boundary if one is near
     if end < len(text) and (space := _space(text, end, stop)) >= 0:
         end = space
     line = " ".join(text[begin:end].split())
@@ -45,19 +45,19 @@ def snippet(text: str, query: Query) -> Snippet:
 
 
 def _first(text: str, query: Query) -> tuple[int, int]:
-    """Return where the first match is. Texts may be long and most matches come early: it is looked for in pieces."""
+    """Return the span of the first match, searching growing prefixes, since texts may be long and most matches early."""
     size = 4 * QUERY_CHARS_MAX
     while size < len(text):
-        found = query.find_all(text[:size])
-        if found and found[0][1] < size // 2:
-            return found[0]
+        spans = query.find_all(text[:size])
+        if spans and spans[0][1] < size // 2:
+            return spans[0]
         size *= 4
-    found = query.find_all(text)
-    return found[0] if found else (0, 0)
+    spans = query.find_all(text)
+    return spans[0] if spans else (0, 0)
 
 
 def _space(text: str, near: int, limit: int) -> int:
-    """Return the space next to an offset, on the way to a limit; -1 where there is none within some characters."""
+    """Return the nearest whitespace from an offset towards a limit; -1 if there is none within `_REACH` characters."""
     forwards = range(near, min(near + _REACH, limit))
     steps = forwards if limit >= near else range(near, max(near - _REACH, limit - 1), -1)
     return next((at for at in steps if text[at].isspace()), -1)

@@ -1,7 +1,7 @@
-"""What of an entry is searched: what people, models and tools said, and what was said of the session.
+"""The searchable text of an entry: messages of users, models and tools, and information about the session.
 
-Not searched are images, the data of extensions, records of usage and of tools' runs (their arguments stand in the call,
-their answers in the result), and lines that nobody understands.
+Not searched are images, the data of extensions, usage records, records of tool executions (their arguments are in the call,
+their output in the result), and opaque entries.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ...events.entries import (
 
 
 class Said(Struct, frozen=True):
-    """What an entry says, as it is searched.
+    """The searchable text of an entry.
 
     Attributes:
-        seq: Its ordinal in the log.
+        seq: Its seq in the log.
         entry_id: Its id.
-        role: A message's role; of what is no message, its type.
-        tools: The tools that it calls, or that it comes from.
+        role: The role of a message, or the type of any other entry.
+        tools: The tools that it calls, or whose result it holds.
         timestamp: When it was appended.
-        text: What it says.
+        text: Its text.
     """
 
     seq: int
@@ -46,13 +46,13 @@ class Said(Struct, frozen=True):
 
 
 class Filters(Struct, frozen=True, kw_only=True):
-    """Which entries are asked for.
+    """Conditions on entries.
 
     Attributes:
-        role: Only those of this role, or of this type.
-        tool: Only those that call this tool, or that come from it.
-        after: Only those that were appended then or later.
-        before: Only those that were appended earlier than that.
+        role: Only entries of this role or type.
+        tool: Only entries that call this tool or hold its result.
+        after: Only entries appended at this time or later.
+        before: Only entries appended before this time.
     """
 
     role: str | None = None
@@ -61,7 +61,7 @@ class Filters(Struct, frozen=True, kw_only=True):
     before: datetime | None = None
 
     def accept(self, said: Said) -> bool:
-        """Tell whether an entry is asked for, whatever its text."""
+        """Tell whether an entry meets the conditions, regardless of its text."""
         return (
             (self.role is None or said.role == self.role)
             and (self.tool is None or self.tool in said.tools)
@@ -71,7 +71,7 @@ class Filters(Struct, frozen=True, kw_only=True):
 
 
 def said_by(entry: Entry) -> Said | None:
-    """Return what an entry says, or None where that is nothing to be searched."""
+    """Return the searchable text of an entry, or None if it has none."""
     role, tools, parts = entry.type, tuple[str, ...](), list[str]()
     if isinstance(entry, MessageEntry):
         message = entry.message
@@ -114,7 +114,7 @@ def _texts(content: Sequence[Content]) -> Iterator[str]:
 
 
 def _beside(message: Message) -> Iterator[str]:
-    """Yield what a message says beside its content."""
+    """Yield the texts of a message outside its content."""
     if message.bash is not None:
         yield message.bash.command
         yield message.bash.output
@@ -122,7 +122,7 @@ def _beside(message: Message) -> Iterator[str]:
 
 
 def _strings(value: JSON) -> Iterator[str]:
-    """Yield the strings in a JSON value, in their order; the keys of objects are not among them."""
+    """Yield the strings in a JSON value, in order, without the keys of objects."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

@@ -1,9 +1,10 @@
 """The session layer for hosts that run many LLM agents at once.
 
-General layout: `events` says what is written (entries, dialects, logs, stores), `projections` what is read (context,
-tree, labels, subscriptions), `actors` who acts (commands, session actors, the host). Arrows point that way only; this
-front door re-exports what programs use. A session is an append-only tree of entries in one JSONL file; one actor owns
-it and is the only one that writes; views are folded from the entries and streamed to whoever follows::
+General layout: `events` defines what is written (entries, dialects, logs, stores), `projections` what is read (context,
+tree, labels, subscriptions), `actors` who acts (commands, session actors, the host). Imports point from actors to
+projections to events; this package re-exports the public names. A session is an append-only tree of entries in one
+JSONL file; one actor owns the file and is the only one that writes it; views are folded from the entries and streamed
+to subscribers::
 
     async with treering.SessionHost("~/sessions") as host:
         session = await host.create(cwd="/work/project")

@@ -111,10 +111,10 @@ async def test_a_host_is_used_once(tmp_path: Path) -> None:
     host = SessionHost(tmp_path)
     async with host:
         session = await host.create("s")
-        with pytest.raises(HostClosed, match="used once"):
+        with pytest.raises(HostClosed, match="used only once"):
             await host.__aenter__()
         await session.append_message("user", "the first is as it was")
-    with pytest.raises(HostClosed, match="a host is used once: make another one"):
+    with pytest.raises(HostClosed, match="a host can be used only once: create another one"):
         await host.__aenter__()
 
 
@@ -122,7 +122,7 @@ async def test_a_root_that_was_no_directory_can_be_mended(tmp_path: Path) -> Non
     root = tmp_path / "root"
     root.write_text("a file")
     host = SessionHost(root)
-    with pytest.raises(InvalidInput, match="is no directory"):
+    with pytest.raises(InvalidInput, match="is not a directory"):
         await host.__aenter__()
     root.unlink()
     async with host:
@@ -149,5 +149,5 @@ def test_signals_in_another_thread_are_refused(backend: str) -> None:
 
     with ThreadPoolExecutor(1) as pool:
         done = pool.submit(lambda: anyio.run(enter, backend=backend))
-        with pytest.raises(WrongThread, match="signals reach the main thread alone"):
+        with pytest.raises(WrongThread, match="signals reach only the main thread"):
             done.result(60)

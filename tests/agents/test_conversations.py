@@ -75,7 +75,7 @@ async def test_nothing_said_is_nothing_to_answer() -> None:
     agent = AgentSession(ScriptedModel([]))
     empty: list[Message] = []
     for nothing in (None, empty):
-        with pytest.raises(InvalidInput, match=r"say something|nothing is said"):
+        with pytest.raises(InvalidInput, match=r"nothing to answer|input is empty"):
             await agent.respond(nothing)
     with pytest.raises(InvalidInput, match="mixes"):
         await agent.respond([message("user", "a"), "b"])  # type: ignore[arg-type]  # that is what is refused
@@ -365,7 +365,7 @@ async def test_a_tool_cannot_wait_for_its_own_turn(session: Session) -> None:
     agent = AgentSession(model, session=session, tools=[nested])
     with anyio.fail_after(10):
         turn = await agent.respond("Hello")
-    assert "cannot take another of the same session" in str(turn.messages[2].content)
+    assert "cannot start another turn of the same session" in str(turn.messages[2].content)
 
 
 @pytest.mark.parametrize("between", [0, 1])
@@ -442,7 +442,7 @@ async def test_agents_that_are_asked_one_after_the_other_wait(host: SessionHost)
 
 
 def test_two_tools_of_one_name_are_refused(add: Tool) -> None:
-    with pytest.raises(InvalidInput, match="one name"):
+    with pytest.raises(InvalidInput, match="same name"):
         AgentSession(ScriptedModel([]), tools=[add, add])
 
 

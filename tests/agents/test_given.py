@@ -73,26 +73,32 @@ class Delegates(EchoModel):
     ("make", "why"),
     [
         (lambda model, add: AGENT("openai:gpt-5"), "'openai:gpt-5' is a name: .*model_named"),
-        (lambda model, add: AGENT(None), "NoneType` is no model: it lacks `provider`"),
-        (lambda model, add: AGENT(EchoModel), "`EchoModel` is no model: it is a class|lacks"),
-        (lambda model, add: AGENT(Answers()), "`Answers` is no async generator: write it as `async def`"),
-        (lambda model, add: AGENT(model, tools=add), "`tools` is an object of type `Tool`: give a list"),
-        (lambda model, add: AGENT(model, tools=5), "`tools` is an object of type `int`: give a list"),
-        (lambda model, add: AGENT(model, tools="add"), "`tools` is an object of type `str`: give a list"),
-        (lambda model, add: AGENT(model, tools=[print]), r"`print` is no tool: make one of it with `tool\("),
-        (lambda model, add: AGENT(model, tools=[add, "add"]), "`str` is no tool: give functions"),
-        (lambda model, add: AGENT(model, tools=[add, add]), "two of the tools have one name"),
+        (lambda model, add: AGENT(None), "NoneType` is not a model: it lacks `provider`"),
+        (lambda model, add: AGENT(EchoModel), "`EchoModel` is not a model: it is a class|lacks"),
+        (lambda model, add: AGENT(Answers()), "`Answers` is not an async generator: write it as `async def`"),
+        (lambda model, add: AGENT(model, tools=add), "`tools` must be a list of tools, not an object of type `Tool`"),
+        (lambda model, add: AGENT(model, tools=5), "`tools` must be a list of tools, not an object of type `int`"),
+        (lambda model, add: AGENT(model, tools="add"), "`tools` must be a list of tools, not an object of type `str`"),
+        (lambda model, add: AGENT(model, tools=[print]), r"`print` is not a tool: wrap it with `tool\("),
+        (lambda model, add: AGENT(model, tools=[add, "add"]), "`str` is not a tool: make tools from functions"),
+        (lambda model, add: AGENT(model, tools=[add, add]), "two tools have the same name: add, add"),
         (
             lambda model, add: AGENT(model, options={"max_tokens": 5}),
-            "`options` is an object of type `dict`: give `Agent",
+            r"`options` must be `AgentOptions\(\.\.\.\)`, not an object of type `dict`",
         ),
-        (lambda model, add: AGENT(model, hooks=[print]), r"`hooks` is an object of type `list`: give `AgentHooks\("),
+        (
+            lambda model, add: AGENT(model, hooks=[print]),
+            r"`hooks` must be `AgentHooks\(.*\)`, not an object of type `list`",
+        ),
         (
             lambda model, add: AGENT(model, hooks=HOOKS(pre_generation=print)),
-            "`pre_generation` is one hook, `print`: give",
+            "`pre_generation` must be a tuple of hooks, not the hook `print`",
         ),
-        (lambda model, add: AGENT(model, hooks=HOOKS(post_generation=print)), "`post_generation` is one hook"),
-        (lambda model, add: AGENT(model, session="main"), "`str` is no session: it lacks `id`"),
+        (
+            lambda model, add: AGENT(model, hooks=HOOKS(post_generation=print)),
+            "`post_generation` must be a tuple of hooks",
+        ),
+        (lambda model, add: AGENT(model, session="main"), "`str` is not a session: it lacks `id`"),
     ],
 )
 def test_what_is_no_model_tool_or_session_is_refused(make: Making, why: str, add: Tool) -> None:
@@ -106,14 +112,14 @@ async def test_a_hook_that_is_not_async_is_told_of(place: str) -> None:
         return given
 
     agent = AgentSession(EchoModel(), hooks=HOOKS(**{place: (as_it_is,)}))
-    with pytest.raises(InvalidInput, match="the hook `as_it_is` returned nothing to wait for: write it as `async def`"):
+    with pytest.raises(InvalidInput, match="the hook `as_it_is` did not return an awaitable: write it as `async def`"):
         await agent.respond("Hello")
 
 
 async def test_a_session_that_is_none_is_refused_by_the_call(session: Session) -> None:
     agent = AgentSession(EchoModel())
     wrong: Any = session.id
-    with pytest.raises(InvalidInput, match="is no session: it lacks"):
+    with pytest.raises(InvalidInput, match="is not a session: it lacks"):
         await agent.respond("Hello", session=wrong)
     with pytest.raises(InvalidInput, match="only a `Session` has branches"):
         await agent.retry(session=wrong)
@@ -122,7 +128,7 @@ async def test_a_session_that_is_none_is_refused_by_the_call(session: Session) -
 @pytest.mark.parametrize("results", ["yes", ["yes"], None, 5])
 async def test_results_that_are_not_by_their_calls_are_refused(results: Any, session: Session) -> None:
     agent = AgentSession(EchoModel(), session=session)
-    with pytest.raises(InvalidInput, match="give a dict of them by the ids of the calls"):
+    with pytest.raises(InvalidInput, match="must be a dict by call id"):
         await agent.resume(results)
     assert session.message_count == 0
 
@@ -136,7 +142,7 @@ async def test_results_that_no_tool_may_return_are_refused(results: Any, session
     agent = AgentSession(ScriptedModel([answer(tool_use("c", "ask"))]), session=session, tools=[waits])
     await agent.respond("Hello")
     before = session.cursor
-    with pytest.raises(InvalidInput, match=r"is no JSON|are texts"):
+    with pytest.raises(InvalidInput, match=r"cannot be encoded as JSON|which are strings"):
         await agent.resume(results)
     assert session.cursor == before
     assert [each.id for each in await session.open_calls()] == ["c"]
@@ -152,7 +158,7 @@ async def test_what_cannot_be_said_is_refused_before_anything_is_written(said: A
 
 @pytest.mark.parametrize("model", [Blocks(), Wraps()])
 async def test_a_model_that_does_not_stream_is_told_of_by_its_first_answer(model: Any) -> None:
-    with pytest.raises(InvalidInput, match="is no async generator"):
+    with pytest.raises(InvalidInput, match="is not an async generator"):
         await AgentSession(model).respond("Hello")
 
 
@@ -161,7 +167,7 @@ async def test_a_model_that_does_not_stream_summarizes_nothing(session: Session)
         await session.append_message("user", f"{turn}" * 500)
         await session.append_message("assistant", f"{turn}" * 500)
     wrong: Any = Answers()
-    with pytest.raises(InvalidInput, match="is no async generator"):
+    with pytest.raises(InvalidInput, match="is not an async generator"):
         await session.compact(summarizer_of(wrong), keep_tokens=100)
     assert session.message_count == 8
 
@@ -173,9 +179,9 @@ async def test_a_model_may_hand_on_the_stream_of_another() -> None:
 @pytest.mark.parametrize(
     ("made", "why"),
     [
-        ("No.", "`str` as an answer: give a `Message`"),
+        ("No.", "`str` as an answer: return a `Message`"),
         ({"role": "assistant"}, "`dict` as an answer"),
-        (Message("user", (text("No."),)), "role 'user': give it the role 'assistant'"),
+        (Message("user", (text("No."),)), "role 'user': the role must be 'assistant'"),
         (Message("assistant", cast("tuple[Content, ...]", "No.")), "content"),
     ],
 )

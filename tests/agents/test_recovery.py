@@ -169,7 +169,7 @@ def test_a_suspended_turn_goes_on_in_another_process(killed: Kill, tmp_path: Pat
             session = await host.load("main")
             agent = AgentSession(ScriptedModel(["Done."]), session=session)
             assert not (await session.recover()).closed_calls
-            with pytest.raises(TurnSuspended, match="give them to `resume`") as refused:
+            with pytest.raises(TurnSuspended, match="pass them to `resume`") as refused:
                 await agent.respond("Are you done?")
             assert refused.value.call_ids == ("c2",)
             (waits,) = await session.open_calls()

@@ -187,7 +187,7 @@ async def test_an_answer_can_be_made_again(session: Session, told: Told, add: To
 
 async def test_there_must_be_something_to_make_again(session: Session, kept: Callable[..., Any]) -> None:
     agent = AgentSession(ScriptedModel([]), session=session)
-    with pytest.raises(InvalidInput, match="nothing to answer anew"):
+    with pytest.raises(InvalidInput, match="no user message to answer again"):
         await agent.retry()
     with pytest.raises(InvalidInput, match="has branches"):
         await AgentSession(ScriptedModel([]), session=kept()).retry()

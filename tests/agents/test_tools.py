@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import anyio
 import msgspec
 import pytest
+from anyio import to_thread
 from anyio.lowlevel import checkpoint
 from msgspec import Raw
 from structlog.testing import capture_logs
@@ -110,18 +111,18 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
         return ""
 
     for function, why in (
-        (print, "cannot be given by name"),
-        (5, "cannot be called"),
+        (print, "cannot be passed by name"),
+        (5, "is not callable"),
         (unresolved, "cannot be described"),
         (silent, "no type hint"),
-        (many, "cannot be given by name"),
+        (many, "cannot be passed by name"),
         (strange, "cannot be described"),
     ):
         with pytest.raises(InvalidInput, match=why):
             Tool.of(function)  # type: ignore[arg-type]  # that is what is refused
     with pytest.raises(InvalidInput, match="needs a name"):
         Tool("", "", {}, silent)
-    with pytest.raises(InvalidInput, match="cannot be called"):
+    with pytest.raises(InvalidInput, match="is not callable"):
         Tool("five", "", {}, 5)  # type: ignore[arg-type]  # that is what is refused
 
 
@@ -170,6 +171,63 @@ async def test_a_function_that_blocks_is_given_up_in_time(told: Told) -> None:
     ]
 
 
+async def test_functions_that_block_keep_no_thread_from_other_tools_nor_from_the_program() -> None:
+    over = threading.Event()
+
+    @tool
+    def block() -> str:
+        """Block."""
+        over.wait(60)
+        return "done"
+
+    @tool
+    def ready() -> str:
+        """Answer at once."""
+        return "ready"
+
+    async def call() -> None:
+        outputs.append(await block({}))
+
+    shared = to_thread.current_default_thread_limiter()
+    many = int(shared.total_tokens) + 1
+    outputs: list[ToolOutput] = []
+    try:
+        async with anyio.create_task_group() as group:
+            for _ in range(many):
+                group.start_soon(call)
+            await anyio.wait_all_tasks_blocked()
+            assert shared.borrowed_tokens == 0
+            assert await ready({}) == ToolOutput("ready")
+            assert await to_thread.run_sync(lambda: "the program's own") == "the program's own"
+            assert outputs == []
+            over.set()
+    finally:
+        over.set()
+    assert outputs == [ToolOutput("done")] * many
+
+
+async def test_functions_that_were_given_up_keep_no_thread_from_others(told: Told) -> None:
+    over = threading.Event()
+
+    @tool
+    def hang() -> None:
+        """Hang."""
+        over.wait(60)
+
+    shared = to_thread.current_default_thread_limiter()
+    many = int(shared.total_tokens) + 1
+    calls = tuple(tool_use(str(number), "hang") for number in range(many))
+    options = AgentOptions(tool_timeout_s=0.01, parallel_calls_max=many)
+    agent = AgentSession(ScriptedModel([answer(calls), "All of them hang."]), tools=[hang], options=options)
+    try:
+        turn = await agent.respond("Hang")
+        assert shared.borrowed_tokens == 0
+        assert await to_thread.run_sync(lambda: "the program's own") == "the program's own"
+    finally:
+        over.set()
+    assert told(turn.messages)[1:-1].count("tool: !The tool gave no answer within 0.01 seconds.") == many
+
+
 async def test_a_function_in_a_thread_can_suspend_the_turn() -> None:
     @tool
     def deploy() -> str:
@@ -181,7 +239,7 @@ async def test_a_function_in_a_thread_can_suspend_the_turn() -> None:
 
 
 async def test_a_handler_that_is_not_async_is_told_of() -> None:
-    with pytest.raises(InvalidInput, match="no async function"):
+    with pytest.raises(InvalidInput, match="not an async function"):
         await Tool("five", "", {}, lambda given: 5)({})  # type: ignore[arg-type,return-value]  # that is what is refused
 
 
@@ -202,19 +260,46 @@ def test_a_handler_may_return_what_it_likes(returned: object, told: object) -> N
 
 
 @pytest.mark.parametrize(
+    ("returned", "why"),
+    [
+        (b"caf\xe9", "a tool's output is of type `bytes`: decode it first"),
+        (bytearray(b"a"), "of type `bytearray`: decode it first"),
+        ({"read": b"a"}, "a value of type `bytes` is none"),
+        ([float("nan")], "cannot be written as JSON"),
+    ],
+)
+async def test_what_is_no_json_is_told_as_the_tool_s_error(session: Session, returned: object, why: str) -> None:
+    @tool
+    async def read() -> object:
+        """Read something."""
+        return returned
+
+    agent = AgentSession(ScriptedModel([answer(tool_use("1", "read")), "Oh."]), session=session, tools=[read])
+    turn = await agent.respond("Read")
+    failed, told = results_of(turn.messages)["1"]
+    assert failed
+    assert told.startswith("InvalidEntry: ")
+    assert why in told
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"content": None},
         {"content": {"a": 1}},
         {"content": (text(5),)},  # type: ignore[arg-type]  # that is what is refused
+        {"content": b"a"},
+        {"content": (text(b"a"),)},  # type: ignore[arg-type]  # that is what is refused
         {"content": "", "tokens": -1},
         {"content": "", "exit_code": "1"},
+        {"content": "", "exit_code": float("nan")},
+        {"content": "", "error": b"no"},
         {"content": "", "error": 5},
         {"content": "", "is_error": "no"},
     ],
 )
 async def test_an_output_that_is_none_is_refused_where_it_is_made(session: Session, wrong: dict[str, Any]) -> None:
-    with pytest.raises(InvalidEntry, match="a tool's output is none"):
+    with pytest.raises(InvalidEntry, match="invalid tool output"):
         ToolOutput(**wrong)
 
     @tool
@@ -227,11 +312,11 @@ async def test_an_output_that_is_none_is_refused_where_it_is_made(session: Sessi
     assert turn.text == "Oh."
     failed, told = results_of(turn.messages)["1"]
     assert failed
-    assert told.startswith("InvalidEntry: a tool's output is none")
+    assert told.startswith("InvalidEntry: invalid tool output")
 
 
 def test_a_reason_to_wait_is_a_text() -> None:
-    with pytest.raises(InvalidInput, match="of type `int`"):
+    with pytest.raises(InvalidInput, match="must be a string, not `int`"):
         Suspend(5)  # type: ignore[arg-type]  # that is what is refused
     assert Suspend("for \udcff").reason == "for \ufffd"
     assert bytes(Suspend("for", {"file": "caf\udcff"}).raw_data or b"") == '{"file":"caf\ufffd"}'.encode()
@@ -466,8 +551,8 @@ async def test_what_goes_wrong_is_told_to_the_model(session: Session, told: Told
     assert results["1"] == (True, "OSError: no such disk")
     assert results["2"] == (True, "ZeroDivisionError")
     assert results["3"] == (True, "There is no tool 'nothing'. The tools are: add, fail, wrong.")
-    assert results["4"] == (True, "the arguments do not fit: Object missing required field `a`")
-    assert results["5"] == (True, 'The arguments are no JSON object: {"a": 1')
+    assert results["4"] == (True, "invalid arguments: Object missing required field `a`")
+    assert results["5"] == (True, 'The arguments are not a JSON object: {"a": 1')
     assert results["6"] == (False, "2")
     assert results["7"][0]
     assert results["8"][1].startswith("ExceptionGroup: several")

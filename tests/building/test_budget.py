@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from treering import InvalidInput
 from treering.projections.building.budget import ContextBudget, calculate_budget
 from treering.projections.tokens import Tokenizer
 
@@ -31,6 +34,27 @@ def test_a_window_alone_is_enough() -> None:
 
 def test_the_reserve_can_be_given(words: Tokenizer) -> None:
     assert calculate_budget(1000, "", "", words, reserve_for_response=100).available_tokens == 900
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ((None,), "model_context_window is None: give a whole number from 0 on"),
+        ((-1,), "model_context_window is -1"),
+        ((8192.0,), "model_context_window is 8192.0"),
+        ((8192, None), "are texts, no `NoneType`"),
+        ((8192, "", ["read_file"]), "are texts, no `list`"),
+        ((8192, "", "", 5), "`int` is no tokenizer"),
+    ],
+)
+def test_what_is_no_size_is_refused(arguments: tuple[Any, ...], why: str) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        calculate_budget(*arguments)
+
+
+def test_a_reserve_below_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="reserve_for_response is -1"):
+        calculate_budget(8192, reserve_for_response=-1)
 
 
 def test_what_is_used_is_filled_in(words: Tokenizer) -> None:

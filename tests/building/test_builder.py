@@ -151,7 +151,7 @@ def test_a_system_prompt_larger_than_the_window_is_one_error(context_of: Context
         ([ContextMessage("e20", message("user", "and now?"))], 1, None),
         ([ContextMessage("e0", message("user", "hello"))], 1, "leaves out the last user message"),
         ([ContextMessage("e20", message("user", "and now?"))], 22, "counts more messages"),
-        ([ContextMessage("e20", message("user", "and now?"))], -1, "fewer than no messages"),
+        ([ContextMessage("e20", message("user", "and now?"))], -1, "negative message count"),
         (
             [
                 ContextMessage("e20", message("user", "and now?")),

@@ -132,11 +132,11 @@ async def test_the_summary_of_a_range_is_made_once(session: Session, host: Sessi
     assert len(summarizer.asked) == 3
     with pytest.raises(EntryNotFound):
         await session.summary_for_range(ids[0], "nowhere", 200, summarizer)
-    with pytest.raises(InvalidEntry, match="stands before"):
+    with pytest.raises(InvalidEntry, match="comes before"):
         await session.summary_for_range(ids[5], ids[0], 200, summarizer)
     label = await session.set_label(ids[0], "here")
     for ends in ((label, ids[5]), (ids[0], label)):
-        with pytest.raises(InvalidInput, match=f"'{label}' is no message of the context"):
+        with pytest.raises(InvalidInput, match=f"'{label}' is not a message of the context"):
             await session.summary_for_range(*ends, 200, summarizer)
 
 

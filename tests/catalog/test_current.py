@@ -184,10 +184,14 @@ async def test_a_current_session_that_was_archived_is_not_gone_on_with(tmp_path:
         await host.set_current_session("/work", current)
 
         await host.archive(current)
+        assert await host.current_session("/work") is None
         recent = await host.find_recent(cwd="/work")
         assert recent is not None
         assert recent.id == older.id
         assert [row.status for row in await host.list_sessions(status="archived")] == ["archived"]
 
         await host.unarchive(current.id)
+        again = await host.current_session("/work")
+        assert again is not None
+        assert again.id == current.id
         assert (await host.continue_recent(cwd="/work")).id == current.id

@@ -44,7 +44,7 @@ def added(path: Path, make: Callable[[bytes], bytes]) -> None:
         (b'"status":"active"', b'"status":"archived"', "catalog_wrong", "status of s0.jsonl"),
         (b'"last_accessed":"20', b'"last_accessed":"19', "catalog_wrong", "last_accessed of s0.jsonl"),
         (b'{"ref":"s1.jsonl"', b'{"ref":', "catalog_torn", "cannot be read"),
-        (b'{"treering_index":1', b'{"treering_index":7', "catalog_foreign", "no index of this version"),
+        (b'{"treering_index":1', b'{"treering_index":7', "catalog_foreign", "not an index of this version"),
     ],
 )
 async def test_a_wrong_index_is_found_and_made_right(

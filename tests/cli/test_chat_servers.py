@@ -123,7 +123,7 @@ def test_a_server_that_is_busy_is_asked_again(chat: Chat, server: ModelServer) -
     server.says("Here I am")
     result = chat("-p", "Hello")
     assert (result.exit_code, result.stdout) == (0, "Here I am\n")
-    assert result.stderr == "(openai answered 429: later; trying again in 0 s)\n"
+    assert result.stderr == "(openai answered 429: later; retrying in 0 s)\n"
     assert bodies(server)[0] == bodies(server)[1]
 
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from treering import SyncHost, plain_text
+from treering import BranchSummaryEntry, SyncHost, plain_text
 from treering.testing.model_server import ModelServer, Speech
 
 from .terminal import Terminal
@@ -17,7 +17,7 @@ from .terminal import Terminal
 Sit: TypeAlias = Callable[..., Terminal]
 Talked: TypeAlias = Callable[..., str]
 
-STOPPED = "(stopped; what was said of it is kept)"
+STOPPED = "(stopped; the partial answer is kept)"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def messages(root: Path) -> list[tuple[str, str, str | None]]:
 def test_a_conversation_at_a_terminal(sit: Sit, root: Path) -> None:
     person = sit()
     shown = person.until("Ctrl-D leaves\n>")
-    assert shown == ["treering 0.1.0, treering/echo; /help tells what can be done, Ctrl-D leaves", ">"]
+    assert shown == ["treering 0.1.0, treering/echo; /help lists the commands, Ctrl-D leaves", ">"]
     person.press("Hello\r")
     person.until("> Hello\n(echo, 1 message) Hello\n\n>")
     person.press("\x1b[200~two\nlines\x1b[201~\r")  # a paste, and Enter
@@ -62,10 +62,10 @@ def test_a_conversation_at_a_terminal(sit: Sit, root: Path) -> None:
     person.press("/ses\t")
     person.until("> /session")
     person.press("\x03")
-    person.until("(Ctrl-C once more, Ctrl-D or /exit leaves)\n>")
+    person.until("(press Ctrl-C again, Ctrl-D, or type /exit to leave)\n>")
     person.press("\x04")
     assert person.ended() == 0
-    assert person.lines[-1].startswith("kept: treering chat -r ")
+    assert person.lines[-1].startswith("resume with: treering chat -r ")
     assert person.settings == person.first_settings
     assert [text for _, text, _ in messages(root)] == [
         "Hello",
@@ -104,7 +104,7 @@ def test_stopping_an_answer_and_coming_back(sit: Sit, server: ModelServer, root:
     person.until(f"\nNever^C\n{STOPPED}\n>")
     person.press("\x03")  # the second leaves
     assert person.ended() == 0
-    assert person.lines[-1].startswith("kept: treering chat -r ")
+    assert person.lines[-1].startswith("resume with: treering chat -r ")
     story += [("user", "Again", None), ("assistant", "Never", "aborted")]
     assert messages(root) == story
 
@@ -129,6 +129,29 @@ def test_stopping_an_answer_and_coming_back(sit: Sit, server: ModelServer, root:
     ]
 
 
+def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(sit: Sit, project: Path, root: Path) -> None:
+    with SyncHost(root) as host:
+        session = host.create("talk", cwd=project)
+        session.append_message("user", "One")
+        first = session.append_message("assistant", "One, yes")
+        for _ in range(3):
+            session.append_message("user", "Once more. " * 60)
+            session.append_message("assistant", "Once more, yes. " * 40)
+    person = sit("-r", "talk")
+    person.until("Once more, yes.\n\n>")
+    person.press(f"/branch {first}\r")
+    person.until("6 messages left behind: take a summary along? [y/N]")
+    person.press("y\r")
+    person.until("with a summary of 6 messages\n>")
+    person.press("\x04")
+    assert person.ended() == 0
+    with SyncHost(root) as host:
+        summary = host.load("talk", read_only=True).entries()[-1]
+    assert isinstance(summary, BranchSummaryEntry)
+    assert summary.parent_id == first
+    assert "6 messages were said" in summary.branch_summary.summary
+
+
 @pytest.mark.feature("N-110")
 def test_choosing_a_session(sit: Sit, talked: Talked, root: Path) -> None:
     for said in ("Fix the door", "Paint it"):
@@ -141,7 +164,7 @@ def test_choosing_a_session(sit: Sit, talked: Talked, root: Path) -> None:
     person.press("/resume\r")
     person.until("[q] Quit")
     person.press("n")
-    person.until("a new session\n>", without="Quit")
+    person.until("started a new session\n>", without="Quit")
     person.press("Afresh\r")
     person.until("(echo, 1 message) Afresh\n\n>")
     person.press("\x04")

@@ -42,7 +42,7 @@ def test_a_dry_run_reports_and_writes_nothing(treering: Treering, long: str, roo
     shown = report["first_kept_entry_id"][:8]
     assert first == f"would summarize {cut} messages, and would keep {len(entries) - cut} messages from {shown} on"
     assert second.startswith(f"tokens before {report['tokens_before']:,}, after about {report['tokens_after']:,}")
-    assert result.stderr == "nothing was written: --apply does it\n"
+    assert result.stderr == "nothing was written: pass --apply to compact\n"
     assert files(root) == before
 
 
@@ -108,7 +108,7 @@ def test_what_would_be_sent_now(treering: Treering, long: str, root: Path) -> No
     before = files(root)
     result = treering("debug", "context", "long", "--window", "100000")
     assert result.exit_code == 0
-    assert result.stderr == "nothing was sent by this process; this is what would be sent now\n"
+    assert result.stderr == "nothing was sent: this is what would be sent now\n"
     lines = result.stdout.splitlines()
     assert lines[0] == "strategy  full-history"
     assert lines[2] == "messages  40 messages would be sent, of 40 in the context: 40 as they are"
@@ -122,14 +122,14 @@ def test_what_would_be_sent_now(treering: Treering, long: str, root: Path) -> No
     tight = json.loads(treering("debug", "context", "long", "--window", "2000", "--json").stdout)
     assert tight["strategy"] != "full-history"
     assert tight["tokens_used"] <= tight["token_budget"] == 1500
-    assert "of no use  full-history" in treering("debug", "context", "long", "--window", "2000").stdout
+    assert "failed    full-history" in treering("debug", "context", "long", "--window", "2000").stdout
     assert files(root) == before
 
 
 def test_where_the_window_is_not_known_all_would_be_sent(treering: Treering, long: str) -> None:
     result = treering("debug", "context", "long")
     assert result.exit_code == 0
-    assert result.stderr.endswith("the model's window is not known, so nothing is left out: --window says it\n")
+    assert result.stderr.endswith("the model's window is unknown, so nothing is left out: set it with --window\n")
     lines = result.stdout.splitlines()
     assert lines[0] == "strategy  full-history"
     assert lines[2] == "messages  40 messages would be sent, of 40 in the context: 40 as they are"

@@ -24,10 +24,10 @@ def test_the_story_and_its_end(treering: Treering, tmp_path: Path) -> None:
     for told in (
         "live: plan 5  label:",
         "code.jsonl has 5 entries",
-        "a model was shown 6 messages before, 3 after",
-        "3 entries were acknowledged, then came SIGKILL",
+        "a model sees 6 messages before, 3 after",
+        "3 entries were acknowledged before SIGKILL",
         "torn_tail",
-        "none of the acknowledged are lost",
+        "no acknowledged entry was lost",
         "doctor: 0 findings",
         "branch_summary: The parser was tried first",
         "Merged three passes into one: twice as fast.  [done]",
@@ -75,7 +75,7 @@ def test_it_is_not_played_over_itself(treering: Treering, tmp_path: Path) -> Non
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}
     result = treering("demo", "--dir", tmp_path)
     assert result.exit_code == 1
-    assert "there is a session 'plan' already" in result.stderr
+    assert "session 'plan' already exists" in result.stderr
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")} == before
 
 

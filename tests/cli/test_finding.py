@@ -59,7 +59,7 @@ def test_a_session_in_which_the_model_alone_spoke_is_not_called_empty(
 ) -> None:
     root.mkdir()
     write(say("a", None, "The connection was lost", 1, "assistant")).rename(root / "s-1.jsonl")
-    assert treering("search", "lost").stdout.splitlines()[0] == "(no user spoke yet)  s-1"
+    assert treering("search", "lost").stdout.splitlines()[0] == "(no user message yet)  s-1"
 
 
 def test_what_was_found_is_colored(treering: Treering, two: None) -> None:
@@ -90,6 +90,16 @@ def test_hits_for_programs(treering: Treering, two: None) -> None:
 def test_what_a_search_is_narrowed_to(treering: Treering, two: None, options: list[str], sessions: list[str]) -> None:
     found = hits(treering("search", "lost", "--role", "user", "--json", *options))
     assert [hit["session_id"] for hit in found] == sessions
+
+
+def test_a_role_of_a_program_s_own_is_searched_for(treering: Treering, root: Path, write: Write, say: Say) -> None:
+    root.mkdir()
+    write(say("a", None, "The connection was lost", 1, "critic")).rename(root / "s-1.jsonl")
+    (hit,) = hits(treering("search", "lost", "--role", "critic", "--json"))
+    assert (hit["role"], hit["entry_id"]) == ("critic", "a")
+    result = treering("search", "lost", "--role", "asistant")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.startswith("nothing found; 'asistant' is none of the usual roles: those are assistant, ")
 
 
 def test_nothing_found_is_no_error(treering: Treering, two: None) -> None:
@@ -141,7 +151,7 @@ def test_a_name_that_was_given_and_what_tools_answered(treering: Treering, write
     assert json.loads(treering("info", path, "--json").stdout)["tool_results"] == 2
 
 
-@pytest.mark.parametrize(("option", "value"), [("--role", "foo"), ("--role", "message"), ("--limit", "0")])
+@pytest.mark.parametrize(("option", "value"), [("--limit", "0"), ("--after", "soon")])
 def test_a_search_that_can_find_nothing_is_refused(treering: Treering, two: None, option: str, value: str) -> None:
     result = treering("search", "lost", option, value)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -182,7 +192,7 @@ def test_the_session_that_is_meant_where_none_is_named(treering: Treering, two: 
 def test_there_may_be_none(treering: Treering, project: Path) -> None:
     result = treering("info")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert f"there is no session of {project}" in result.stderr
+    assert f"there is no session in the project {project}" in result.stderr
 
 
 # -- completion

@@ -94,7 +94,7 @@ def test_damage_that_comes_is_a_warning(spawn: Spawn, branched: Path, say: Say) 
         append(branched, b"garbage\n", say("n", "l", "New", 7))
         assert json.loads(read_line(process))["seq"] == 7
         _, err = interrupt(process)
-    expected = f"treering: warning: {branched}:7:{at}: this line is no JSON object and was skipped\n"
+    expected = f"treering: warning: {branched}:7:{at}: this line is not a JSON object and was skipped\n"
     assert err.decode() == expected
 
 
@@ -109,5 +109,5 @@ def test_a_file_that_is_replaced_is_followed_from_its_start(spawn: Spawn, branch
         other.replace(branched)
         assert json.loads(read_line(process))["id"] == "z"
         _, err = interrupt(process)
-    assert f"{branched}: the file was replaced or shortened" in err.decode()
+    assert f"{branched}: the file was replaced or truncated" in err.decode()
     assert process.returncode == 0

@@ -78,7 +78,7 @@ def test_two_files_of_settings_are_one_too_many(root: Path) -> None:
     root.mkdir()
     (root / "config.toml").write_text("")
     (root / "config.json").write_text("{}")
-    with pytest.raises(InvalidInput, match=r"config\.toml and .*config\.json: take one of them away"):
+    with pytest.raises(InvalidInput, match=r"config\.toml and .*config\.json: remove one"):
         Home.at().settings()
 
 

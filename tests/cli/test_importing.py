@@ -40,14 +40,14 @@ def test_what_is_no_session_is_counted_and_named(treering: Treering, projects: P
     assert result.exit_code == 0
     assert [told.split("  ")[1] for told in result.stdout.splitlines()] == ["pi", "claude-code"] * 2
     named = ", ".join(str(projects / f"{number}.md") for number in range(5))
-    assert f"18 files are no session of a format that is known: {named} and 13 more" in result.stderr.splitlines()
+    assert f"18 files are not sessions of a known format: {named} and 13 more" in result.stderr.splitlines()
     assert "no session" not in treering("import", projects, "-q").stderr
 
     told = json.loads(treering("import", projects, "--json").stdout)
     assert [each["format"] for each in told["sessions"]] == ["pi", "claude-code"]
     assert (told["unknown"], len(told["unknown_paths"]), told["failed"], told["refused"]) == (9, 5, [], 0)
     result = treering("import", projects, "--format", "pi")
-    assert f"10 files are no session of the format pi: {named} and 5 more" in result.stderr.splitlines()
+    assert f"10 files are not sessions of the format pi: {named} and 5 more" in result.stderr.splitlines()
 
 
 def test_only_what_was_named_makes_it_fail(treering: Treering, projects: Path, tmp_path: Path) -> None:

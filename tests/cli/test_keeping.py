@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -57,6 +58,31 @@ def test_several_at_once_or_none(treering: Treering, talked: Talked) -> None:
     assert ids(treering) == []
 
 
+def test_what_cannot_be_compressed_is_archived_all_the_same(
+    treering: Treering, talked: Talked, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    talked("One", session_id="one", name="First")
+    talked("Two", session_id="two")
+    open_file = OsDisk.open
+
+    def refuse(disk: OsDisk, path: str, flags: int) -> int:
+        if "one.jsonl." in path and flags & os.O_CREAT:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return open_file(disk, path, flags)
+
+    monkeypatch.setattr(OsDisk, "open", refuse)
+    result = treering("archive", "one", "two", "--json")
+    assert result.exit_code == 0
+    assert [each["id"] for each in json.loads(result.stdout)["archived"]] == ["one", "two"]
+    failed, told = result.stderr.splitlines()
+    assert failed.startswith("First: archived, but not compressed: ")
+    assert failed.endswith("Permission denied")
+    assert told == "2 sessions archived"
+    assert sorted(ids(treering, "--archived")) == ["one", "two"]
+    assert (root / "one.jsonl").is_file()
+    assert not (root / "two.jsonl").exists()
+
+
 def test_an_empty_text_deletes_nothing(treering: Treering, talked: Talked) -> None:
     talked("One", session_id="one")
     result = treering("delete", "", "--yes")
@@ -69,10 +95,10 @@ def test_only_what_changed_is_counted(treering: Treering, talked: Talked) -> Non
     talked("Two", session_id="two")
     assert treering("unarchive", "one").stderr == "1 session was not archived\n"
     assert treering("archive", "one", "one").stderr == "1 session archived\n"
-    assert treering("archive", "one").stderr == "1 session was archived already\n"
-    assert treering("archive", "one", "two").stderr == "1 session archived, 1 session was archived already\n"
-    assert treering("archive", "one", "two").stderr == "2 sessions were archived already\n"
-    assert treering("unarchive", "one", "two").stderr == "2 sessions brought back\n"
+    assert treering("archive", "one").stderr == "1 session was already archived\n"
+    assert treering("archive", "one", "two").stderr == "1 session archived, 1 session was already archived\n"
+    assert treering("archive", "one", "two").stderr == "2 sessions were already archived\n"
+    assert treering("unarchive", "one", "two").stderr == "2 sessions restored\n"
 
 
 def test_what_was_done_for_programs(treering: Treering, talked: Talked, root: Path, tmp_path: Path) -> None:
@@ -189,8 +215,8 @@ def test_gc_says_what_it_would_archive(treering: Treering, talked: Talked, root:
         assert result.exit_code == 0
         (line,) = result.stdout.splitlines()
         assert line.startswith("would archive old  From long ago  ")
-        assert line.endswith("nothing was appended for long")
-        assert result.stderr == "1 session would be archived: --apply does it\n"
+        assert line.endswith("nothing was appended for a long time")
+        assert result.stderr == "1 session would be archived: pass --apply to archive\n"
     report = json.loads(treering("gc", "--json").stdout)
     assert report["dry_run"]
     assert [(each["session_id"], each["reason"]) for each in report["archived"]] == [("old", "inactive")]

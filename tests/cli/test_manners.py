@@ -136,7 +136,7 @@ def test_a_working_directory_that_is_gone_is_named(
     gone.rmdir()
     result = treering("sessions")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == "treering: the directory that this runs in is gone: change to one that is there\n"
+    assert result.stderr == "treering: the current directory no longer exists: change to another one\n"
 
 
 def test_a_root_that_is_a_file_is_refused(treering: Treering, tmp_path: Path, project: Path) -> None:
@@ -144,7 +144,7 @@ def test_a_root_that_is_a_file_is_refused(treering: Treering, tmp_path: Path, pr
     result = treering("sessions", env={"TREERING_ROOT": str(tmp_path / "file")})
     assert (result.exit_code, result.stdout) == (1, "")
     assert str(tmp_path / "file") in result.stderr
-    assert "no directory" in result.stderr
+    assert "is not a directory" in result.stderr
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
@@ -169,12 +169,12 @@ def test_what_is_logged_is_told_in_sentences(capsys: pytest.CaptureFixture[str])
     be_verbose(verbose=False)
     told = _logged(capsys, "search_index_unavailable", why="[Errno 30] Read-only file system: '/x'")
     assert told == (
-        "treering: warning: the search index cannot be used, so the sessions themselves are read: "
+        "treering: warning: the search index is not available, so the sessions are read instead: "
         "Read-only file system: '/x'\n"
     )
     assert _logged(capsys, "not_compacted", session_id="s", raised_at=["a"]) == ""
     told = _logged(capsys, "something_new", session_id="s", raised_at=["a:1 b"])
-    assert told == "treering: warning: something new (session s); `treering --verbose` tells more\n"
+    assert told == "treering: warning: something new (session s); run `treering --verbose` for details\n"
 
 
 def test_verbose_tells_all_that_was_logged(capsys: pytest.CaptureFixture[str]) -> None:
@@ -218,7 +218,7 @@ def test_what_a_crash_left_is_named(treering: Treering, talked: Talked, root: Pa
     result = treering("chat", "-r", "one", "-p", "Again")
     assert result.exit_code == 0
     (fragment,) = root.glob("one.jsonl.torn-*")
-    (told,) = [line for line in result.stderr.splitlines() if "broken off" in line]
+    (told,) = [line for line in result.stderr.splitlines() if "interrupted" in line]
     assert str(fragment) in told
     assert "0 calls" not in told
 

@@ -83,7 +83,7 @@ def test_a_pipe_is_not_replaced(treering: Treering, talked: Talked, tmp_path: Pa
     os.mkfifo(tmp_path / "pipe")
     result = treering("export", "one", "-o", tmp_path / "pipe", "--force")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.rstrip().endswith("leave out -o, and send stdout there")
+    assert result.stderr.rstrip().endswith("leave out -o, and redirect stdout there")
 
 
 def test_what_is_there_is_not_replaced(treering: Treering, talked: Talked, tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_one_file_goes_out_and_comes_in_and_what_was_redacted_does_not(
     redacted = tmp_path / "redacted.json"
     result = treering("export", "one", "-f", "json", "-o", redacted, "--redact")
     assert result.exit_code == 0
-    assert "secrets taken out" in result.stderr or "secret taken out" in result.stderr
+    assert "secrets removed" in result.stderr or "secret removed" in result.stderr
     assert SECRET not in redacted.read_text()
     result = treering("import", redacted, *elsewhere)
     assert (result.exit_code, result.stdout) == (1, "")

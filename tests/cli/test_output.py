@@ -106,8 +106,8 @@ def test_damaged_lines_are_warnings(treering: Treering, write: Write, say: Say, 
     for line in result.stdout.splitlines():
         json.loads(line)
     assert result.stderr.splitlines() == [
-        f"treering: warning: {path}:3:{offsets[2]}: this line is no JSON object and was skipped",
-        f"treering: warning: {path}:6:{offsets[5]}: this line is no JSON object and was skipped",
+        f"treering: warning: {path}:3:{offsets[2]}: this line is not a JSON object and was skipped",
+        f"treering: warning: {path}:6:{offsets[5]}: this line is not a JSON object and was skipped",
         f"treering: warning: {path}:7:{offsets[6]}: the file ends in an unfinished line, which was left out",
     ]
 

@@ -138,7 +138,7 @@ def test_empty_lists_say_why() -> None:
     assert "no sessions yet" in drawn(Picking([], HERE, everywhere=True))[1]
     state = picking()
     press(state, "/", "z", "z")
-    assert drawn(state)[1:3] == ["/zz_", "  No session holds these words."]
+    assert drawn(state)[1:3] == ["/zz_", "  No session contains these words."]
 
 
 def test_what_was_said_last_is_shown() -> None:

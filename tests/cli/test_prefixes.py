@@ -50,7 +50,7 @@ def test_columns_go_in_the_order_that_is_asked_for_and_one_is_shortened_before()
     row = ["a name of some length", "Today", "2 messages", "019a2f4c", "/home/somebody/work/shop"]
 
     def cells(width: int) -> list[str]:
-        return [each.strip() for each in aligned([row], width, going=(2, 1), shortened=4)[0]]
+        return [each.strip() for each in aligned([row], width, droppable=(2, 1), shortened=4)[0]]
 
     assert cells(100) == row
     assert cells(70)[1:4] == row[1:4]
@@ -60,7 +60,7 @@ def test_columns_go_in_the_order_that_is_asked_for_and_one_is_shortened_before()
     assert cells(45)[1] == "019a2f4c"
     assert cells(20)[1] == "019a2f4c"
     for width in (100, 70, 56, 45):
-        assert sum(map(len, aligned([row], width, going=(2, 1), shortened=4)[0])) <= width
+        assert sum(map(len, aligned([row], width, droppable=(2, 1), shortened=4)[0])) <= width
 
 
 def test_a_narrow_terminal_shows_ids_that_mean_one_session_each(

@@ -71,7 +71,7 @@ def test_without_a_terminal_the_sessions_are_listed(treering: Treering, three: d
     result = treering("resume", typed="q")
     assert result.exit_code == 2
     assert result.stdout == treering("sessions").stdout != ""
-    assert result.stderr == "treering: there is no terminal to choose on: give one of these, as resume SESSION\n"
+    assert result.stderr == "treering: there is no terminal to choose on: name one of these, as resume SESSION\n"
     assert treering("resume", "--all").stdout == treering("sessions", "--all").stdout
 
 
@@ -79,7 +79,7 @@ def test_where_there_is_nothing_to_choose_it_says_so(treering: Treering, project
     for command in (("resume",), ("chat", "-r")):
         result = treering(*command)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr.endswith("there are no sessions here yet; treering chat begins one\n")
+        assert result.stderr == "treering: there are no sessions yet; start one with treering chat\n"
 
 
 def test_a_dumb_terminal_is_none(at_terminal: AtTerminal, three: dict[str, str]) -> None:
@@ -172,4 +172,4 @@ def test_what_is_logged_does_not_spoil_the_screen(at_terminal: AtTerminal, three
     assert not any("warning" in line for line in lines)
     terminal.press("q")
     assert terminal.ended() == 0
-    assert "this line is no JSON object and was skipped" in " ".join(terminal.lines)
+    assert "this line is not a JSON object and was skipped" in " ".join(terminal.lines)

@@ -75,7 +75,7 @@ def test_nothing_is_said_on_stdout_where_there_is_nothing(treering: Treering, th
 def test_other_projects_are_pointed_to(treering: Treering, talked: Talked, tmp_path: Path) -> None:
     talked("Elsewhere", cwd=tmp_path / "bank")
     result = treering("sessions")
-    assert (result.stdout, result.stderr) == ("", "no sessions of this project; 1 of others: --all\n")
+    assert (result.stdout, result.stderr) == ("", "no sessions in this project; 1 in others: --all lists them\n")
 
 
 def test_quiet_does_not_hide_what_was_asked_for(treering: Treering, three: dict[str, str]) -> None:
@@ -87,7 +87,7 @@ def test_what_cannot_be_read_is_not_hidden(treering: Treering, three: dict[str, 
     (root / "noise.jsonl").write_text("noise\n")
     result = treering("sessions")
     assert len(result.stdout.splitlines()) == 2
-    assert result.stderr == "1 file cannot be read: --all tells which\n"
+    assert result.stderr == "1 file cannot be read: --all lists them\n"
     (line,) = [line for line in treering("sessions", "--all").stdout.splitlines() if "noise" in line]
     assert "cannot be read" in line
     assert "corrupted" in line
@@ -115,8 +115,13 @@ def test_the_current_session(treering: Treering, three: dict[str, str]) -> None:
     assert treering("chat", "--continue", "-p", "Once more").exit_code == 0
     assert json.loads(treering("info", three["cors"], "--json").stdout)["session"]["message_count"] == 4
 
+    set_to = treering("current", three["cors"][:8], "--json")
+    assert json.loads(set_to.stdout) == json.loads(treering("current", "--json").stdout)
+    assert set_to.stderr.count("is the current session of") == 1
+
     assert treering("current", "--clear").exit_code == 0
     assert treering("current").stdout == ""
+    assert treering("current", "--clear", "--json").stdout == "null\n"
 
 
 def test_texts_that_mean_no_session_or_several(treering: Treering, talked: Talked) -> None:

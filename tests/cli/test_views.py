@@ -173,7 +173,7 @@ def test_a_narrow_terminal_shows_labels_and_ids_whole(at_terminal: AtTerminal, w
     terminal = at_terminal("labels", write(say("4b8a91c2", None, "What does it take? " * 5, 1), named), columns=50)
     assert terminal.ended() == 0
     assert terminal.lines == [
-        "label               entry     what it says",
+        "label               entry     text",
         "before the rewrite  4b8a91c2  user: What does it…",
     ]
 

@@ -48,5 +48,5 @@ def test_moments() -> None:
     assert before <= given.convert("7d", None, None) <= datetime.now(UTC) - timedelta(days=7)
     assert given.convert(local, None, None) is local
     for wrong in ("soon", "", "7x", "2026-13-01", "99999999999w"):
-        with pytest.raises(click.BadParameter, match="is no time"):
+        with pytest.raises(click.BadParameter, match="is not a time"):
             given.convert(wrong, None, None)

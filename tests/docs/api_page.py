@@ -1,4 +1,4 @@
-"""The library on one page, docs/api.md, made of what its members say of themselves, with a word on how they differ.
+"""The generator of docs/api.md, the library on one page, from the docstrings of its members and the texts below.
 
 python tests/docs/api_page.py > docs/api.md
 """
@@ -15,7 +15,7 @@ import treering
 from treering import AgentSession, FileStore, KeyedSessions, MemoryStore, Session, SessionHost, Store, TreeringError
 
 NOT_FOR_PROGRAMS = {SessionHost: {"core"}, Session: {"log"}}
-"""Members that the layers above need; their docstrings say so."""
+"""Members for internal use by other layers, as their docstrings say."""
 
 ITERATED = {
     "follow_requests": "async with",
@@ -26,18 +26,18 @@ ITERATED = {
     "subscribe": "async with",
     "subscribe_sessions": "async with",
 }
-"""What returns at once something that is gone through."""
+"""Members that return an object at once, for use with `async with` or `async for`."""
 
 ATTRIBUTES = {
-    "host": "The host whose sessions they are.",
-    "id": "The session's id, as its header says it.",
+    "host": "The host of the conversations.",
+    "id": "The session's id, as in its header.",
     "ref": "The name of its log in the store.",
 }
-"""Attributes that have no docstring of their own."""
+"""Descriptions of attributes that have no docstring."""
 
 
 class Part(Struct, frozen=True):
-    """Members of a class that serve one purpose, and what is to be said of them together."""
+    """Members of a class that serve one purpose, and a text about them."""
 
     title: str
     names: str
@@ -55,115 +55,131 @@ class Section(Struct, frozen=True):
 INTRODUCTION = """\
 # The library on one page
 
-This page is made of the docstrings, by `python tests/docs/api_page.py`. Each name is importable from `treering`; `help()` tells
-arguments, results and errors.
+This page is generated from the docstrings, by `python tests/docs/api_page.py`. Each name can be imported from `treering`; `help()`
+shows arguments, results and errors.
 
-**What is awaited.** What the index of a session knows (its leaf, paths, tree, labels, counts, metadata) is in memory and answers at
-once. What reads what entries say, or writes, is awaited. Subscriptions are opened by `async with` and iterated by `async for`; a
-search is iterated at once. `SyncHost` gives the same host without an event loop: every member below has a twin of the same name and
-arguments in `SyncHost`, `SyncSession` and `SyncKeyedSessions`, which blocks instead; `async for` and `async with` become `for` and
-`with`. `AgentSession` has no twin.
+**Awaiting.** The index of a session (its leaf, paths, tree, labels, counts, metadata) is in memory and answers at once. Members that
+read the content of entries, or write, are awaited. Subscriptions are opened with `async with` and iterated with `async for`; a
+search is iterated directly. `SyncHost` is the same host without an event loop: every member below has a blocking counterpart with
+the same name and arguments in `SyncHost`, `SyncSession` and `SyncKeyedSessions`; `async for` and `async with` become `for` and
+`with`. `AgentSession` has no counterpart.
 
-**What blocks the loop.** Little reads, and appends to a disk that answers at once, are done on the loop, since a thread would take
-longer; everything else goes to threads ([durability.md](durability.md) says how to choose). Folds (`stats`, `view`) run on the loop, at
-most one megabyte of lines at a time, which takes some ten milliseconds, and so does what a projection of yours computes.
+**Blocking.** Short reads, and appends to a disk that answers at once, run on the event loop, since a thread would take longer;
+everything else runs in threads ([durability.md](durability.md) says how to choose). Folds (`stats`, `view`), including your own
+projections, run on the loop, at most one megabyte of lines at a time, which takes some ten milliseconds.
 
-**Whose it is.** What is returned is frozen or the caller's own: changing it changes nothing that is stored.
+**Ownership.** Returned values are frozen or belong to the caller: changing them changes nothing that is stored.
 """
 
 SECTIONS = (
     Section(
         SessionHost,
-        "Where sessions live: `async with SessionHost(root) as host`. `root` is any folder; `default_root()` is the one that the "
-        "command uses, and without one everything is in memory. A host reads no file of settings by itself: "
-        '`settings=Settings.load("config.toml")` does.',
+        "The owner of all sessions under a root: `async with SessionHost(root) as host`. `root` is any directory; "
+        "`default_root()` "
+        "is the one that the command uses, and without a root everything is in memory. A host reads no settings "
+        "file by itself: "
+        'pass `settings=Settings.load("config.toml")`.',
         (
             Part(
                 "Getting a session",
                 "create open load get_or_create find_by_key find_recent continue_recent",
                 """\
-| you have | it is there, or an error or None | it is there, or it is made |
+| you have | it must exist: otherwise an error or None | it is created if necessary |
 |---|---|---|
 | an exact id | `load` (`SessionNotFound`) | `open` |
-| a beginning of an id, a name, "last", a path | `load` (`SessionNotFound`, `AmbiguousSession`) | |
-| a key of your own, such as "telegram:1" | `find_by_key` (None) | `get_or_create` |
-| a folder, or nothing | `find_recent` (None) | `continue_recent` |
-| nothing, and want a new one | | `create`; with an id or key that is taken, `SessionExists` |
+| a unique prefix of an id, a name, "last", a path | `load` (`SessionNotFound`, `AmbiguousSession`) | |
+| your own key, such as "telegram:1" | `find_by_key` (None) | `get_or_create` |
+| a directory, or nothing | `find_recent` (None) | `continue_recent` |
+| nothing, and you want a new one | | `create`; an id or key that is taken raises `SessionExists` |
 """,
             ),
             Part(
                 "Rows of the listing",
                 "list_sessions get_session resolve subscribe_sessions current_session set_current_session",
-                "These open no session, take no lock, and return `SessionSummary` rows. `resolve` raises where a text means none, "
-                "`get_session` returns None.\n",
+                "These open no session, take no lock, and return `SessionSummary` rows. If a text matches no "
+                "session, `resolve` "
+                "raises, and `get_session` returns None.\n",
             ),
             Part("Searching", "search"),
             Part(
-                "Copies, and sessions from elsewhere",
+                "Copies and imports",
                 "fork_from put import_sessions",
-                "`fork_from` makes another session, with a new id; `put` moves one in under its own id; `import_sessions` reads files, of "
-                "other programs too.\n",
+                "`fork_from` makes another session, with a new id; `put` adds one under its own id; "
+                "`import_sessions` reads files, also "
+                "those of other programs.\n",
             ),
             Part("Keeping and deleting", "archive unarchive apply_retention delete"),
-            Part("Looking after the host", "statistics flush passivate_idle"),
+            Part("Maintenance of the host", "statistics flush passivate_idle"),
         ),
     ),
     Section(
         Session,
-        "One conversation, as its host gives it. A handle is small and may be made again at any time; all handles of one session "
-        "are the same session.",
+        "One conversation, as returned by its host. A handle is small, and you may get another one at any time; all "
+        "handles of one "
+        "session refer to the same session.",
         (
             Part(
                 "Appending",
-                "append append_many append_message append_model_change append_thinking_level_change append_custom_entry "
+                "append append_many append_message append_model_change append_thinking_level_change "
+                "append_custom_entry "
                 "append_custom_message append_context_edit append_usage append_tool_execution save_turn set_label",
-                "Each returns the id of its entry, or their ids, when the entry is in the file and in every view. All take "
+                "Each returns the id of its entry, or a list of ids, once the entries are in the file and in every "
+                "view. All take "
                 "`AppendOptions`: `below`, `aside`, `command_id`, `expected_leaf`, `expected_seq`.\n",
             ),
             Part(
                 "Reading messages and entries",
                 "messages history all_messages stored_message entry entries iter_entries tool_executions open_calls",
-                "`messages()` and `history()` are the same list: what the context shows, without ids. `context().messages` is the same "
-                "with the id of each entry, `all_messages()` all that was ever said, `entries()` all that was ever appended.\n",
+                "`messages()` and `history()` return the same list: the messages of the context, without ids. "
+                "`context().messages` is the "
+                "same with the id of each entry, `all_messages()` every message ever appended, `entries()` every "
+                "entry.\n",
             ),
             Part(
                 "Contexts that fit a model",
                 "context build_context used_tokens budget find_safe_cut",
-                "`context()` is what the tree says, whatever its size; `build_context(budget)` makes it fit.\n",
+                "`context()` returns the whole context, whatever its size; `build_context(budget)` makes it fit.\n",
             ),
             Part(
-                "Making it shorter",
+                "Shortening the context",
                 "compact dry_compact append_compaction truncate_history set_history summary_for_range",
-                "All of these append; nothing is taken away. `compact` finds the cut and has a summary made, `append_compaction` "
-                "is given both, `truncate_history` keeps a number of messages with no summary or with yours, `set_history` begins a "
-                "new root.\n",
+                "All of these append; nothing is removed. `compact` finds a cut and gets a summary from a "
+                "summarizer, "
+                "`append_compaction` takes both as arguments, `truncate_history` keeps a number of messages, with "
+                "your summary or "
+                "none, and `set_history` starts a new root.\n",
             ),
             Part(
                 "Branches",
                 "branch reset_leaf branch_with_summary summarize_branch leaf_id path children tree",
-                "`branch` moves the leaf and writes nothing; `branch_with_summary` takes your summary along, `summarize_branch` has "
-                "one made.\n",
+                "`branch` moves the leaf and appends nothing; `branch_with_summary` also appends your summary, and "
+                "`summarize_branch` "
+                "gets one from a summarizer.\n",
             ),
             Part("Labels", "label labels find_by_label"),
             Part(
                 "Copies",
                 "fork create_branched_session export",
-                "`fork` copies all branches, `create_branched_session` one path; both are new sessions whose parent this is.\n",
+                "`fork` copies all branches, `create_branched_session` one path; both make new sessions with this "
+                "one as their parent.\n",
             ),
             Part(
-                "What is said of the session",
+                "Title and metadata",
                 "title name set_title append_session_info update_metadata metadata summary set_summary rebind",
-                "`set_title` sets the name and nothing else. `update_metadata` sets what is given of name, description and "
-                "provider, and merges `extra` key by key with what is there, whoever else does. `append_session_info` is the entry "
-                "itself: its `metadata` takes the place of the whole free object. `name` is what a person set; `title` falls back to "
-                "what the file came with, a row of the listing to the first thing that was said.\n",
+                "`set_title` sets only the name. `update_metadata` sets the given ones of name, description and "
+                "provider, and merges "
+                "`extra` key by key with the stored object, even if others change it at the same time. "
+                "`append_session_info` "
+                "appends the entry itself: its `metadata` replaces the whole free object. `name` is what a person "
+                "set; `title` "
+                "falls back to the title in the file's header, and a row of the listing to the first user message.\n",
             ),
             Part(
-                "Figures",
+                "Statistics",
                 "stats total_tokens total_usage event_count message_count created updated",
             ),
             Part(
-                "Following, and views of your own",
+                "Subscriptions and projections",
                 "subscribe view rebuild emit cursor",
                 "`view` computes a projection's value once, `subscribe` follows it.\n",
             ),
@@ -171,18 +187,20 @@ SECTIONS = (
             Part(
                 "The handle",
                 "id ref header file_path refresh flush passivate close",
-                "None of these has to be called: an append is kept when it returns, and the host closes what is open.\n",
+                "Calling these is optional: an append is stored when it returns, and the host closes everything.\n",
             ),
         ),
     ),
     Section(
         KeyedSessions,
-        "Conversations by key, for programs that know nothing of trees: `KeyedSessions(host)`. Each call is the one of `Session` "
-        "with the key before it. [keyed.md](keyed.md)",
+        "Conversations by key, for programs that do not need trees: `KeyedSessions(host)`. Each method is that of "
+        "`Session`, "
+        "with the key as its first argument. [keyed.md](keyed.md)",
         (
             Part(
-                "All of it",
-                "host get_or_create add_message add_full_message history set_history truncate_history summary set_summary save "
+                "Methods",
+                "host get_or_create add_message add_full_message history set_history truncate_history summary "
+                "set_summary save "
                 "save_all save_every keys delete",
             ),
         ),
@@ -194,7 +212,7 @@ SECTIONS = (
             Part(
                 "Turns",
                 "respond stream resume stream_resume retry stream_retry switch",
-                "What begins with `stream` does the same and shows the turn's events while it runs.\n",
+                "The methods that begin with `stream` do the same, and yield the turn's events while it runs.\n",
             ),
             Part("What was sent", "last_request follow_requests"),
         ),
@@ -204,9 +222,8 @@ SECTIONS = (
 STORES = """\
 ## Stores
 
-`SessionHost(root)` makes a `FileStore` with what it is given; `SessionHost()` a `MemoryStore`. `SessionHost(store=...)` takes any
-`Store`. Programs call none of their methods; who writes a store finds what each has to do in `Store`, and a suite that tries it
-in `treering.testing`.
+`SessionHost(root)` makes a `FileStore`, `SessionHost()` a `MemoryStore`, and `SessionHost(store=...)` takes any `Store`. Programs
+call none of their methods. To write a store, implement `Store`; `treering.testing` has a conformance suite for it.
 
 | store | |
 |---|---|
@@ -215,8 +232,8 @@ in `treering.testing`.
 ERRORS = """\
 ## Errors
 
-All are `TreeringError`, and what an operating system refuses to read is the `OSError` that it is. An error says what happened and
-what to do. Where it is `InvalidInput`, nothing was written.
+All are `TreeringError`, except that a failed read of the operating system raises its own `OSError`. An error says what happened
+and what to do. After `InvalidInput`, nothing was written.
 
 | error | is a | |
 |---|---|---|
@@ -224,12 +241,12 @@ what to do. Where it is `InvalidInput`, nothing was written.
 
 
 def page() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     return "\n".join(_page())
 
 
 def public(of: type) -> set[str]:
-    """Return the members of a class that are for programs."""
+    """Return the public members of a class."""
     members = {name for name in dir(of) if not name.startswith("_")}
     return members - NOT_FOR_PROGRAMS.get(of, set())
 
@@ -259,7 +276,7 @@ def _listed(section: Section) -> str:
 
 
 def _anchor(title: str) -> str:
-    """Return how a heading is linked to, as GitHub does; no two headings of this page are alike."""
+    """Return the anchor of a heading, as GitHub makes it; the headings of this page are distinct."""
     return title.lower().replace(",", "").replace(" ", "-")
 
 
@@ -281,7 +298,7 @@ def _manner(name: str, member: Callable[..., object]) -> str:
 
 
 def _arguments(member: Callable[..., object]) -> str:
-    """Return the arguments that have to be given, and dots where others may be."""
+    """Return the required arguments, and an ellipsis if there are optional ones."""
     given = list(inspect.signature(member).parameters.values())[1:]
     needed = [each.name for each in given if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
     return ", ".join([*needed, *(["…"] if len(needed) < len(given) else [])])
@@ -296,7 +313,7 @@ def _cell(text: str) -> str:
 
 
 def _errors() -> Iterator[type[TreeringError]]:
-    """Yield the errors that programs can catch, each below the one that it is a kind of."""
+    """Yield the public errors, each after its base."""
 
     def below(of: type[TreeringError]) -> Iterator[type[TreeringError]]:
         for each in sorted(of.__subclasses__(), key=lambda kind: kind.__name__):

@@ -102,7 +102,7 @@ def test_a_blank_line_between_the_slot_and_the_header_is_read() -> None:
         (b'"session"', "x.jsonl:1:0: "),
         (b"\xef\xbb\xbf" + ENTRY + PI, "x.jsonl:1:3: "),
         (b'{"type":"session","version":3,"id":5}\n', "x.jsonl:1:0: "),
-        (b'{"type":"session","version":"3","id":"s"}\n', "x.jsonl:1:0: "),
+        (b'{"type":"session","version":"three","id":"s"}\n', "x.jsonl:1:0: "),
         (b'{"type":"session","version":1}\n', "x.jsonl:1:0: "),
         (b'{"type":"session","version":1,"id":"\xff\n', "x.jsonl:1:0: "),
         (write_slot("T", "x") + ENTRY, "x.jsonl:2:256: "),
@@ -139,3 +139,13 @@ def test_any_bytes_give_a_session_or_the_named_errors(data: bytes) -> None:
     except (NotASession, UnsupportedVersion):
         return
     assert found.size == size
+
+
+@pytest.mark.parametrize(("version", "dialect"), [(1, PiOldDialect), (2, PiOldDialect), (3, PiDialect)])
+def test_a_version_of_pi_may_be_a_text(version: int, dialect: type[Dialect]) -> None:
+    found = detect(
+        b'{"type":"session","version":"%d","id":"s","timestamp":"2026-01-01T10:00:00Z"}\n' % version, "x.jsonl"
+    )
+    assert (found.header.version, type(found.dialect)) == (version, dialect)
+    with pytest.raises(UnsupportedVersion, match="version 4"):
+        detect(b'{"type":"session","version":"4","id":"s"}\n', "x.jsonl")

@@ -651,6 +651,33 @@ def test_entries_that_pi_has_no_type_for_are_custom_ones(payload: Payload, custo
     assert known(pi.encode(entry(payload))) == entry(payload)
 
 
+@pytest.mark.parametrize(
+    ("message", "odd"),
+    [
+        (Message("assistant"), {"content": {"parts": 1}}),
+        (Message("assistant"), {"content": [None]}),
+        (Message("assistant"), {"content": 5}),
+        (Message("assistant"), {"model": {"id": "gpt"}}),
+        (Message("assistant"), {"provider": 5, "model": None, "stopReason": ["stop"], "errorMessage": {}}),
+        (Message("assistant", usage=Usage(2, 1, 0, 0, 3, 0.25)), {"usage": {"input": 2, "output": 1, "cost": 0.25}}),
+        (
+            Message("assistant"),
+            {"api": 1, "responseId": {}, "responseModel": [], "diagnostics": {}, "timestamp": "now"},
+        ),
+        (Message("system", (text("s"),)), {"sections": ["cwd"], "toolsAdded": ["read"], "toolsRemoved": "read"}),
+        (Message("bashExecution", bash=BashExecution("ls")), {"exitCode": "one", "cancelled": "no"}),
+    ],
+)
+def test_metadata_is_not_shown_to_pi_where_it_expects_another_type(message: Message, odd: dict[str, Any]) -> None:
+    metadata = {**odd, "mine": 1}
+    one = entry(replace(message, raw_metadata=raw_json(metadata)))
+    line = json.loads(pi.encode(one))
+    plain = json.loads(line_of(message))["message"]
+    assert line["message"] == {**plain, "mine": 1}
+    assert line["treering"]["fields"]["metadata"] == metadata
+    assert as_json(known(pi.encode(one))) == as_json(one)
+
+
 def test_what_pi_insists_on_is_always_written() -> None:
     body = json.loads(line_of(Message("assistant", (tool_use("c", "n"),))))["message"]
     assert body["usage"]["cost"]["total"] == 0
@@ -675,6 +702,12 @@ def test_a_name_is_brought_onto_one_line() -> None:
     line = line_of(SessionInfo(" My\r\n\nname "))
     assert json.loads(line)["name"] == "My name"
     assert "treering" not in line
+
+
+@pytest.mark.parametrize("dialect", [pi, OmpDialect()])
+def test_a_name_of_bytes_is_refused(dialect: Dialect) -> None:
+    with pytest.raises(InvalidEntry, match="session_info"):
+        dialect.encode(entry(SessionInfo(b"My name")))  # type: ignore[arg-type]  # the point of the test
 
 
 def test_times_are_written_in_milliseconds_of_utc() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from treering import (
     Context,
+    DialectCannot,
     EntryNotFound,
     ExportExists,
     ExportFormat,
@@ -20,8 +21,11 @@ from treering import (
     Session,
     SessionHost,
     ToolResultPart,
+    image,
     plain_text,
     text,
+    tool_result,
+    tool_use,
 )
 from treering.projections.tokens import message_tokens
 
@@ -163,6 +167,63 @@ async def test_a_message_with_several_answers_becomes_several_for_pi(parallel: S
         assert set(parallel.path()) <= set(copy.path())
 
 
+@pytest.mark.parametrize("format", ["pi", "omp"])
+async def test_what_pi_does_not_know_is_told_in_words(
+    session: Session, tmp_path: Path, format: Literal["pi", "omp"]
+) -> None:
+    elsewhere = image("https://rings.example/oak.png", "image/png", kind="url")
+    named = "[image: https://rings.example/oak.png]"
+    asked = await session.append_message("user", ["Which tree?", elsewhere])
+    await session.append_message("assistant", tool_use("c1", "look", {}))
+    await session.append_message("tool", tool_result("c1", [elsewhere, text("seen")]))
+    await session.append_message("tool", "said unasked")
+    await session.append_message("tool", [])
+    await session.append_message("bashExecution", "ls")
+    await session.append_custom_message("ext", [elsewhere])
+    async with SessionHost(tmp_path / "elsewhere") as other:
+        copy, context = await shown(other, await session.export(format, tmp_path / "copy.jsonl"))
+        messages = [each.message for each in context.messages]
+        assert [each.entry_id for each in context.messages] == [
+            each.entry_id for each in (await session.context()).messages
+        ]
+        assert [each.role for each in messages] == ["user", "assistant", "tool", "user", "user", "user", "custom"]
+        assert messages[0].content == (text("Which tree?"), text(named))
+        assert messages[2].content == (tool_result("c1", [text(named), text("seen")]),)
+        assert [plain_text(each.content) for each in messages[3:]] == ["said unasked", "", "ls", named]
+        assert await copy.all_messages() == messages[:-1]
+    await session.append_context_edit(asked, [elsewhere])
+    async with SessionHost(tmp_path / "edited") as other:
+        _, context = await shown(other, await session.export(format, tmp_path / "edited.jsonl"))
+        assert context.messages[0].content == (text(named),)
+    async with SessionHost(tmp_path / format, dialect=format) as other:
+        own = await other.create(cwd="/work/orchard")
+        with pytest.raises(DialectCannot, match="not its URL"):
+            await own.append_message("user", elsewhere)
+
+
+@pytest.mark.parametrize("format", ["pi", "omp"])
+async def test_an_answer_that_names_no_model_is_told_to_be_of_the_one_in_effect(
+    session: Session, tmp_path: Path, format: Literal["pi", "omp"]
+) -> None:
+    unknown = await session.append_message("assistant", "who am I?")
+    change = await session.append_model_change("maker", "m-1")
+    await session.append_message("assistant", "one")
+    await session.append_message("assistant", "two", provider="maker", model="m-2")
+    await session.append_message("assistant", "three")
+    await session.branch(change)
+    await session.append_message("assistant", "elsewhere")
+    path = await session.export(format, tmp_path / "copy.jsonl")
+    written = [json.loads(line) for line in path.read_text().splitlines()]
+    said = [line["message"] for line in written if line["type"] == "message"]
+    models = [("unknown", "unknown"), *(("maker", f"m-{number}") for number in (1, 2, 2, 1))]
+    assert [(each["provider"], each["model"]) for each in said] == models
+    async with SessionHost(tmp_path / "elsewhere") as other:
+        copy, context = await shown(other, path)
+        assert context.model == (await session.context()).model
+        assert await copy.all_messages() == await session.all_messages()
+        assert copy.path()[0] == unknown
+
+
 async def test_an_entry_aside_does_not_become_the_leaf_of_a_pi_export(session: Session, tmp_path: Path) -> None:
     first = await session.append_message("user", "one")
     leaf = await session.append_message("assistant", "two")
@@ -224,6 +285,23 @@ async def test_nanocoder_is_a_folder(told: Session, tmp_path: Path) -> None:
     assert await told.export("nanocoder", folder, overwrite=True) == path
     with pytest.raises(InvalidInput, match="folder"):
         await told.export("nanocoder")
+
+
+async def test_what_a_truncated_session_left_out_does_not_come_back_from_nanocoder(
+    session: Session, tmp_path: Path
+) -> None:
+    await session.append_message("system", "Bake well.")
+    for number in range(3):
+        await session.append_message("user", f"q{number}")
+        await session.append_message("assistant", f"a{number}")
+    await session.truncate_history(2)
+    folder = await session.export("nanocoder", tmp_path / "out")
+    async with SessionHost(tmp_path / "elsewhere") as elsewhere:
+        (report,) = await elsewhere.import_sessions(folder)
+        again = (await (await elsewhere.load(report.id)).context()).messages
+    assert [plain_text(each.message.content) for each in again] == ["q2", "a2"]
+    messages = (await session.context()).messages
+    assert [each.message for each in again] == [each.message for each in messages]
 
 
 async def test_nanocoder_is_told_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import string
 import time
 import uuid
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -251,9 +251,20 @@ def test_a_program_adds_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("patterns", "secrets"),
-    [({"Not A Word": "x"}, ()), ({"x": "("}, ()), ({"x": "y*"}, ()), ({}, ["abc"]), ({}, "abcdef")],
+    [
+        ({"Not A Word": "x"}, ()),
+        ({"x": "("}, ()),
+        ({"x": "y*"}, ()),
+        ({}, ["abc"]),
+        ({}, "abcdef"),
+        (["x"], ()),
+        ({}, [None]),
+    ],
 )
-def test_what_would_take_out_all_or_nothing_is_refused(patterns: dict[str, str], secrets: list[str]) -> None:
+def test_what_would_take_out_all_or_nothing_is_refused(
+    patterns: Any,  # noqa: ANN401  # what is wrong has any type
+    secrets: Any,  # noqa: ANN401
+) -> None:
     with pytest.raises(InvalidInput):
         Redaction(patterns=patterns, secrets=secrets)
 

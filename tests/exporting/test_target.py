@@ -96,7 +96,7 @@ async def test_a_device_or_a_pipe_is_never_replaced(told: Session, tmp_path: Pat
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     for name in ("pipe", "link"):
         for overwrite in (False, True):
-            with pytest.raises(InvalidInput, match="no file"):
+            with pytest.raises(InvalidInput, match="not a regular file"):
                 await told.export("html", tmp_path / name, overwrite=overwrite)
     assert (tmp_path / "pipe").is_fifo()
     assert sorted(os.listdir(tmp_path)) == ["link", "pipe", "sessions"]

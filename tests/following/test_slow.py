@@ -43,7 +43,7 @@ async def test_a_sleeper_leaves_memory_flat_and_appends_alone_and_wakes_to_every
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: Counter[str] = Counter()
-    for name in "publish", "_forget", "_wake", "news":
+    for name in "publish", "_drop_oldest", "_wake", "news":
         counted(monkeypatch, calls, name)
     disk = FaultyDisk(OsDisk())
     later = Settings(debounce_ms=3_600_000)  # the index of sessions is not what is counted here
@@ -67,7 +67,7 @@ async def test_a_sleeper_leaves_memory_flat_and_appends_alone_and_wakes_to_every
                 work_done, line = await work(APPENDS // STEPS)
                 assert work_done == Counter({call: count * APPENDS // STEPS // 1000 for call, count in alone.items()})
                 assert calls["publish"] == APPENDS // STEPS
-                assert calls["_forget"] <= calls["publish"] // 512 + 1
+                assert calls["_drop_oldest"] <= calls["publish"] // 512 + 1
                 assert not calls["news"]
                 assert line <= size + 8  # ordinals grow
                 feed = host.core.registry.feed_of(session.ref)

@@ -232,6 +232,20 @@ async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -
     assert (session.path(), session.children("a1")) == (["u1", "a1", "u3"], ["u2", "u3"])
 
 
+async def test_what_was_said_while_a_tool_was_at_work_stays_on_the_path(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    path.write_bytes(
+        line("user", "u1", None, "one")
+        + line("assistant", "a1", "u1", CALL, id="m1")
+        + line("user", "u2", "a1", "said while it ran")
+        + line("assistant", "a2", "u2", [{"type": "text", "text": "Wait."}], id="m2")
+        + line("user", "r1", "a2", RESULT)
+        + line("assistant", "a3", "r1", [{"type": "text", "text": "It is done."}], id="m3")
+    )
+    (report,) = await host.import_sessions(path)
+    assert (await host.load(report.id)).path() == ["u1", "a1", "r1", "u2", "a2", "a3"]
+
+
 async def test_a_result_that_came_late_stands_with_its_call(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "late.jsonl"
     path.write_bytes(
@@ -437,3 +451,24 @@ async def test_a_file_without_messages_is_refused(host: SessionHost, tmp_path: P
     with pytest.raises(ForeignFormatError, match="no line of it is a message"):
         await host.import_sessions(path)
     assert await host.list_sessions() == []
+
+
+async def test_documents_are_text_or_named_in_words(host: SessionHost, tmp_path: Path) -> None:
+    path = tmp_path / "documents.jsonl"
+    words = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Dig first."}}
+    sheet = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}}
+    named = {**sheet, "title": "soil.pdf"}
+    result = [{"type": "tool_result", "tool_use_id": "t1", "content": [sheet]}]
+    path.write_bytes(
+        line("user", "u1", None, [words])
+        + line("assistant", "a1", "u1", CALL, id="m1")
+        + line("user", "r1", "a1", result)
+        + line("user", "u2", "r1", [named, {"type": "text", "text": "Read it."}])
+    )
+    (report,) = await host.import_sessions(path)
+    session = await host.load(report.id)
+    assert plain_text((await message_of(session, "u1")).content) == "Dig first."
+    answer = part_of(await message_of(session, "r1"), ToolResultPart).tool_result
+    assert answer.text == "[file: application/pdf]"
+    assert plain_text((await message_of(session, "u2")).content) == "[file: soil.pdf]\nRead it."
+    assert not report.findings

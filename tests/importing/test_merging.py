@@ -6,13 +6,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar, TypeVarTuple
+from typing import TypeVar, TypeVarTuple, cast
 
 import anyio
 import pytest
 
 from treering import (
     ForeignFormatError,
+    InvalidInput,
     MessageEntry,
     Session,
     SessionExists,
@@ -200,13 +201,17 @@ async def test_refusals(tmp_path: Path) -> None:
         for path in (tmp_path / "notes.txt", tmp_path / "absent.jsonl", tmp_path):
             with pytest.raises(ForeignFormatError, match=path.name):
                 await host.import_sessions(path)
+        with pytest.raises(InvalidInput, match="half characters"):
+            await host.import_sessions("\ud800")
+        with pytest.raises(InvalidInput, match="type `list`"):
+            await host.import_sessions(WORK, format=cast("str", []))
         with pytest.raises(ForeignFormatError, match="no format 'word'"):
             await host.import_sessions(WORK, format="word")
         with pytest.raises(ForeignFormatError):
             await host.import_sessions(WORK, format="pi")
         evil = tmp_path / "evil.jsonl"
         evil.write_text('{"type":"session","id":"../../evil","version":3,"timestamp":"2026-01-01T00:00:00Z"}\n')
-        with pytest.raises(ForeignFormatError, match="cannot be kept"):
+        with pytest.raises(ForeignFormatError, match="cannot be imported"):
             await host.import_sessions(evil)
         assert await host.list_sessions() == []
         assert not (tmp_path / "sessions").exists() or not list((tmp_path / "sessions").glob("*.jsonl"))

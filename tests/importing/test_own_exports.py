@@ -226,3 +226,12 @@ async def test_a_session_that_was_imported_goes_on_in_both_places(tmp_path: Path
         continued(source, "picoclaw", "Three")
         (report,) = await host.import_sessions(source)
         assert (report.added, await said(session)) == (1, ["One", "Two", "Three"])
+
+
+async def test_the_index_of_a_folder_for_nanocoder_is_passed_over(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path / "sessions") as host:
+        await (await talked(host)).export("nanocoder", tmp_path / "out")
+        (tmp_path / "out" / "more").mkdir()
+        (tmp_path / "out" / "more" / "index.jsonl").write_text('{"id":"another"}\n')
+        reports = await host.import_sessions(tmp_path / "out")
+        assert (len(reports), reports.unknown_paths) == (1, (str(tmp_path / "out" / "more" / "index.jsonl"),))

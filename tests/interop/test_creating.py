@@ -297,8 +297,8 @@ async def test_every_file_has_a_version(tmp_path: Path) -> None:
 @pytest.mark.feature("N-160")
 async def test_a_version_that_is_no_number_is_no_session(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    path.write_text('{"type":"session","version":"3","id":"x"}\n', encoding="utf-8")
+    path.write_text('{"type":"session","version":"three","id":"x"}\n', encoding="utf-8")
     async with SessionHost(tmp_path) as host:
         with pytest.raises(NotASession, match=re.escape("x.jsonl:1:0")):
             await host.load(path)
-    assert held(path) == b'{"type":"session","version":"3","id":"x"}\n'
+    assert held(path) == b'{"type":"session","version":"three","id":"x"}\n'

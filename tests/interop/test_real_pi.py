@@ -223,7 +223,9 @@ async def test_what_treering_writes_pi_shows_alike(pi: Pi, tmp_path: Path) -> No
         copy = await session.fork()
         header = pi("open", copy.file_path or "")["header"]
         assert (header["parentSession"], header["cwd"]) == (str(path), "/work/rings")
+        await session.set_label(answer, "answer")
         part = await session.create_branched_session(answer)
+        assert part.labels() == [(answer, "answer")]
         await check(part, pi("open", part.file_path or ""))
 
 

@@ -33,7 +33,7 @@ def test_every_link_leads_to_a_file_and_to_a_heading_of_it(page: str) -> None:
             headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.MULTILINE)
             assert fragment in map(anchor, headings), link
     also = page.partition("## See also")[2]
-    for wanted in ("architecture.md#one-commands-way", "actors/keyed.py", "events/providers/__init__.py"):
+    for wanted in ("architecture.md#the-path-of-a-command", "actors/keyed.py", "events/providers/__init__.py"):
         assert wanted in also
 
 

@@ -106,8 +106,27 @@ async def test_what_shows_no_more_than_that_is_not_cut(
     for keep in (4, 5, 100):
         assert await sessions.truncate_history(KEY, keep) is None
     assert (root / "telegram_123456.jsonl").read_bytes() == before
-    with pytest.raises(InvalidInput, match="-1 messages"):
+    with pytest.raises(InvalidInput, match="keep_last is -1"):
         await sessions.truncate_history(KEY, -1)
+
+
+async def test_system_messages_are_no_history_that_is_cut_off(sessions: KeyedSessions, said: Said) -> None:
+    session = await sessions.get_or_create(KEY)
+    await session.append_message("system", "Be a tree.")
+    for number in range(4):
+        await session.append_message("user", str(number))
+    assert await session.truncate_history(4) is None
+    for keep in (3, 2):
+        assert await session.truncate_history(keep, command_id=f"keep {keep}") is not None
+        assert await session.truncate_history(keep, command_id=f"keep {keep}") == session.leaf_id
+        assert await session.truncate_history(keep) is None
+        assert said(await session.history()) == [
+            "system: Be a tree.",
+            *(f"user: {each}" for each in range(4 - keep, 4)),
+        ]
+    await session.truncate_history(0)
+    assert await session.history() == []
+    assert await session.truncate_history(0) is None
 
 
 async def test_clearing_takes_the_summary_of_a_compaction_along(sessions: KeyedSessions) -> None:
@@ -127,7 +146,7 @@ async def test_while_a_call_waits_nothing_is_cut_and_beginning_anew_is_possible(
     await sessions.add_message(KEY, "user", "old")
     await sessions.add_message(KEY, "user", "Read it.")
     await sessions.add_full_message(KEY, call("c1"))
-    with pytest.raises(UnsafeCut, match="append that first, or begin anew"):
+    with pytest.raises(UnsafeCut, match="append that first, or start over"):
         await sessions.truncate_history(KEY, keep, summary="not set either")
     assert len(await sessions.history(KEY)) == 3
     assert await sessions.summary(KEY) == ""

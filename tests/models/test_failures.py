@@ -250,7 +250,7 @@ async def test_an_answer_that_cannot_be_unpacked(
     server.reply(Failure(status, "this is no gzip", [("content-encoding", "gzip")]))
     told = await failure(model())
     assert type(told) is ModelUnavailable
-    assert "cannot be read" in str(told)
+    assert "cannot be decoded" in str(told)
     del told
     gc.collect()  # the HTTP library leaves a generator behind, of which trio tells: let it be here
 
@@ -266,5 +266,5 @@ def test_when_to_come_again() -> None:
 
 def test_a_body_of_no_known_shape_is_shown() -> None:
     assert "{'odd': 1}" in str(failed_request("it", 400, {}, {"odd": 1}))
-    assert "nothing" in str(failed_request("it", 500, {}, None))
+    assert "no message" in str(failed_request("it", 500, {}, None))
     assert type(failed_request("it", None, {}, None)) is ModelUnavailable

@@ -29,6 +29,13 @@ def test_a_name_that_names_no_model(name: str) -> None:
         model_named(name)
 
 
+@pytest.mark.parametrize("address", ["notaurl", "localhost:11434/v1", "ftp://localhost", "http://", "http:///v1", 5])
+@pytest.mark.parametrize("name", ["openai:m", "anthropic:m"])
+def test_an_address_that_is_none_is_refused_where_the_model_is_named(name: str, address: str) -> None:
+    with pytest.raises(InvalidInput, match="is no address of a server: give one such as http://localhost"):
+        model_named(name, base_url=address)
+
+
 async def test_it_is_served_where_one_says(server: ModelServer) -> None:
     for name in ("llama.cpp:m", "anthropic:m"):
         server.says("Hello")

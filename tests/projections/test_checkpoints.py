@@ -253,7 +253,7 @@ async def test_the_names_of_the_librarys_own_views_are_taken(words: Words, name:
     async with SessionHost() as host:
         session = await host.create("one")
         await fill(session, 1, 1)
-        with pytest.raises(InvalidInput, match=f"'{name}' is a name of treering's own: name the projection otherwise"):
+        with pytest.raises(InvalidInput, match=f"'{name}' is reserved for treering: choose another name"):
             session.subscribe(words)
         for fold in session.view, session.rebuild:
             with pytest.raises(InvalidInput, match=f"'{name}'"):
@@ -269,7 +269,7 @@ class Spent(UsageProjection):
 async def test_a_projection_that_is_made_of_the_librarys_needs_another_name() -> None:
     async with SessionHost() as host:
         session = await host.create("one")
-        with pytest.raises(InvalidInput, match="name the projection otherwise"):
+        with pytest.raises(InvalidInput, match="choose another name"):
             await session.view(Spent())
         assert await session.view(UsageProjection()) == await session.rebuild(UsageProjection())
 
@@ -307,13 +307,13 @@ async def test_the_value_of_a_view_is_asked_for_otherwise(view: Any, hint: str) 
     async with SessionHost() as host:
         session = await host.create("one")
         for fold in session.view, session.rebuild:
-            with pytest.raises(InvalidInput, match=f"'{view}' is no projection: {hint}"):
+            with pytest.raises(InvalidInput, match=f"'{view}' is not a projection: {hint}"):
                 await fold(view)
 
 
 @pytest.mark.parametrize(
     ("projection", "hint"),
-    [(Words, r"give an instance, such as Words\(\)"), (5, "5 is no projection"), (None, "None is no projection")],
+    [(Words, r"give an instance, such as Words\(\)"), (5, "5 is not a projection"), (None, "None is not a projection")],
 )
 async def test_what_is_no_projection_is_refused(projection: Any, hint: str) -> None:  # noqa: ANN401  # what the types forbid
     async with SessionHost() as host:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -193,3 +196,57 @@ async def talk(session: Session, rng: random.Random) -> list[str]:
             unsafe.extend([await session.append_message("tool", tool_result(each, "found")) for each in calls])
         await session.append_message("assistant", "answer")
     return unsafe
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_every_compaction_stores_what_the_system_messages_before_it_say(
+    root: Path, dialect: Literal["native", "pi", "omp"]
+) -> None:
+    async with SessionHost(root, dialect=dialect) as host:
+        session = await host.create(cwd="/work/rings")
+        system = await session.append_message("system", "Be a tree.")
+        first = await session.append_message("user", "one")
+        for kept in (system, first):  # a system message that is kept is not said twice
+            await session.append_compaction("so far", kept, 10)
+            assert await said(session) == ["Be a tree.", "so far", "one"]
+        await session.append_message("system", "Be tall.")
+        await session.append_compaction("later", None, 10, command_id="c")
+        assert await session.append_compaction("later", None, 10, command_id="c") == session.leaf_id
+        assert await said(session) == ["Be a tree.\n\nBe tall.", "later"]
+        await session.append_many([message("system", "Be green."), Compaction("at once", None, 10)])
+        assert await said(session) == ["Be a tree.\n\nBe tall.\n\nBe green.", "at once"]
+        await session.branch(first)
+        await session.append_compaction("elsewhere", first, 10)
+        assert await said(session) == ["Be a tree.", "elsewhere", "one"]
+        await session.append_compaction("", None, 10)  # this one clears
+        assert await said(session) == []
+        await session.append_compaction("after it", None, 10)
+        assert await said(session) == ["after it"]
+
+
+def line(type: str, own: str, parent: str | None, **said: object) -> str:
+    entry = {"type": type, "id": own, "parentId": parent, "timestamp": "2026-01-01T10:00:00.000Z", **said}
+    return json.dumps(entry) + "\n"
+
+
+def given(path: Path, content: str) -> None:
+    path.parent.mkdir()
+    path.write_text(content)
+
+
+async def test_a_system_message_that_an_earlier_compaction_keeps_outlives_the_next(root: Path) -> None:
+    compaction = {"summary": "so far", "firstKeptEntryId": "00000002", "tokensBefore": 1}  # as pi 0.73 writes it
+    given(
+        root / "older.jsonl",
+        line("session", "older", None, version=3, cwd="/work/rings")
+        + line("message", "00000001", None, message={"role": "system", "content": "Be a bush."})
+        + line("message", "00000002", "00000001", message={"role": "user", "content": "one"})
+        + line("message", "00000003", "00000002", message={"role": "system", "content": "Be a tree."})
+        + line("compaction", "00000004", "00000003", **compaction)
+        + line("message", "00000005", "00000004", message={"role": "user", "content": "two"}),
+    )
+    async with SessionHost(root) as host:
+        session = await host.load("older")
+        assert await said(session) == ["so far", "one", "Be a tree.", "two"]
+        await session.append_compaction("now", "00000005", 1)
+        assert await said(session) == ["Be a tree.", "now", "two"]

@@ -90,11 +90,12 @@ async def test_a_branched_session_holds_exactly_the_path_to_its_leaf(
         path = session.path(leaf.id)
         branch = await session.create_branched_session(leaf.id)
         lines = content(branch).splitlines()[1:]
-        assert [known[line] for line in lines] == path
+        assert [known[line] for line in lines[: len(path)]] == path
         assert branch.path() == path
-        assert [node.id for node in branch.tree().nodes] == path
         entries = await branch.entries()
-        assert [entry.parent_id for entry in entries] == [None, *path[:-1]]
+        assert [entry.id for entry in entries[: len(path)]] == path
+        assert [entry.parent_id for entry in entries[: len(path)]] == [None, *path[:-1]]
+        assert all(isinstance(entry, LabelEntry) and entry.aside for entry in entries[len(path) :])
         assert branch.leaf_id == leaf.id
         assert header(branch)["parent_session"] == "main"
         assert branch.id != "main"
@@ -103,6 +104,41 @@ async def test_a_branched_session_holds_exactly_the_path_to_its_leaf(
     assert content(session) == before
     with pytest.raises(EntryNotFound):
         await session.create_branched_session("nowhere")
+
+
+@pytest.mark.parametrize("how", ["branched", "native", "pi", "omp", "json"])
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_a_path_takes_along_the_labels_that_were_set_or_cleared_elsewhere(
+    tmp_path: Path, dialect: Literal["native", "pi", "omp"], how: Literal["branched", "native", "pi", "omp", "json"]
+) -> None:
+    async with SessionHost(tmp_path / "old", dialect=dialect) as host, SessionHost(tmp_path / "new") as other:
+        session = await host.create(cwd="/work/rings")
+        first = await session.append_message("user", "one")
+        await session.set_label(first, "old")
+        second = await session.append_message("assistant", "two")
+        await session.set_label(second, "gone")
+        leaf = await session.append_message("user", "three")
+        beyond = await session.append_message("assistant", "four")
+        for target, label in ((beyond, "beyond"), (first, "passing"), (leaf, "last"), (second, None), (first, "new")):
+            moved = await session.set_label(target, label)
+        if how == "branched":
+            path = await session.create_branched_session(leaf)
+        else:
+            exported = await session.export(
+                how, tmp_path / f"path.{'json' if how == 'json' else 'jsonl'}", leaf_id=leaf
+            )
+            await other.import_sessions(exported)
+            path = await other.load("last")
+        assert path.labels() == [(first, "new"), (leaf, "last")]
+        assert path.path()[:5] == session.path(leaf)
+        again = await path.entry(moved)
+        original = await session.entry(moved)
+        assert isinstance(again, LabelEntry)
+        assert isinstance(original, LabelEntry)
+        assert (again.label, again.timestamp) == (original.label, original.timestamp)
+        added = await path.append_message("user", "on from here")
+        assert session.path(leaf) == path.path(added)[:5]
+        assert shown(await path.context(leaf)) == shown(await session.context(leaf))
 
 
 async def test_a_branched_session_stands_where_it_was_asked_to_also_on_an_entry_aside(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from treering import Limits, SessionHost, text
+from treering import Limits, SessionHost, SessionInfo, text
 from treering.events.disk import OsDisk
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk
@@ -125,7 +125,7 @@ async def test_rows_are_told_without_reading_bodies_and_corrupt_files_are_report
 
 
 async def test_a_project_that_cannot_be_a_path_is_listed(host: SessionHost) -> None:
-    session = await host.create("odd", cwd="/work/\0")
-    await session.append_message("user", "Hello")
+    session = await host.create("odd")
+    await session.append(SessionInfo(project="/work/\0"))
     await session.passivate()
     assert [info.id for info in await host.list_sessions()] == ["odd"]

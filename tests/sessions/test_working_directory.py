@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from treering import Session, SessionHost, SyncHost
+from treering import FileStore, Session, SessionHost, SyncHost
+from treering.events.doctor import examine
 
 Making = Callable[[SessionHost, "str | os.PathLike[str]"], Awaitable[Session]]
 
@@ -80,3 +81,49 @@ def test_the_blocking_host_keeps_the_absolute_path(root: Path, project: Path) ->
     with SyncHost(root) as host:
         assert host.create(cwd=".").header.cwd == str(project)
         assert host.get_or_create("key", cwd="src").header.cwd == str(project / "src")
+
+
+@MAKING
+async def test_a_tilde_is_the_user_s_folder(
+    root: Path, project: Path, make: Making, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(project.parent))
+    async with SessionHost(root) as host:
+        session = await make(host, "~/project")
+        await session.append_message("user", "Hello")
+        assert session.header.cwd == str(project)
+        recent = await host.find_recent(cwd="~/project")
+        assert recent is not None
+        assert recent.id == session.id
+
+
+@pytest.mark.feature("G-82")
+async def test_a_tilde_is_the_user_s_folder_wherever_a_path_is_given(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    async with SessionHost("~/sessions") as host:
+        session = await host.create("main")
+        await session.append_message("user", "Hello")
+        await session.rebind("~/project")
+        (row,) = await host.list_sessions(project="~/project")
+        assert row.project == str(project)
+        for path in ("~/sessions/main.jsonl", Path("~/sessions/main.jsonl")):
+            assert (await host.load(path)).id == "main"
+        await host.set_current_session("~/project", "main")
+        current = await host.current_session(project)
+        assert current is not None
+        assert current.id == "main"
+        assert [hit.session_id async for hit in host.search("Hello", project="~/project")] == ["main"]
+        assert await session.export("json", "~/main.json") == tmp_path / "main.json"
+    async with SessionHost(store=FileStore("~/others")) as others:
+        await others.import_sessions("~/main.json")
+    assert (tmp_path / "others" / "main.jsonl").is_file()
+    assert examine("~/others") == []
+
+
+async def test_a_tilde_of_nobody_is_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with SessionHost("~nobody-of-this-name") as host:
+        await (await host.open("main")).append_message("user", "Hello")
+    assert (tmp_path / "~nobody-of-this-name").is_dir()

@@ -8,7 +8,7 @@ import errno
 import os
 from collections.abc import Awaitable, Callable
 from datetime import date
-from enum import StrEnum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import pytest
 from treering import (
     BashExecution,
     Compaction,
+    ContextBuilder,
     EntryNotFound,
     InvalidEntry,
     InvalidInput,
@@ -31,6 +32,7 @@ from treering import (
     SessionHost,
     SessionKey,
     Settings,
+    SummaryRequest,
     SyncHost,
     TextPart,
     Usage,
@@ -43,10 +45,18 @@ from treering import (
 from treering.events.disk import OsDisk
 from treering.events.stores.base import Cursor
 from treering.models.echo import EchoModel
+from treering.projections.building.budget import calculate_budget
 from treering.projections.subscriptions import EntrySubscription
 
 Call = Callable[[Any], Awaitable[object]]
 """What is done with a session or a host, without the types that would refuse it earlier."""
+
+
+class Speaker(Enum):
+    """Who speaks, as a program may have it: no string."""
+
+    USER = "user"
+
 
 APPENDS: list[tuple[Call, str]] = [
     # content
@@ -85,6 +95,33 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_tool_execution("c", "n", "x", "done"), "Expected `object`, got `str` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", [1], "done"), "Expected `object`, got `list` - as the arguments"),
     (lambda s: s.append_tool_execution("c", "n", {}, {"a": 1}), "the content is of type `dict`"),
+    # what an encoder would write as something else
+    (
+        lambda s: s.append_message(b"user", "x"),
+        r"Expected `str`, got `bytes` \(decode it first\) - at `\$.message.role`",
+    ),
+    (lambda s: s.append_message("user", text(b"hello")), r"got `bytes` .* at `\$.message.content\[0\].text.content`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("user", text(bytearray(b"hello"))), "Expected `str`, got `bytearray`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message("assistant", tool_use(b"1", "n", {})), r"at `\$.message.content\[0\].tool_use.id`"),  # type: ignore[arg-type]
+    (lambda s: s.append_message(Speaker.USER, "x"), r"Expected `str`, got `Speaker` - at `\$.message.role`"),
+    (lambda s: s.append_session_info(name=b"My title"), r"at `\$.session_info.name` of a session_info entry"),
+    (lambda s: s.set_title(b"My title"), r"at `\$.session_info.name`"),
+    (lambda s: s.set_summary(b"so far"), r"at `\$.session_info.summary`"),
+    (lambda s: s.append_model_change(b"openai", b"gpt-5"), r"at `\$.model_change.provider`"),
+    (lambda s: s.append_compaction(b"so far", None, 0), r"at `\$.compaction.summary`"),
+    (lambda s: s.append_usage(b"turn", Usage(1)), r"at `\$.usage.kind`"),
+    (lambda s: s.append_usage("turn", Usage(cost=float("nan"))), r"at `\$.usage.usage.cost`"),
+    (lambda s: s.append_tool_execution(b"c", "n", {}, "done"), "Expected `str`, got `bytes`"),
+    (lambda s: s.append_tool_execution("c", b"n", {}, "done"), r"at `\$.message.tool_name`"),
+    (lambda s: s.append_tool_execution("c", "n", {}, "done", error=b"x"), r"at `\$.tool_execution.error`"),
+    (
+        lambda s: s.append_tool_execution("c", "n", {}, "done", exit_code=float("nan")),
+        r"nan cannot be written: give a finite number, or None - at `\$.tool_execution.exit_code`",
+    ),
+    (
+        lambda s: s.append_tool_execution("c", "n", {}, "done", duration_ms=float("inf")),
+        r"inf cannot be written: .* at `\$.tool_execution.duration_ms`",
+    ),
     # payloads
     (lambda s: s.append("hello"), "type `str` cannot be appended: give a payload"),
     (lambda s: s.append({"role": "user"}), "type `dict` cannot be appended: give a payload"),
@@ -93,9 +130,9 @@ APPENDS: list[tuple[Call, str]] = [
     (lambda s: s.append_many("ab"), "type `str` cannot be appended"),
     (lambda s: s.append_many({"role": "user"}), "type `str` cannot be appended"),
     (lambda s: s.append_many([message("user", "x"), {"role": "user"}]), "type `dict` cannot be appended"),
-    (lambda s: s.append_many(Message("user")), "`Message` is no sequence of payloads"),
-    (lambda s: s.append_many(5), "`int` is no sequence of payloads"),
-    (lambda s: s.save_turn(Message("user")), "`Message` is no sequence of payloads"),
+    (lambda s: s.append_many(Message("user")), "`Message` is not a sequence of payloads"),
+    (lambda s: s.append_many(5), "`int` is not a sequence of payloads"),
+    (lambda s: s.save_turn(Message("user")), "`Message` is not a sequence of payloads"),
     (lambda s: s.save_turn([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
     (lambda s: s.set_history([{"role": "user", "content": "x"}]), "type `dict` cannot be appended"),
     (lambda s: s.append(Message("bashExecution")), "a bashExecution message needs"),
@@ -110,6 +147,25 @@ async def test_what_is_no_entry_is_refused_before_a_byte_is_written(dialect: Any
         with pytest.raises(InvalidEntry, match=why):
             await append(session)
         assert await session.entries() == []
+
+
+async def test_a_label_or_a_branch_summary_of_bytes_is_refused_before_a_byte_is_written(session: Session) -> None:
+    asked = await session.append_message("user", "Hello")
+    with pytest.raises(InvalidEntry, match=r"Expected `str`, got `bytes` .* at `\$.label.label` of a label entry"):
+        await session.set_label(asked, b"start")  # type: ignore[arg-type]  # that is what is refused
+    with pytest.raises(InvalidEntry, match=r"at `\$.branch_summary.summary`"):
+        await session.branch_with_summary(asked, summary=b"so far")  # type: ignore[arg-type]  # that is what is refused
+    assert [entry.id for entry in await session.entries()] == [asked]
+
+
+@pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
+async def test_what_stands_for_the_declared_type_is_taken(dialect: Any) -> None:
+    async with SessionHost(dialect=dialect) as host:
+        session = await host.create()
+        await session.append(Message("user", [text("a"), text("é")], usage=Usage(cost=1)))  # type: ignore[arg-type]
+        (found,) = await session.messages()
+        assert found.content == (text("a"), text("é"))
+        assert found.usage == Usage(cost=1.0)
 
 
 async def test_a_message_has_the_fields_that_it_was_made_of(session: Session) -> None:
@@ -175,57 +231,57 @@ async def test_a_usage_that_another_program_wrote_is_read_as_it_is(tmp_path: Pat
 
 
 FINDS: list[tuple[Call, type[InvalidInput], str]] = [
-    (lambda host: host.create(5), InvalidSessionId, "5 is no session id: give a string"),
-    (lambda host: host.create(b"main"), InvalidSessionId, "b'main' is no session id"),
-    (lambda host: host.open(5), InvalidSessionId, "5 is no session id"),
-    (lambda host: host.open(None), InvalidSessionId, "None is no session id"),
-    (lambda host: host.create(key=5), InvalidSessionId, "5 is no key: give a string"),
-    (lambda host: host.get_or_create(5), InvalidSessionId, "5 is no key"),
-    (lambda host: host.get_or_create(SessionKey("telegram", "1")), InvalidSessionId, r"is no key: .*`str\(key\)`"),
-    (lambda host: host.find_by_key(None), InvalidSessionId, "None is no key"),
-    (lambda host: host.load(5), InvalidInput, "5 names no session: give its id"),
-    (lambda host: host.load(None), InvalidInput, "None names no session"),
-    (lambda host: host.load(b"main"), InvalidInput, "b'main' names no session"),
-    (lambda host: host.resolve(5), InvalidInput, "5 names no session"),
-    (lambda host: host.delete(5), InvalidInput, "5 names no session"),
-    (lambda host: host.archive(5), InvalidInput, "5 names no session"),
-    (lambda host: host.put(5), InvalidInput, "5 is no session: give the handle"),
-    (lambda host: host.create(cwd=5), InvalidInput, "5 is no path: give a string"),
-    (lambda host: host.create(cwd=b"/work"), InvalidInput, "b'/work' is no path"),
-    (lambda host: host.get_or_create("key", cwd=5), InvalidInput, "5 is no path"),
-    (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is no path"),
-    (lambda host: host.list_sessions(project=5), InvalidInput, "5 is no path"),
-    (lambda host: host.list_sessions(status=5), InvalidInput, "5 is no status"),
-    (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number from 0 on"),
+    (lambda host: host.create(5), InvalidSessionId, "5 is not a session id: give a string"),
+    (lambda host: host.create(b"main"), InvalidSessionId, "b'main' is not a session id"),
+    (lambda host: host.open(5), InvalidSessionId, "5 is not a session id"),
+    (lambda host: host.open(None), InvalidSessionId, "None is not a session id"),
+    (lambda host: host.create(key=5), InvalidSessionId, "5 is not a key: give a string"),
+    (lambda host: host.get_or_create(5), InvalidSessionId, "5 is not a key"),
+    (lambda host: host.get_or_create(SessionKey("telegram", "1")), InvalidSessionId, r"is not a key: .*`str\(key\)`"),
+    (lambda host: host.find_by_key(None), InvalidSessionId, "None is not a key"),
+    (lambda host: host.load(5), InvalidInput, "5 does not name a session: give an id"),
+    (lambda host: host.load(None), InvalidInput, "None does not name a session"),
+    (lambda host: host.load(b"main"), InvalidInput, "b'main' does not name a session"),
+    (lambda host: host.resolve(5), InvalidInput, "5 does not name a session"),
+    (lambda host: host.delete(5), InvalidInput, "5 does not name a session"),
+    (lambda host: host.archive(5), InvalidInput, "5 does not name a session"),
+    (lambda host: host.put(5), InvalidInput, "5 is not a session: give the handle"),
+    (lambda host: host.create(cwd=5), InvalidInput, "5 is not a path: give a string"),
+    (lambda host: host.create(cwd=b"/work"), InvalidInput, "b'/work' is not a path"),
+    (lambda host: host.get_or_create("key", cwd=5), InvalidInput, "5 is not a path"),
+    (lambda host: host.continue_recent(cwd=5), InvalidInput, "5 is not a path"),
+    (lambda host: host.list_sessions(project=5), InvalidInput, "5 is not a path"),
+    (lambda host: host.list_sessions(status=5), InvalidInput, "5 is not a status"),
+    (lambda host: host.list_sessions(limit="5"), InvalidInput, "limit is '5': give a whole number of 0 or more"),
     (lambda host: host.list_sessions(limit=-1), InvalidInput, "limit is -1"),
     (lambda host: host.list_sessions(offset=1.5), InvalidInput, "offset is 1.5"),
-    (lambda host: host.current_session(5), InvalidInput, "5 is no path"),
-    (lambda host: host.import_sessions(5), InvalidInput, "5 is no path"),
-    (lambda host: host.import_sessions(b"/work"), InvalidInput, "b'/work' is no path"),
-    (lambda host: host.create(cwd="/d\udcff"), InvalidInput, r"cwd is '/d\\udcff', which is no text"),
-    (lambda host: host.open("main", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
-    (lambda host: host.get_or_create("key", cwd="/d\udcff"), InvalidInput, "cwd is .* no text"),
-    (lambda host: host.create(parent_session="\udcff"), InvalidInput, "parent_session is .* no text"),
+    (lambda host: host.current_session(5), InvalidInput, "5 is not a path"),
+    (lambda host: host.import_sessions(5), InvalidInput, "5 is not a path"),
+    (lambda host: host.import_sessions(b"/work"), InvalidInput, "b'/work' is not a path"),
+    (lambda host: host.create(cwd="/d\udcff"), InvalidInput, r"cwd is '/d\\udcff', which is not valid text"),
+    (lambda host: host.open("main", cwd="/d\udcff"), InvalidInput, "cwd is .* not valid text"),
+    (lambda host: host.get_or_create("key", cwd="/d\udcff"), InvalidInput, "cwd is .* not valid text"),
+    (lambda host: host.create(parent_session="\udcff"), InvalidInput, "parent_session is .* not valid text"),
     (lambda host: host.create(parent_entry=5), InvalidInput, "parent_entry is of type `int`: give a string"),
 ]
 
 SEARCHES: list[tuple[dict[str, Any], str]] = [
     ({"query": None}, "the query is of type `NoneType`: give a string"),
     ({"query": 5}, "the query is of type `int`"),
-    ({"role": "\udcff"}, r"role is '\\udcff', which is no text"),
+    ({"role": "\udcff"}, r"role is '\\udcff', which is not valid text"),
     ({"role": 5}, "role is of type `int`: give a string"),
-    ({"tool": "\udcff"}, "tool is .* no text"),
-    ({"after": "2026-01-01"}, "a time to search by is of type `str`: give a datetime"),
-    ({"before": date(2026, 1, 1)}, "a time to search by is of type `date`"),
+    ({"tool": "\udcff"}, "tool is .* not valid text"),
+    ({"after": "2026-01-01"}, "`after` or `before` is of type `str`: give a datetime"),
+    ({"before": date(2026, 1, 1)}, "`after` or `before` is of type `date`"),
 ]
 
 EXPORTS: list[tuple[dict[str, Any], str]] = [
-    ({"destination": 5}, "5 is no path"),
-    ({"destination": b"/tmp/talk.html"}, "is no path"),
-    ({"destination": "a\0b"}, "leave out the null character"),
+    ({"destination": 5}, "5 is not a path"),
+    ({"destination": b"/tmp/talk.html"}, "is not a path"),
+    ({"destination": "a\0b"}, "leave out null characters"),
     ({"leaf_id": ["a"]}, "leaf_id is of type `list`: give a string"),
     ({"redact": True}, r"`redact` is of type `bool`: give a `Redaction\(\)`"),
-    ({"format": ["html"]}, "there is no format"),
+    ({"format": ["html"]}, "there is no export format"),
 ]
 
 
@@ -240,13 +296,13 @@ async def test_what_names_no_session_or_folder_is_refused(
 
 async def test_no_path_is_no_project(session: Session, host: SessionHost) -> None:
     wrong: Any = 5
-    with pytest.raises(InvalidInput, match="5 is no path"):
+    with pytest.raises(InvalidInput, match="5 is not a path"):
         await session.rebind(wrong)
-    with pytest.raises(InvalidInput, match="5 is no path"):
+    with pytest.raises(InvalidInput, match="5 is not a path"):
         host.search("hello", project=wrong)
     for count in ("5", -1, None, 1.5):
         wrong = count
-        with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number from 0 on"):
+        with pytest.raises(InvalidInput, match=r"limit is .*: give a whole number of 0 or more"):
             host.search("hello", limit=wrong)
 
 
@@ -330,12 +386,12 @@ async def called(call: Callable[[], object]) -> None:
 @pytest.mark.parametrize("after", [-1, "x", None, 1.5, Cursor("", -1)])
 def test_no_entry_comes_after_what_is_no_place_in_the_log(after: Any) -> None:
     nowhere: Any = None  # it is refused before it is looked at
-    with pytest.raises(InvalidInput, match="give a number from 0 on, or the cursor"):
+    with pytest.raises(InvalidInput, match="pass a number from 0 on, or the cursor"):
         EntrySubscription(nowhere, after)
 
 
 async def test_a_subscription_after_nothing_is_refused(session: Session) -> None:
-    with pytest.raises(InvalidInput, match="no entry has the ordinal -1"):
+    with pytest.raises(InvalidInput, match="invalid seq -1"):
         session.subscribe(after=-1)
 
 
@@ -345,8 +401,10 @@ async def test_a_subscription_after_nothing_is_refused(session: Session) -> None
         (lambda: SessionHost(limits={"live_max": 5}), r"`limits` is of type `dict`: give `Limits\("),  # type: ignore[arg-type]
         (lambda: SessionHost(limits={}), "`limits` is of type `dict`"),  # type: ignore[arg-type]
         (lambda: SessionHost(settings={}), r"`settings` is of type `dict`: give `Settings.load\("),  # type: ignore[arg-type]
-        (lambda: SessionHost(5), "5 is no path"),  # type: ignore[arg-type]
-        (lambda: SessionHost(b"/sessions"), "is no path"),  # type: ignore[arg-type]
+        (lambda: SessionHost(5), "5 is not a path"),  # type: ignore[arg-type]
+        (lambda: SessionHost(b"/sessions"), "is not a path"),  # type: ignore[arg-type]
+        (lambda: SessionHost(store=5), r"`store` is of type `int`: give a `FileStore\("),  # type: ignore[arg-type]
+        (lambda: SessionHost("a\0b"), "is not a path: leave out null characters"),
         (lambda: Limits(live_max=0), "`live_max` cannot be 0: give a number of 1 or more"),
         (lambda: Limits(mailbox_max=-1), "`mailbox_max` cannot be -1"),
         (lambda: Limits(mailbox_max=0), "`mailbox_max` cannot be 0"),
@@ -372,13 +430,86 @@ def test_the_least_bounds_are_taken() -> None:
     assert Limits(mailbox_max=1, batch_max=1, live_max=1, cache_bytes_max=0, inline_for_s=0).live_max == 1
 
 
+@pytest.mark.parametrize(
+    ("call", "why"),
+    [
+        (lambda s: s.find_safe_cut(None), "keep_tokens is None: give a whole number from 0 on"),
+        (lambda s: s.dry_compact(keep_tokens="100"), "keep_tokens is '100'"),
+        (lambda s: s.compact(_in_short, target_tokens="x"), "target_tokens is 'x'"),
+        (lambda s: s.summarize_branch(s.path()[0], _in_short, target_tokens=None), "target_tokens is None"),
+        (lambda s: s.summarize_branch(s.path()[0], _in_short, options=None), "the options are of type `NoneType`"),
+        (lambda s: s.used_tokens(overhead=None), "overhead is None"),
+        (lambda s: s.truncate_history(None), "keep_last is None"),
+        (lambda s: s.truncate_history(-1), "keep_last is -1"),
+        (lambda s: s.truncate_history(float("nan")), "keep_last is nan"),
+        (lambda s: s.truncate_history(9, command_id="\ud800"), "which is no text"),
+        (lambda s: s.append_message("user", "x", expected_seq="x"), "expected_seq is 'x'"),
+        (lambda s: s.update_metadata(extra=[("a", 1)]), "Expected `object`, got `list` - as `extra`"),
+        (lambda s: s.export("json", "\ud800"), "is no path: leave out"),
+        (lambda s: s.rebind("a\0b"), "is no path: leave out the null character"),
+        (lambda s: s.total_tokens(tokenizer=5), "`int` is no tokenizer: give an object with `count"),
+        (lambda s: s.dry_compact(tokenizer=EchoModel()), "`EchoModel` is no tokenizer"),
+        (lambda s: s.build_context(calculate_budget(100), 5), "the builder is of type `int`"),
+        (lambda s: s.build_context(calculate_budget(100), builder=ContextBuilder), "the builder is of type `type`"),
+        (lambda s: anext(s.iter_entries(None)), "after is None"),
+    ],
+)
+async def test_what_is_no_argument_is_refused(session: Session, call: Call, why: str) -> None:
+    await session.append_message("user", "Hello")
+    await session.append_message("assistant", "Hi!")
+    before = await session.entries()
+    with pytest.raises(InvalidInput, match=why):
+        await call(session)
+    assert await session.entries() == before
+
+
+async def _in_short(request: SummaryRequest) -> str:
+    """Summarize nothing."""
+    return "in short"
+
+
+async def test_what_is_no_option_is_refused_also_where_nothing_is_cut(session: Session) -> None:
+    await session.append_message("user", "Hello")
+    with pytest.raises(TypeError, match="bogus"):
+        await session.truncate_history(50, bogus=1)  # type: ignore[call-arg]  # that is what is refused
+
+
+async def test_a_value_of_any_depth_names_no_entry(session: Session) -> None:
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    asked = await session.append_message("user", "Hello")
+    assert session.label(deep) is None
+    with pytest.raises(EntryNotFound, match="entry of type `list` not found"):
+        await session.append_message("user", "x", below=deep)
+    with pytest.raises(EntryNotFound):
+        await session.set_label(deep, "x")
+    with pytest.raises(InvalidInput, match="after is "):
+        await anext(session.iter_entries(deep))
+    assert [entry.id for entry in await session.entries()] == [asked]
+
+
+async def test_a_folder_that_is_no_path_makes_no_session(host: SessionHost) -> None:
+    for folder in ("\x00", "\ud800"):
+        with pytest.raises(InvalidInput, match="is no path: leave out"):
+            await host.create(cwd=folder)
+    assert await host.list_sessions() == []
+
+
 async def test_a_root_that_is_a_file_is_refused_when_the_host_is_entered(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
     root.touch()
-    with pytest.raises(InvalidInput, match=r"sessions is no directory: give the directory"):
+    with pytest.raises(InvalidInput, match=r"sessions is not a directory: give the directory"):
         async with SessionHost(root):
             pass
     assert root.read_bytes() == b""
+
+
+async def test_a_root_below_a_file_is_refused_when_the_host_is_entered(tmp_path: Path) -> None:
+    (tmp_path / "notes").touch()
+    with pytest.raises(InvalidInput, match=r"sessions cannot be made, since it lies below a file: give another"):
+        async with SessionHost(tmp_path / "notes" / "sessions"):
+            pass
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -437,16 +568,16 @@ async def test_a_summarizer_that_answers_something_else_is_told_of(session: Sess
 @pytest.mark.parametrize("wrong", [EchoModel(), "short", None])
 async def test_what_is_no_summarizer_is_refused(session: Session, wrong: Any) -> None:
     before = [await session.append_message("user", "word " * 100) for _ in range(5)]
-    with pytest.raises(InvalidInput, match=r"is no summarizer: give an async function, or `summarizer_of\(model\)`"):
+    with pytest.raises(InvalidInput, match=r"is not a summarizer: pass an async function, or `summarizer_of\(model\)`"):
         await session.compact(wrong, keep_tokens=100)
-    with pytest.raises(InvalidInput, match="is no summarizer"):
+    with pytest.raises(InvalidInput, match="is not a summarizer"):
         await session.summary_for_range(before[0], before[3], 100, wrong)
     assert len(await session.entries()) == 5
 
 
 @pytest.mark.parametrize("wrong", [1000, None, {"available_tokens": 1000}])
 async def test_what_is_no_budget_is_refused(session: Session, wrong: Any) -> None:
-    with pytest.raises(InvalidInput, match=r"the budget is of type .*: give what `calculate_budget"):
+    with pytest.raises(InvalidInput, match=r"the budget is of type .*: pass what `calculate_budget"):
         await session.build_context(wrong)
     if wrong is not None:
         with pytest.raises(InvalidInput, match="the budget is of type"):

@@ -143,7 +143,7 @@ class FileStore:
             raise InvalidInput("open_files_max, syncs_max, readers_max and journal_max_bytes must be at least 1")
         self._disk: Disk = OsDisk() if disk is None else disk
         self._offload: Offload = ThreadOffload() if offload is None else offload
-        self._names = Names(self._disk, os.fspath(root))
+        self._names = Names(self._disk, os.path.expanduser(os.fspath(root)))
         self._locks = locks_of(self._disk, self._names.root) if locks is None else locks
         self._open_files = OpenFiles(self._disk, files_max)
         self._logs = Logs(self._disk, self._names, self._offload, self._open_files, readers_max)

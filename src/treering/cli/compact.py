@@ -1,4 +1,4 @@
-"""`treering compact`: a summary in place of the older part of a session; what it would do is told first."""
+"""`treering compact`: replace the older part of a context with a summary, or preview that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .output import clean, echo_json, echo_lines, quiet_option, run, tell
 from .telling import short
 
 
-class _Wanted(Struct, frozen=True):
+class _Request(Struct, frozen=True):
     session: str
     keep_tokens: int
     model: str
@@ -24,28 +24,28 @@ class _Wanted(Struct, frozen=True):
 
 @click.command()
 @session_argument
-@click.option("--apply", "applying", is_flag=True, help="Do it; --model makes the summary.")
+@click.option("--apply", "applying", is_flag=True, help="Append the compaction; requires --model.")
 @click.option(
     "--keep-tokens",
     metavar="N",
     type=click.IntRange(min=0),
     default=KEEP_TOKENS,
     show_default=True,
-    help="About how much stays as it is.",
+    help="About how many tokens stay as they are.",
 )
 @click.option(
     "--model",
     metavar="NAME",
     envvar="TREERING_MODEL",
     show_envvar=True,
-    help="Who makes the summary; named as `treering chat` does.",
+    help="The model that makes the summary; see `treering chat`.",
 )
 @click.option(
     "--base-url",
     metavar="URL",
     envvar="TREERING_BASE_URL",
     show_envvar=True,
-    help="Where that model is served, if not where such models are served mostly.",
+    help="Where that model is served; each provider has a default.",
 )
 @json_option
 @quiet_option
@@ -59,10 +59,10 @@ def compact(
     as_json: bool,
     root: str | None,
 ) -> None:
-    """Let a summary stand for the older part of a session.
+    """Replace the older part of a session's context with a summary.
 
-    Without --apply nothing is written and no model is asked: it tells where the session would be cut, and how many tokens it
-    takes before and after. The originals stay in the session whatever is done.
+    Without --apply, nothing is written and no model is called; the command reports where it would cut the session, and
+    the tokens before and after. The originals always stay in the session.
 
     \b
     Examples:
@@ -70,32 +70,32 @@ def compact(
       treering compact last --apply --model ollama:qwen3:8b
     """
     if applying and model is None:
-        raise click.UsageError("--apply needs --model: it makes the summary")
-    wanted = _Wanted(session, keep_tokens, model or "", base_url)
-    report = run(_compact, Home.at(root), wanted, applying)
+        raise click.UsageError("--apply needs --model: name the model that makes the summary")
+    request = _Request(session, keep_tokens, model or "", base_url)
+    report = run(_compact, Home.at(root), request, applying)
     if as_json:
         echo_json(report)
     else:
         echo_lines(report_lines(report))
     if not report.applied and not report.reason:
-        tell("nothing was written: --apply does it")
+        tell("nothing was written: pass --apply to compact")
 
 
-async def _compact(home: Home, wanted: _Wanted, applying: bool) -> CompactionReport:
+async def _compact(home: Home, request: _Request, applying: bool) -> CompactionReport:
     async with home.opened() as host:
-        row = await host.resolve(wanted.session)
+        row = await host.resolve(request.session)
         if not applying:
             async with await host.load(row, read_only=True) as session:
-                return await session.dry_compact(keep_tokens=wanted.keep_tokens)
+                return await session.dry_compact(keep_tokens=request.keep_tokens)
         from .chat.models import Models, summarizer_for
 
-        summarizer = summarizer_for(Models.given(wanted.model, wanted.base_url).named(wanted.model))
+        summarizer = summarizer_for(Models.from_options(request.model, request.base_url).named(request.model))
         session = await host.load(row)
-        return await session.compact(summarizer, keep_tokens=wanted.keep_tokens)
+        return await session.compact(summarizer, keep_tokens=request.keep_tokens)
 
 
 def report_lines(report: CompactionReport) -> Iterator[str]:
-    """Yield what a compaction did or would do, for people."""
+    """Yield lines for people on what a compaction did or would do."""
     if report.first_kept_entry_id is None:
         yield f"nothing to compact: {clean(report.reason)}"
         return

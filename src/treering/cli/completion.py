@@ -1,4 +1,4 @@
-"""`treering completion`: what makes a shell complete commands, options and sessions."""
+"""`treering completion`: shell completion of commands, options and sessions."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _VARIABLE = "_TREERING_COMPLETE"
 @click.argument("shell", metavar="SHELL", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes a shell complete commands and sessions.
+    """Print a completion script for a shell.
 
-    SHELL is bash, zsh or fish. Sessions are completed by their ids.
+    SHELL is bash, zsh or fish. The script completes commands, options and session ids.
 
     \b
     Examples:
@@ -25,5 +25,5 @@ def completion(ctx: click.Context, shell: str) -> None:
     from click.shell_completion import get_completion_class
 
     chosen = get_completion_class(shell)
-    assert chosen is not None  # click brings these three
+    assert chosen is not None  # click has these three
     click.echo(chosen(ctx.find_root().command, {}, "treering", _VARIABLE).source())

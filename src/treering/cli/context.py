@@ -1,4 +1,4 @@
-"""`treering context`: what a model is shown of a session."""
+"""`treering context`: what a model sees of a session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .telling import colored, part_text, short
 @json_option
 @root_option
 def context(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
-    """Print what a model is shown of the path to the leaf.
+    """Print what a model sees of the path to the leaf.
 
     \b
     Examples:
@@ -35,20 +35,20 @@ async def _context(file: str, root: str | None, leaf: str | None, as_json: bool)
     async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         log = await session.log()
-        found = await log.context(log.index.leaf if seq is None else seq)
-    for warning in found.warnings:
+        shown = await log.context(log.index.leaf if seq is None else seq)
+    for warning in shown.warnings:
         warn(f"{file}: {warning}")
     if as_json:
-        echo_json(to_json(found))
+        echo_json(to_json(shown))
     else:
-        echo_lines(_lines(found))
+        echo_lines(_lines(shown))
 
 
-def _lines(found: Context) -> Iterator[str]:
-    model = f"{found.model.provider}/{found.model.model_id}" if found.model else "no model"
-    head = f"session {found.session_id}, leaf {short(found.leaf_id)}, {model}, thinking {found.thinking_level}"
+def _lines(shown: Context) -> Iterator[str]:
+    model = f"{shown.model.provider}/{shown.model.model_id}" if shown.model else "no model"
+    head = f"session {shown.session_id}, leaf {short(shown.leaf_id)}, {model}, thinking {shown.thinking_level}"
     yield click.style(clean(head), dim=True)
-    for each in found.messages:
+    for each in shown.messages:
         yield ""
         yield f"{colored(clean(each.role))}  {click.style(short(each.entry_id), dim=True)}"
         for text in [part_text(part) for part in each.content] or [each.message.error or "(nothing)"]:

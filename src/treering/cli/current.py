@@ -1,4 +1,4 @@
-"""`treering current`: which session of a project is the current one."""
+"""`treering current`: show or set the current session of a project."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .table import table_of
 
 @click.command()
 @click.argument("session", metavar="[SESSION]", required=False, shell_complete=session_completion)
-@click.option("--clear", is_flag=True, help="Let the project have no current session.")
+@click.option("--clear", is_flag=True, help="Unset the current session of the project.")
 @json_option
 @quiet_option
 @root_option
 def current(session: str | None, clear: bool, as_json: bool, root: str | None) -> None:
     """Show or set the current session of this project.
 
-    It is the one that `treering chat --continue` goes on with here, before those that were used later. Without one, nothing
-    is printed.
+    `treering chat --continue` resumes it in preference to sessions that were used later. If there is none, nothing is
+    printed.
 
     \b
     Examples:
@@ -30,7 +30,7 @@ def current(session: str | None, clear: bool, as_json: bool, root: str | None) -
       treering current --clear
     """
     if clear and session is not None:
-        raise click.UsageError("a session and --clear: give one of them")
+        raise click.UsageError("give either a session or --clear, not both")
     run(_current, Home.at(root), session, clear, as_json)
 
 
@@ -38,17 +38,21 @@ async def _current(home: Home, session: str | None, clear: bool, as_json: bool) 
     async with home.opened() as host:
         if clear:
             await host.set_current_session(home.project, None)
+            if as_json:
+                echo_json(None)
             return
         if session is not None:
-            row = await host.resolve(session)
-            await host.set_current_session(home.project, row)
-            tell(f"{name_of(row)} is the current session of {home.project}")
+            chosen = await host.resolve(session)
+            await host.set_current_session(home.project, chosen)
+            if as_json:
+                echo_json(chosen)
+            tell(f"{name_of(chosen)} is the current session of {home.project}")
             return
-        found = await host.current_session(home.project)
+        row = await host.current_session(home.project)
         among = await host.list_sessions(status="any")
     if as_json:
-        echo_json(found)
-    elif found is not None:
-        echo_lines(table_of([found], among=among, places=False, current=found.ref))
+        echo_json(row)
+    elif row is not None:
+        echo_lines(table_of([row], among=among, places=False, current=row.ref))
     else:
         tell("this project has no current session")

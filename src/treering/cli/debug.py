@@ -1,4 +1,4 @@
-"""`treering debug`: what a model is sent, and how it came about."""
+"""`treering debug`: what a model is sent, and how it was built."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .telling import colored, part_text, short
 
 @click.group()
 def debug() -> None:
-    """Look at what a model is sent.
+    """Inspect what a model is sent.
 
     \b
     Examples:
@@ -36,16 +36,16 @@ def debug() -> None:
     "--window",
     metavar="TOKENS",
     type=click.IntRange(min=1),
-    help="How many tokens the model takes; else what the session says of its model. Where neither does, all is sent.",
+    help="The model's window, by default the one recorded in the session. If neither is known, everything is sent.",
 )
 @json_option
 @quiet_option
 @root_option
 def context(session: str, window: int | None, as_json: bool, root: str | None) -> None:
-    """Show what a model would be sent of a session now: the messages, the strategy, the counts.
+    """Show what a model would be sent now: the messages, the strategy, the counts.
 
-    What was sent is written nowhere, since it can be made again: `/debug context` in a chat shows what was sent last there.
-    This command makes it anew, without a system prompt, calls no model and writes nothing.
+    Requests are not stored, since they can be rebuilt; in a chat, `/debug context` shows the last one that was sent.
+    This command builds a new one, without a system prompt. It calls no model and writes nothing.
 
     \b
     Examples:
@@ -53,9 +53,9 @@ def context(session: str, window: int | None, as_json: bool, root: str | None) -
       treering debug context 5f0c12ab --window 8192 --json
     """
     built = run(_context, Home.at(root), session, window)
-    tell("nothing was sent by this process; this is what would be sent now")
+    tell("nothing was sent: this is what would be sent now")
     if built.token_budget == UNBOUNDED:
-        tell("the model's window is not known, so nothing is left out: --window says it")
+        tell("the model's window is unknown, so nothing is left out: set it with --window")
     if as_json:
         echo_json(built.to_json())
     else:
@@ -70,33 +70,33 @@ async def _context(home: Home, text: str, window: int | None) -> ContextBuildRes
 
 
 def _budget(session: Session, window: int | None) -> ContextBudget:
-    """Return the budget that an agent would have; one that does not know its model's window sends everything."""
+    """Return the budget that an agent would have; without a known window it is unbounded."""
     provider = session.metadata.provider
     known = window or (None if provider is None else provider.context_window)
     return calculate_budget(UNBOUNDED if known is None else known, reserve_for_response=0 if known is None else None)
 
 
 def built_lines(built: ContextBuildResult) -> Iterator[str]:
-    """Yield a context that was built, for people: the strategy, the counts, what was of no use, the messages."""
+    """Yield a built context for people: the strategy, the counts, failed strategies, the messages."""
     yield from _counts(built, "would be sent")
     for each in built.messages:
         yield from _message(each.role, each.entry_id or None, each.content)
 
 
 def sent_lines(sent: SentContext) -> Iterator[str]:
-    """Yield a request that was sent, for people, the messages exactly as they went out."""
+    """Yield a sent request for people, with the messages exactly as they were sent."""
     yield click.style(f"request {sent.number}", bold=True)
     yield from _counts(sent.built, "sent", len(sent.messages))
     for each in sent.messages:
         yield from _message(each.role, None, each.content)
 
 
-def _counts(built: ContextBuildResult, what: str, count: int | None = None) -> Iterator[str]:
+def _counts(built: ContextBuildResult, verb: str, count: int | None = None) -> Iterator[str]:
     messages = counted(len(built.messages) if count is None else count, "message")
     yield f"strategy  {click.style(clean(built.strategy), bold=True)}"
-    of = "" if built.token_budget == UNBOUNDED else f" of {built.token_budget:,}"
-    yield f"tokens    {built.tokens_used:,}{of} (estimated)"
-    yield f"messages  {messages} {what}, of {built.original_message_count} in the context: " + ", ".join(
+    limit = "" if built.token_budget == UNBOUNDED else f" of {built.token_budget:,}"
+    yield f"tokens    {built.tokens_used:,}{limit} (estimated)"
+    yield f"messages  {messages} {verb}, of {built.original_message_count} in the context: " + ", ".join(
         f"{number} {name}"
         for number, name in (
             (built.included_message_count, "as they are"),
@@ -107,7 +107,7 @@ def _counts(built: ContextBuildResult, what: str, count: int | None = None) -> I
         if number
     )
     for failure in built.failures:
-        yield click.style(f"of no use  {clean(str(failure))}", dim=True)
+        yield click.style(f"failed    {clean(str(failure))}", dim=True)
 
 
 def _message(role: str, entry_id: str | None, content: Sequence[Content]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`treering delete`: sessions that are to be gone for good."""
+"""`treering delete`: delete sessions for good."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .table import table_of
 
 @click.command()
 @sessions_argument
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @quiet_option
 @root_option
@@ -26,8 +26,9 @@ from .table import table_of
 def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bool, root: str | None) -> None:
     """Delete sessions for good.
 
-    Their files go, and every copy of what they say that stands beside them: old versions, fragments that a crash left.
-    It asks first; where there is no terminal to ask on, --yes is needed. Archiving keeps them: see `treering archive`.
+    This deletes their files and every copy beside them, such as old versions and fragments that a crash left. It asks
+    for confirmation; without a terminal, --yes is required. To keep sessions out of the listing instead, use `treering
+    archive`.
 
     \b
     Examples:
@@ -35,18 +36,20 @@ def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bo
       treering delete 5f0c12ab 77aa01fe --yes
     """
     home = Home.at(root)
-    rows, among = run(_found, home, sessions)
+    rows, among = run(_resolve, home, sessions)
     if not yes:
         if not sys.stdin.isatty():
-            click.echo("treering: there is no terminal to ask on: --yes deletes without asking", err=True)
+            click.echo(
+                "treering: there is no terminal to ask for confirmation: pass --yes to delete without asking", err=True
+            )
             ctx.exit(2)
         click.echo("\n".join(table_of(rows, among=among, places=True)), err=True)
         try:
-            wanted = confirmed(f"Delete {counted(len(rows), 'session')} for good?")
+            agreed = confirmed(f"Delete {counted(len(rows), 'session')} for good?")
         except KeyboardInterrupt:
             click.echo("nothing was deleted", err=True)
             raise
-        if not wanted:
+        if not agreed:
             click.echo("nothing was deleted", err=True)
             ctx.exit(1)
     run(_delete, home, rows)
@@ -55,12 +58,12 @@ def delete(ctx: click.Context, sessions: tuple[str, ...], yes: bool, as_json: bo
     tell(f"{counted(len(rows), 'session')} deleted")
 
 
-async def _found(home: Home, sessions: Sequence[str]) -> tuple[list[SessionSummary], list[SessionSummary]]:
-    """Return the sessions that are meant, each once, and all that there are."""
+async def _resolve(home: Home, sessions: Sequence[str]) -> tuple[list[SessionSummary], list[SessionSummary]]:
+    """Resolve the sessions, each once, and return them with all sessions."""
     async with home.opened() as host:
-        found = [await host.resolve(each) for each in sessions]
+        rows = [await host.resolve(each) for each in sessions]
         among = await host.list_sessions(status="any")
-    return list({row.ref: row for row in found}.values()), among
+    return list({row.ref: row for row in rows}.values()), among
 
 
 async def _delete(home: Home, rows: Sequence[SessionSummary]) -> None:

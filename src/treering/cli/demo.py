@@ -1,7 +1,7 @@
 """`treering demo`: a short story of several agents, played against real files.
 
-The story is the same each time: time, ids and the order of work are given to the host, the agents take turns, and what is
-said waits for what it tells of.
+The story is the same on every run: the host gets a scripted clock and id source, the agents take turns, and each line
+is printed only after the work that it describes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..events.doctor import examine
 from ..projections.feed import Reset
 from .output import echo_lines, run
 from .story import SESSION, TORN, story_clock, story_ids
-from .telling import said, short, who
+from .telling import preview_of, role_of, short
 from .tree import tree_lines
 
 T = TypeVar("T")
@@ -43,10 +43,10 @@ _DEADLINE_S = 60
     "folder",
     metavar="DIRECTORY",
     type=click.Path(file_okay=False, readable=False),
-    help="Play it there and leave the files; without it, in a temporary directory that is removed.",
+    help="Play the story in this directory and keep the files; by default, use a temporary directory.",
 )
 def demo(folder: str | None) -> None:
-    """Play a short story with several agents, and show the tree it leaves.
+    """Play a short story with several agents, and draw the resulting tree.
 
     \b
     Examples:
@@ -56,10 +56,10 @@ def demo(folder: str | None) -> None:
     with _place(folder) as place:
         run(play, place)
     if folder:
-        told = f"The files are in {folder}; try: treering tree {os.path.join(folder, 'plan.jsonl')}"
+        farewell = f"The files are in {folder}; try: treering tree {os.path.join(folder, 'plan.jsonl')}"
     else:
-        told = "The files were in a temporary directory, which is removed."
-    click.echo(told)
+        farewell = "The files were in a temporary directory, which has been removed."
+    click.echo(farewell)
 
 
 @contextmanager
@@ -75,7 +75,7 @@ async def play(folder: str) -> None:
     """Play the story in a directory.
 
     Raises:
-        SessionExists: It was played there before.
+        SessionExists: The story was already played in this directory.
     """
     with anyio.fail_after(_DEADLINE_S):
         async with _host(folder, 0) as host:
@@ -85,14 +85,14 @@ async def play(folder: str) -> None:
         acknowledged = await to_thread.run_sync(_kill_a_worker, folder)
         async with _host(folder, 45) as host:
             await _recover(host, folder, acknowledged)
-            _title("5. What is left: the plan's tree")
+            _title("5. The tree of the plan")
             plan = await host.load("plan")
             echo_lines(await tree_lines(plan))
             click.echo()
 
 
 def _host(folder: str, minute: int) -> SessionHost:
-    """Make a host that does everything at once and in one order."""
+    """Return a host that runs everything inline, in a fixed order."""
     limits = Limits(inline_for_s=_DEADLINE_S)
     return SessionHost(
         folder, clock=story_clock(minute), new_id=story_ids(minute), offload=_at_once, writes="inline", limits=limits
@@ -107,7 +107,7 @@ async def _at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
 
 
 async def _work_together(host: SessionHost) -> Session:
-    _title("1. Three agents at once, each in a session of its own; somebody watches the plan live")
+    _title("1. Three agents work at once, each in its own session, while an observer follows the plan")
     plan, code, review = await host.create("plan"), await host.create("code"), await host.create("review")
     async with anyio.create_task_group() as watching:
         live = _Watcher(plan)
@@ -119,7 +119,7 @@ async def _work_together(host: SessionHost) -> Session:
         await live.reached(plan.cursor.seq)
         watching.cancel_scope.cancel()
     for session in (code, review):
-        _say(f"{session.id}.jsonl has {session.cursor.seq} entries, written meanwhile")
+        _say(f"{session.id}.jsonl has {session.cursor.seq} entries, written at the same time")
     return plan
 
 
@@ -138,7 +138,7 @@ async def _plan(session: Session) -> None:
 async def _code(session: Session) -> None:
     await session.append_message("user", "Measure the importer.")
     await checkpoint()
-    await session.append_message("assistant", ["I shall profile it.", tool_use("call_1", "profile", {"runs": 3})])
+    await session.append_message("assistant", ["I will profile it.", tool_use("call_1", "profile", {"runs": 3})])
     await checkpoint()
     await session.append_tool_execution("call_1", "profile", {"runs": 3}, "parse 20 %, passes 80 %", duration_ms=812.0)
     await checkpoint()
@@ -155,10 +155,10 @@ async def _change_course(plan: Session) -> None:
     _title("2. The plan takes a wrong turn, goes back, and keeps both branches in one file")
     (crossroads,) = plan.find_by_label("crossroads")
     parser = await plan.append_message("assistant", "The parser first.")
-    wrong = await plan.append_message("user", "The profile says that passes cost most.")
+    wrong = await plan.append_message("user", "The profile says that the passes cost the most.")
     await plan.set_label(parser, "wrong turn")
-    await plan.branch_with_summary(crossroads, "The parser was tried first; the profile spoke against it.")
-    _say(f"went back from {short(wrong)} to {short(crossroads)}, with a summary of what was left")
+    await plan.branch_with_summary(crossroads, "The parser was tried first; the profile argued against it.")
+    _say(f"went back from {short(wrong)} to {short(crossroads)}, with a summary of the abandoned branch")
     await plan.append_message("assistant", "Fewer passes, then.")
     await plan.append_message("user", "Do that.")
 
@@ -167,11 +167,11 @@ async def _compact(plan: Session) -> None:
     _title("3. The conversation is compacted; the originals stay")
     before = await plan.context()
     last = before.messages[-1].entry_id
-    await plan.append_compaction("The importer spends its time in passes: make fewer.", last, tokens_before=4200)
+    await plan.append_compaction("The importer spends its time in passes: reduce them.", last, tokens_before=4200)
     done = await plan.append_message("assistant", "Merged three passes into one: twice as fast.")
     await plan.set_label(done, "done")
     after = await plan.context()
-    _say(f"a model was shown {len(before.messages)} messages before, {len(after.messages)} after")
+    _say(f"a model sees {len(before.messages)} messages before, {len(after.messages)} after")
     _say(f"the file still holds all {plan.message_count} messages")
 
 
@@ -181,7 +181,7 @@ def _kill_a_worker(folder: str) -> list[str]:
     command = [sys.executable, "-m", "treering.cli.demo_child", folder]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as worker:  # in a session of its own: Ctrl-C is for us, who kill it
+    ) as worker:  # in its own process group: Ctrl-C reaches only this process, which kills the worker
         try:
             assert worker.stdout is not None
             for line in worker.stdout:
@@ -190,7 +190,7 @@ def _kill_a_worker(folder: str) -> list[str]:
                 acknowledged.append(line.strip())
         finally:
             worker.kill()
-    _say(f"{len(acknowledged)} entries were acknowledged, then came SIGKILL")
+    _say(f"{len(acknowledged)} entries were acknowledged before SIGKILL")
     for finding in examine(os.path.join(folder, f"{SESSION}.jsonl")):
         where = f"{os.path.basename(finding.path)}:{finding.line}:{finding.byte}"
         _say(f"doctor: {where}: {finding.code}")
@@ -201,20 +201,21 @@ async def _recover(host: SessionHost, folder: str, acknowledged: list[str]) -> N
     worker = await host.load(SESSION)
     survived = worker.path()
     lost = [entry_id for entry_id in acknowledged if entry_id not in survived]
-    _say(f"opened again: {len(survived)} entries, {'none' if not lost else len(lost)} of the acknowledged are lost")
+    loss = f"{len(lost)} acknowledged entries were" if len(lost) > 1 else f"{len(lost) or 'no'} acknowledged entry was"
+    _say(f"reopened: {len(survived)} entries, {loss} lost")
     await worker.append_message("assistant", "Here again. The last test passes now.")
     fragments = [name for name in sorted(os.listdir(folder)) if ".torn-" in name]
-    _say(f"it goes on with entry {worker.cursor.seq}; the fragment was kept as {', '.join(fragments)}")
+    _say(f"continued with entry {worker.cursor.seq}; the fragment was kept as {', '.join(fragments)}")
     _say(f"doctor: {len(examine(folder))} findings in all files")
 
 
 class _Watcher:
-    """Somebody who follows a session and says what comes."""
+    """An observer that prints each entry of a session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._seen = 0
-        self._news = anyio.Event()
+        self._progress = anyio.Event()
 
     async def watch(self, *, task_status: TaskStatus[None]) -> None:
         """Follow the session until cancelled."""
@@ -223,18 +224,18 @@ class _Watcher:
             async for entry in entries:
                 if isinstance(entry, Reset):
                     continue
-                _say(f"live: {self._session.id} {entry.seq}  {who(entry)}: {said(entry)}")
+                _say(f"live: {self._session.id} {entry.seq}  {role_of(entry)}: {preview_of(entry)}")
                 self._seen = entry.seq
-                self._news.set()
-                self._news = anyio.Event()
+                self._progress.set()
+                self._progress = anyio.Event()
 
     async def reached(self, seq: int) -> None:
-        """Wait until an entry was seen."""
+        """Wait until the entry `seq` has been printed."""
         while self._seen < seq:
-            await self._news.wait()
+            await self._progress.wait()
 
 
-# -- telling it
+# -- output
 
 
 def _title(line: str) -> None:

@@ -1,7 +1,7 @@
-"""The agent of the demo that does not live to the end: a process of its own, run by `demo` and killed by it.
+"""The worker of the demo: a separate process that `demo` starts and kills.
 
-It appends, and says each entry's id on stdout once it was acknowledged. Then it begins a line that it never finishes,
-says so, and waits for its end.
+It prints the id of each entry to stdout once the append is acknowledged. Then it writes half a line to its file,
+reports that, and waits to be killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def _work(folder: str) -> None:
 
 
 def _tear(path: str) -> None:
-    """Write what a process leaves behind that is killed while it writes."""
+    """Append the fragment that a process leaves behind when it is killed during a write."""
     with open(path, "ab") as file:
         file.write(b'{"type":"message","id":"0f')
 

@@ -1,4 +1,4 @@
-"""`treering doctor`: what is damaged, by file, line and byte; and what is done about it, where that is asked for."""
+"""`treering doctor`: report damage by file, line and byte, and repair it on request."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 
 @click.command()
 @click.argument("paths", metavar="PATH...", type=click.Path(readable=False), nargs=-1, required=True)
-@click.option("--repair", "repairing", is_flag=True, help="Put right what can be put right; nothing is deleted.")
+@click.option("--repair", "repairing", is_flag=True, help="Repair what can be repaired; nothing is deleted.")
 @click.option(
-    "--all", "everything", is_flag=True, help="Say also what a repair has seen and kept, and what is in order."
+    "--all", "everything", is_flag=True, help="Also report what a repair has noted and kept, and what is in order."
 )
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everything: bool, as_json: bool) -> None:
-    """Examine session files, and those in directories at any depth, with what belongs to them.
+    """Check session files, alone or in directories at any depth, and the files that belong to them.
 
-    Without --repair, nothing is changed. The exit status is 1 where anything worse than a note is left.
+    Without --repair, nothing is changed. The exit status is 1 if any finding worse than a note remains.
 
-    With --repair, an unfinished last line is moved to a file of its own (in pi's files, it is closed by a newline),
-    snapshots and checkpoints that do not fit and left-over temporary files are moved to .treering/aside, journals that no
-    host holds are replayed, and an index that is wrong about sessions is written anew. A session that somebody owns is left
-    alone. Whole lines are never moved or changed: damage in the midst of a file stays there, is noted in
-    .treering/known-damage.json, and from then on is said with --all alone.
+    With --repair, an unfinished last line is moved to a separate file (in pi's files, it gets a newline), snapshots and
+    checkpoints that do not fit and leftover temporary files are moved to .treering/aside, journals that no host holds
+    are replayed, and an index with wrong lines is rewritten. A session that another process owns is left alone. Whole
+    lines are never moved or changed: damage in the middle of a file stays in place. A repair notes it in
+    .treering/known-damage.json, and later checks report it only with --all.
 
     \b
     Examples:
@@ -49,7 +49,7 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
       treering doctor ~/sessions --repair
     """
     disk = OsDisk()
-    done, found = list[Repair](), list[Finding]()
+    repairs_done, all_findings = list[Repair](), list[Finding]()
     if repairing:
         surgeon = Surgeon(disk)
 
@@ -57,14 +57,14 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
             repairs = surgeon.mend(subject)
             if subject.kind == "folder":
                 repairs += IndexCheck(disk, subject.path).repair()
-            done.extend(repairs)
-            return [] if as_json else list(map(_told, repairs))
+            repairs_done.extend(repairs)
+            return [] if as_json else list(map(_repair_line, repairs))
 
         _each("repairing", surgeon.in_order(list(subjects(*paths))), mend)
         noted = surgeon.note()
-        done += noted
+        repairs_done += noted
         if not as_json:
-            echo_lines(map(_told, noted))
+            echo_lines(map(_repair_line, noted))
     known = KnownDamage(disk)
     sessions = others = 0
 
@@ -78,26 +78,26 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
             findings = news_of(findings, known)
         if subject.kind == "folder":
             findings += IndexCheck(disk, subject.path).findings()
-        found.extend(findings)
-        return [] if as_json else list(map(_line, findings))
+        all_findings.extend(findings)
+        return [] if as_json else list(map(_finding_line, findings))
 
     _each("examining", list(subjects(*paths)), look)
     if as_json:
-        echo_json({"repairs": done, "findings": found} if repairing else found)
-    told = [counted(sessions, "session"), *([counted(others, "other file")] if others else [])]
+        echo_json({"repairs": repairs_done, "findings": all_findings} if repairing else all_findings)
+    summary = [counted(sessions, "session"), *([counted(others, "other file")] if others else [])]
     if repairing:
-        told.append(counted(sum(each.done and each.action != "noted" for each in done), "repair"))
-        if notes := sum(each.action == "noted" for each in done):
-            told.append(f"{counted(notes, 'finding')} noted and kept")
-    told.append(counted(len(found), "finding") + (" left" if repairing else ""))
-    click.echo(", ".join(told), err=True)
-    ctx.exit(int(any(finding.severity != "note" and not known.has(finding) for finding in found)))
+        summary.append(counted(sum(each.done and each.action != "noted" for each in repairs_done), "repair"))
+        if notes := sum(each.action == "noted" for each in repairs_done):
+            summary.append(f"{counted(notes, 'finding')} noted and kept")
+    summary.append(counted(len(all_findings), "finding") + (" left" if repairing else ""))
+    click.echo(", ".join(summary), err=True)
+    ctx.exit(int(any(finding.severity != "note" and not known.has(finding) for finding in all_findings)))
 
 
-def _each(what: str, patients: Sequence[Subject], visit: Callable[[Subject], list[str]]) -> None:
-    """Visit one after the other and write what is said of each; show how far it is, where stderr is a terminal."""
-    if len(patients) < 2 or not sys.stderr.isatty():
-        for subject in patients:
+def _each(what: str, targets: Sequence[Subject], visit: Callable[[Subject], list[str]]) -> None:
+    """Visit each subject and print its lines, with a progress bar if stderr is a terminal."""
+    if len(targets) < 2 or not sys.stderr.isatty():
+        for subject in targets:
             echo_lines(visit(subject))
         return
     from rich.console import Console
@@ -105,25 +105,25 @@ def _each(what: str, patients: Sequence[Subject], visit: Callable[[Subject], lis
 
     bar = Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, redirect_stderr=False)
     with bar:
-        for subject in bar.track(patients, description=what):
+        for subject in bar.track(targets, description=what):
             if lines := visit(subject):
-                bar.stop()  # it gives its line back, so that what is said does not begin in the midst of it
+                bar.stop()  # clears its line, so that the output does not start in the middle of it
                 echo_lines(lines)
                 bar.start()
 
 
 def _advised(finding: Finding) -> Finding:
-    """Say of a file that another program wrote what it is."""
+    """Add advice to a finding on a file of another program."""
     advice = advice_on(finding.path) if finding.code == "no_header" else None
     return finding if advice is None else replace(finding, message=f"{finding.message}; {advice}")
 
 
-def _told(each: Repair) -> str:
+def _repair_line(each: Repair) -> str:
     target = f" -> {each.target}" if each.target is not None else ""
     action = click.style(each.action, fg="green" if each.done else "yellow")
     return f"{clean(str(each.where))}: {action}: {clean(each.message + target)}"
 
 
-def _line(finding: Finding) -> str:
+def _finding_line(finding: Finding) -> str:
     severity = click.style(finding.severity, fg=_COLORS[finding.severity])
     return f"{clean(str(finding.where))}: {severity}: {clean(finding.message)}"

@@ -1,8 +1,8 @@
-"""How a tree is drawn: depth first, and indented only where it branches.
+"""Drawing a tree: depth first, and indented only where it branches.
 
-A conversation without branches is a straight column, however long. At a branch every child gets a connector, and what
-follows it stays in its column. Nothing recurses. Trees that branch thousands of times above one another would be mostly
-gutter, so only the innermost gutters are drawn, and how many are left out.
+A conversation without branches is a straight column, however long. At a branch, every child gets a connector, and what
+follows it stays in its column. Nothing recurses. A tree with thousands of nested branches would be mostly gutter, so
+only the innermost gutters are drawn, with the number of those left out.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from ..projections.tree import TreeNode
 
 GUTTERS_MAX = 24
-"""How many branches above one another are drawn."""
+"""The maximum number of nested branches that are drawn."""
 
 _WIDTH = 3
 _UNICODE = ("├─ ", "└─ ", "│  ")
@@ -21,19 +21,19 @@ _BLANK = " " * _WIDTH
 
 
 def gutters(nodes: Sequence[TreeNode], *, ascii_only: bool = False) -> Iterator[tuple[TreeNode, str]]:
-    """Yield each node of a tree with what is drawn in front of it."""
+    """Yield each node of a tree with the gutter to draw in front of it."""
     fork, last, through = _ASCII if ascii_only else _UNICODE
     roots = sum(not node.depth for node in nodes)
-    # What to draw before each node that is still to come, the next one at the end: they come depth first.
-    waiting = _below("", 0, roots, fork, last)
+    # The gutters of the nodes to come, as a stack, since they come depth first.
+    pending = _below("", 0, roots, fork, last)
     for node in nodes:
-        gutter, connector, above = waiting.pop()
+        gutter, connector, above = pending.pop()
         yield node, _shown(gutter, above) + connector
         if connector:
             gutter += through if connector == fork else _BLANK
             if len(gutter) > GUTTERS_MAX * _WIDTH:
                 gutter, above = gutter[_WIDTH:], above + 1
-        waiting += _below(gutter, above, len(node.children), fork, last)
+        pending += _below(gutter, above, len(node.children), fork, last)
 
 
 def _below(gutter: str, above: int, count: int, fork: str, last: str) -> list[tuple[str, str, int]]:

@@ -1,4 +1,4 @@
-"""`treering entries`: the lines of a session, in the order of the file."""
+"""`treering entries`: the lines of a session, in file order."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _AT_ONCE = 256
 @json_option
 @root_option
 def entries(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
-    """Print the entries in the order of the file; with --leaf, only those on the path to it.
+    """Print the entries in file order; with --leaf, only those on the path to that entry.
 
-    With --json, each entry is one line in the native form, whatever the file's own format is, with its ordinal as `seq`.
+    With --json, each entry is one line in the native format, whatever the format of the file, with its `seq`.
 
     \b
     Examples:
@@ -39,40 +39,40 @@ def entries(file: str, leaf: str | None, as_json: bool, root: str | None) -> Non
 async def _entries(file: str, root: str | None, leaf: str | None, as_json: bool) -> None:
     async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
-        waiting: list[Entry] = []
+        page: list[Entry] = []
         async for entry in session.iter_entries() if seq is None else _path(session, seq):
-            waiting.append(entry)
-            if len(waiting) == _AT_ONCE:
-                show(waiting, as_json=as_json)
-                waiting = []
-        show(waiting, as_json=as_json)
+            page.append(entry)
+            if len(page) == _AT_ONCE:
+                show(page, as_json=as_json)
+                page = []
+        show(page, as_json=as_json)
 
 
 async def _path(session: Session, seq: int) -> AsyncIterator[Entry]:
     log = await session.log()
     seqs = log.index.path(seq)
     for start in range(0, len(seqs), _AT_ONCE):
-        part = seqs[start : start + _AT_ONCE]
-        found = await log.entries_at(part)
-        for each in part:
-            if (entry := found[each]) is not None:
+        page = seqs[start : start + _AT_ONCE]
+        entries_by_seq = await log.entries_at(page)
+        for each in page:
+            if (entry := entries_by_seq[each]) is not None:
                 yield entry
 
 
-def show(found: list[Entry], *, as_json: bool) -> None:
-    """Write entries, each on a line."""
-    if not found:
+def show(entries: list[Entry], *, as_json: bool) -> None:
+    """Write each entry on a line."""
+    if not entries:
         return
     if as_json:
-        click.echo(b"\n".join(native_line(entry) for entry in found))
+        click.echo(b"\n".join(native_line(entry) for entry in entries))
     else:
-        click.echo("\n".join(line_of(entry) for entry in found))
+        click.echo("\n".join(line_of(entry) for entry in entries))
 
 
 def native_line(entry: Entry) -> bytes:
-    """Encode an entry in the native form, with its ordinal.
+    """Encode an entry in the native format, with its seq.
 
-    An opaque entry keeps the keys of its own line and gets those of every native entry; `opaque` says why it is one.
+    An opaque entry keeps the keys of its own line and gets those of every native entry; `opaque` gives the reason.
     """
     if not isinstance(entry, OpaqueEntry):
         return encoded(entry)

@@ -1,4 +1,4 @@
-"""`treering export`: a session for others."""
+"""`treering export`: write a session as a page, a text, or a file of another program."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".jso
     "--format",
     "format_",
     type=click.Choice(get_args(ExportFormat)),
-    show_default="what PATH ends in, else markdown",
-    help="What to write.",
+    show_default="from the suffix of PATH, else markdown",
+    help="The format to write.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="PATH",
     type=click.Path(readable=False),
-    help="Write there, whole or not at all, and not to stdout (-); for nanocoder, the folder of all its sessions.",
+    help="Write to this path, whole or not at all, not to stdout (-); for nanocoder, the directory of its sessions.",
 )
-@click.option("--leaf", metavar="ID", help="Only the path to this entry, as a session of its own.")
-@click.option("--redact", is_flag=True, help="Take secrets out; for json, markdown and html.")
-@click.option("--force", is_flag=True, help="Replace what is at the path.")
-@click.option("--json", "as_json", is_flag=True, help="With -o: print what was written as JSON, for programs.")
+@click.option("--leaf", metavar="ID", help="Export only the path to this entry, as a separate session.")
+@click.option("--redact", is_flag=True, help="Remove secrets; for json, markdown and html.")
+@click.option("--force", is_flag=True, help="Replace an existing file.")
+@click.option("--json", "as_json", is_flag=True, help="With -o: print the path and format as JSON, for programs.")
 @quiet_option
 @root_option
 def export(
@@ -53,10 +53,10 @@ def export(
     as_json: bool,
     root: str | None,
 ) -> None:
-    """Write a session for others: as a page, a text, a file of another program.
+    """Export a session as a page, a text, or a file of another program.
 
-    docs/exporting.md says what each format holds, and which of them `treering import` takes in again. What is redacted cannot
-    be imported; read it before you publish it.
+    docs/exporting.md describes the formats, and says which of them `treering import` reads. A redacted export cannot be
+    imported; read it before you publish it.
 
     \b
     Examples:
@@ -68,7 +68,7 @@ def export(
         output = None
     if as_json and output is None:
         raise click.UsageError(
-            "--json tells what was written where: give -o with a path, or -f json for the session as JSON"
+            "--json reports what was written: add -o with a path, or use -f json to export the session as JSON"
         )
     if format_ is None:
         format_ = _BY_ENDING.get(PurePath(output or "").suffix.lower(), "markdown")
@@ -80,8 +80,8 @@ def export(
         echo_json({"path": path, "format": format_, "redacted": None if redaction is None else dict(redaction.counts)})
     if redaction is not None:
         kinds = ", ".join(f"{count} {kind}" for kind, count in redaction.counts.items())
-        taken = counted(sum(redaction.counts.values()), "secret")
-        tell(f"{taken} taken out{': ' + kinds if kinds else ''}")
+        removed = counted(sum(redaction.counts.values()), "secret")
+        tell(f"{removed} removed{': ' + kinds if kinds else ''}")
 
 
 async def _export(
@@ -93,7 +93,7 @@ async def _export(
     redaction: Redaction | None,
     force: bool,
 ) -> str | None:
-    """Write a session to stdout or a path; return the path."""
+    """Write a session to stdout or to a path, and return the path."""
     async with home.opened() as host:
         row = await host.resolve(text)
         async with await host.load(row, read_only=True) as session:

@@ -1,4 +1,4 @@
-"""`treering follow`: the entries of a session as they come."""
+"""`treering follow`: the entries of a session as they are appended."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _LOOKS_EVERY_S = 0.5
 @click.command()
 @session_file
 @json_option
-@click.option("--from-start", is_flag=True, help="Print the entries that are there already, too.")
+@click.option("--from-start", is_flag=True, help="Print the existing entries first.")
 @root_option
 def follow(file: str, as_json: bool, from_start: bool, root: str | None) -> None:
     """Print each entry as another process appends it, until Ctrl-C.
 
-    It ends, too, when what reads its output has ended, as `head` does.
+    It also ends when the program that reads its output has ended, as `head` does.
 
     \b
     Examples:
@@ -45,27 +45,27 @@ async def _follow(file: str, root: str | None, as_json: bool, from_start: bool) 
         session.subscribe(after=0 if from_start else session.cursor) as subscription,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(_see_that_somebody_reads)
+        tasks.start_soon(_watch_reader)
         while True:
             entries: list[Entry] = []
             for item in await subscription.receive_many():
                 if isinstance(item, Reset):
                     show(entries, as_json=as_json)
                     entries = []
-                    warn(f"{file}: the file was replaced or shortened: following it from its start")
+                    warn(f"{file}: the file was replaced or truncated; following it from the start")
                 else:
                     entries.append(item)
             show(entries, as_json=as_json)
 
 
-async def _see_that_somebody_reads() -> None:
-    """Watch the pipe that stdout may be: of a reader who went, a write is told, but the next entry may never come.
+async def _watch_reader() -> None:
+    """Watch stdout if it is a pipe: a write reports a closed pipe, but the next entry may never come.
 
     Raises:
-        BrokenPipeError: The reader went.
+        BrokenPipeError: The reader has closed the pipe.
     """
     pipe = select.poll()
-    pipe.register(_STDOUT, 0)  # that its other end was closed is told unasked
-    while not pipe.poll(0):  # noqa: ASYNC110  # the kernel sets no event of anyio's
+    pipe.register(_STDOUT, 0)  # poll reports a closed other end without being asked to
+    while not pipe.poll(0):  # noqa: ASYNC110  # the kernel does not set an anyio event
         await anyio.sleep(_LOOKS_EVERY_S)
     raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""Files of other programs, named where a session was asked for: what they are, and what can be done with them."""
+"""Files of other programs that were given in place of a session: what they are, and how to import them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 _PROGRAMS = {
-    "treering-json": "an export of treering's as JSON",
+    "treering-json": "a JSON export of treering",
     "dive": "a session of dive",
     "codex": "a session of Codex",
     "claude-code": "a session of Claude Code",
@@ -15,18 +15,22 @@ _PROGRAMS = {
     "nanocoder": "a session of nanocoder",
     "picoclaw": "a session of picoclaw",
 }
-"""What is imported, by the names of the formats."""
+"""A description of each importable file, by the name of its format."""
 
 
 def advice_on(path: str) -> str | None:
-    """Say what a file is that is no session of treering's, and how it becomes one; None where nobody knows it."""
+    """Return what a foreign file is and how to import it, or None if its format is unknown."""
     from ..events.errors import ForeignFormatError
     from ..events.foreign.detect import format_named, head_of
 
     source = Path(path)
     try:
         head = head_of(source)
-        found = next((name for name in _PROGRAMS if format_named(name).recognizes(source, head)), None)
-    except (ForeignFormatError, OSError):  # it is gone, or may not be read, which is told already
+        format_name = next((name for name in _PROGRAMS if format_named(name).recognizes(source, head)), None)
+    except (ForeignFormatError, OSError):  # it is gone or unreadable, which has been reported already
         return None
-    return None if found is None else f"it is {_PROGRAMS[found]}: `treering import {shlex.quote(path)}` takes it in"
+    return (
+        None
+        if format_name is None
+        else f"it is {_PROGRAMS[format_name]}: import it with `treering import {shlex.quote(path)}`"
+    )

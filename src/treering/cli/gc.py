@@ -1,4 +1,4 @@
-"""`treering gc`: the retention, said first and done when asked for."""
+"""`treering gc`: preview retention, or apply it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from .output import echo_json, echo_lines, line, quiet_option, run, tell
 from .telling import short
 from .when import when
 
-_WHY = {"inactive": "nothing was appended for long", "too_many": "its project has too many that were used later"}
+_WHY = {"inactive": "nothing was appended for a long time", "too_many": "too many sessions of its project are newer"}
 
 
 @click.command()
 @click.option(
-    "--apply/--dry-run", "applying", default=False, help="Do it, or only say what would be done (the default)."
+    "--apply/--dry-run", "applying", default=False, help="Archive, or only report what would be archived (the default)."
 )
 @json_option
 @quiet_option
 @root_option
 def gc(applying: bool, as_json: bool, root: str | None) -> None:
-    """Archive what the settings no longer keep among the others.
+    """Archive old sessions, according to the settings.
 
-    These are sessions to which nothing was appended for `auto_archive_after_days`, and those beyond
+    This concerns sessions to which nothing was appended for `auto_archive_after_days`, and sessions beyond
     `max_sessions_per_project`. Nothing is ever deleted, and sessions in use are spared.
 
     \b
@@ -42,7 +42,7 @@ def gc(applying: bool, as_json: bool, root: str | None) -> None:
     else:
         echo_lines(_lines(report))
     archived = counted(len(report.archived), "session")
-    tell(f"{archived} archived" if applying else f"{archived} would be archived: --apply does it")
+    tell(f"{archived} archived" if applying else f"{archived} would be archived: pass --apply to archive")
 
 
 async def _gc(home: Home, applying: bool) -> RetentionReport:

@@ -1,13 +1,13 @@
-"""Where the sessions of this machine are, for the commands that go by ids and names and not by files.
+"""Where the sessions of this machine are, for commands that take ids and names.
 
-The root is the directory that holds the session files: `--root`, else what TREERING_ROOT says, else `sessions` in the
-directory that the platform gives to the data of applications (on Linux `~/.local/share/treering/sessions`, on macOS
+The root is the directory of the session files: `--root`, else the environment variable TREERING_ROOT, else `sessions`
+in the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on macOS
 `~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in it holds the settings::
 
     auto_archive_after_days = 90
     max_sessions_per_project = 200
 
-An unknown key is an error; what can be set is in docs/catalog.md. The project is the directory in which the command runs.
+An unknown key is an error; docs/catalog.md lists the settings. The project is the directory in which the command runs.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     from ..projections.summary import SessionSummary
 
 CONFIG_NAMES = ("config.toml", "config.json")
-"""What the file with the settings may be called, in the root."""
+"""The possible names of the settings file in the root."""
 
 
 class Home(Struct, frozen=True):
-    """Where sessions are, and for which project they are asked for.
+    """A root and a project.
 
     Attributes:
-        root: The directory of the session files; it need not be there yet.
+        root: The directory of the session files; it need not exist.
         project: The directory that the command runs in.
     """
 
@@ -48,31 +48,31 @@ class Home(Struct, frozen=True):
 
     @classmethod
     def at(cls, root: str | None = None) -> Home:
-        """Return the home at a root, else at the environment's, else at the platform's own.
+        """Return the home for a root, by default that of the environment or the platform.
 
         Args:
-            root: The directory; `~` is the user's.
+            root: The directory; `~` is expanded.
         """
-        found = os.path.abspath(os.path.expanduser(root)) if root else str(default_root())
-        return cls(found, os.getcwd())
+        path = os.path.abspath(os.path.expanduser(root)) if root else str(default_root())
+        return cls(path, os.getcwd())
 
     @property
     def config(self) -> str | None:
-        """The file with the settings; None where there is none.
+        """The path of the settings file, or None.
 
         Raises:
-            InvalidInput: There are two.
+            InvalidInput: There are two settings files.
         """
-        found = [path for name in CONFIG_NAMES if os.path.lexists(path := os.path.join(self.root, name))]
-        if len(found) > 1:
-            raise InvalidInput(f"there are {' and '.join(found)}: take one of them away")
-        return found[0] if found else None
+        paths = [path for name in CONFIG_NAMES if os.path.lexists(path := os.path.join(self.root, name))]
+        if len(paths) > 1:
+            raise InvalidInput(f"there are two settings files, {' and '.join(paths)}: remove one")
+        return paths[0] if paths else None
 
     def settings(self) -> Settings:
-        """Read the settings; all of them have their defaults where there is no file.
+        """Read the settings; without a file, return the defaults.
 
         Raises:
-            InvalidInput: A key is unknown, a value cannot be used, or the file is no TOML or JSON.
+            InvalidInput: A key is unknown, a value cannot be used, or the file is not valid TOML or JSON.
             OSError: The file cannot be read.
         """
         from ..actors.catalog.settings import Settings
@@ -82,10 +82,10 @@ class Home(Struct, frozen=True):
 
     @asynccontextmanager
     async def opened(self, *, signals: bool = False) -> AsyncGenerator[SessionHost, None]:
-        """Open a host on the root; what it logs is told on stderr.
+        """Open a host on the root, with its log events on stderr.
 
         Args:
-            signals: Let it drain and exit on SIGTERM and SIGINT.
+            signals: Make it drain and exit on SIGTERM and SIGINT.
 
         Raises:
             InvalidInput: The settings cannot be used.
@@ -102,28 +102,28 @@ root_option = click.option(
     "--root",
     metavar="DIRECTORY",
     type=click.Path(file_okay=False, readable=False),
-    help=f"Where the sessions are; else what {ROOT} says, else the platform's own place.",
+    help=f"The directory of the sessions; by default {ROOT}, or the platform's directory for application data.",
 )
-"""Another root. Make of it what `Home.at` does."""
+"""The option for another root, to pass to `Home.at`."""
 
 
 def session_completion(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Return the sessions whose ids begin as what was typed so far; where there are none, it may be a file."""
+    """Complete session ids, or file names if no id matches."""
     try:
         rows = run(_rows, Home.at(ctx.params.get("root")))
-    except (TreeringError, OSError):  # a shell that completes shows no errors
+    except (TreeringError, OSError):  # completion must not print errors
         rows = []
-    found = [CompletionItem(row.id, help=row.title) for row in rows if row.id.startswith(incomplete)]
-    return found or [CompletionItem(incomplete, type="file")]
+    items = [CompletionItem(row.id, help=row.title) for row in rows if row.id.startswith(incomplete)]
+    return items or [CompletionItem(incomplete, type="file")]
 
 
 session_argument = click.argument("session", metavar="SESSION", shell_complete=session_completion)
-"""A session by its id, the beginning of one, its name, `last`, or the path of its file."""
+"""One session: an id, the beginning of one, a name, `last`, or the path of a file."""
 
 sessions_argument = click.argument(
     "sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=session_completion
 )
-"""One session or several."""
+"""One or more sessions."""
 
 
 async def _rows(home: Home) -> list[SessionSummary]:

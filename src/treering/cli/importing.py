@@ -1,4 +1,4 @@
-"""`treering import`: sessions of other programs, or from elsewhere."""
+"""`treering import`: sessions from other programs, or from another place."""
 
 from __future__ import annotations
 
@@ -25,54 +25,58 @@ from .telling import short
 @click.command("import")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(readable=False))
 @click.option(
-    "-f", "--format", "format_", type=click.Choice(list(FORMATS)), help="What they are; else it is found out."
+    "-f",
+    "--format",
+    "format_",
+    type=click.Choice(list(FORMATS)),
+    help="The format of the files; by default it is detected.",
 )
 @json_option
 @quiet_option
 @root_option
 @click.pass_context
 def import_(ctx: click.Context, paths: tuple[str, ...], format_: str | None, as_json: bool, root: str | None) -> None:
-    """Take in sessions of other programs, or from elsewhere.
+    """Import sessions from other programs, or from another place.
 
-    Of a folder, all sessions in it and in the folders below it are taken in, whichever programs they are of; how many files
-    are no session is told on stderr. A session that is here already gets what it lacks, so that an import can be repeated.
-    What is damaged in a source is left out and told on stderr, by file, line and byte; all that is whole is taken in. A path
-    that cannot be imported is told, the others are imported, and the exit status is 1.
+    From a directory, all sessions in it and below it are imported, whichever programs wrote them; the number of files
+    that are not sessions is reported on stderr. An existing session gets the entries that it lacks, so an import can be
+    repeated. Damage in a source is left out and reported on stderr, by file, line and byte; everything else is
+    imported. If a path cannot be imported, this is reported, the others are imported, and the exit status is 1.
 
     \b
     Examples:
       treering import ~/.claude/projects ~/.codex/sessions
       treering import session.json --format picoclaw
     """
-    told_of = run(_import, Home.at(root), paths, format_)
-    reports = told_of.sessions
+    imported = run(_import, Home.at(root), paths, format_)
+    reports = imported.sessions
     if as_json:
-        echo_json(told_of)
+        echo_json(imported)
     else:
         echo_lines(_lines(reports))
-    if told_of.unknown:
-        tell(_unknown(told_of, format_))
+    if imported.unknown:
+        tell(_unknown(imported, format_))
     if not reports:
         ctx.exit(1)
     new = sum(not each.existed for each in reports)
     damaged = sum(len(each.findings) for each in reports)
-    told = [
+    summary = [
         f"{counted(len(reports), 'session')}, {new} new",
         counted(sum(each.added for each in reports), "line") + " added",
     ]
-    tell(", ".join([*told, *([counted(damaged, "finding")] if damaged else [])]))
-    ctx.exit(int(told_of.refused > 0))
+    tell(", ".join([*summary, *([counted(damaged, "finding")] if damaged else [])]))
+    ctx.exit(int(imported.refused > 0))
 
 
 class _Imported(Struct):
-    """What became of all paths, as `--json` says it.
+    """The result for all paths, as `--json` prints it.
 
     Attributes:
-        sessions: What came in.
-        unknown: How many files in folders are no session of a known format.
-        unknown_paths: The first of them.
-        failed: What is a session and could not be imported, and the paths that hold none.
-        refused: How many of the paths that were named could not be imported.
+        sessions: A report for each imported session.
+        unknown: How many files in directories are not sessions of a known format.
+        unknown_paths: The first of these files.
+        failed: Sessions that could not be imported, and paths without a session.
+        refused: How many of the given paths could not be imported.
     """
 
     sessions: list[ImportReport] = field(default_factory=list[ImportReport])
@@ -89,36 +93,36 @@ async def _import(home: Home, paths: Sequence[str], format_: str | None) -> _Imp
             for path in paths:
                 progress.begin(path)
                 try:
-                    found = await host.import_sessions(path, format=format_)
+                    batch = await host.import_sessions(path, format=format_)
                 except (TreeringError, OSError) as error:
                     result.refused += 1
                     result.failed.append(Finding(path, None, None, "refused", "error", sentence(error)))
                     progress.say(f"treering: {_with_path(path, sentence(error))}")
                     continue
-                result.sessions += found
-                for report in found:
-                    for told in _findings(report):
-                        progress.say(told)
-                result.unknown += found.unknown
-                result.unknown_paths += found.unknown_paths[: UNKNOWN_SHOWN - len(result.unknown_paths)]
-                result.failed += found.failed
-                for each in found.failed:
+                result.sessions += batch
+                for report in batch:
+                    for text in _findings(report):
+                        progress.say(text)
+                result.unknown += batch.unknown
+                result.unknown_paths += batch.unknown_paths[: UNKNOWN_SHOWN - len(result.unknown_paths)]
+                result.failed += batch.failed
+                for each in batch.failed:
                     progress.say(f"{each.where}: {each.severity}: {each.message}")
     return result
 
 
 def _unknown(result: _Imported, format_: str | None) -> str:
-    """Say how many files did not come in since they are no session, and name the first."""
-    what = "of a format that is known" if format_ is None else f"of the format {format_}"
+    """Return how many files are not sessions, and name the first of them."""
+    what = "of a known format" if format_ is None else f"of the format {format_}"
     one = result.unknown == 1
-    told = f"{counted(result.unknown, 'file')} {'is' if one else 'are'} no session {what}: "
-    told += ", ".join(map(line, result.unknown_paths))
+    text = f"{counted(result.unknown, 'file')} {'is not a session' if one else 'are not sessions'} {what}: "
+    text += ", ".join(map(line, result.unknown_paths))
     rest = result.unknown - len(result.unknown_paths)
-    return f"{told} and {rest} more" if rest else told
+    return f"{text} and {rest} more" if rest else text
 
 
 def _findings(report: ImportReport) -> Iterator[str]:
-    """Tell what is the matter with a source; what is only noted, and does no harm, is counted."""
+    """Yield the findings on a source; notes, which do no harm, are only counted."""
     notes = 0
     for finding in report.findings:
         if finding.severity == "note":
@@ -126,11 +130,11 @@ def _findings(report: ImportReport) -> Iterator[str]:
         else:
             yield f"{finding.where}: {finding.severity}: {finding.message}"
     if notes:
-        yield f"{report.source}: {counted(notes, 'note')} on what is no part of the conversation; --json shows them"
+        yield f"{report.source}: {counted(notes, 'note')} on data outside the conversation; --json shows them"
 
 
-def _with_path(path: str, told: str) -> str:
-    return told if path in told else f"{path}: {told}"
+def _with_path(path: str, message: str) -> str:
+    return message if path in message else f"{path}: {message}"
 
 
 def _lines(reports: Sequence[ImportReport]) -> Iterator[str]:
@@ -141,28 +145,28 @@ def _lines(reports: Sequence[ImportReport]) -> Iterator[str]:
 
 class _Progress(Protocol):
     def begin(self, path: str) -> None:
-        """Say which path comes next."""
+        """Announce the next path."""
         ...
 
-    def say(self, told: str) -> None:
-        """Write a line to stderr, above what shows how far it is."""
+    def say(self, text: str) -> None:
+        """Write a line to stderr, above the progress bar."""
         ...
 
 
 class _Lines:
-    """Says lines and shows nothing else."""
+    """Writes lines, without a progress bar."""
 
     def begin(self, path: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
-    def say(self, told: str) -> None:
+    def say(self, text: str) -> None:
         """Write a line to stderr."""
-        click.echo(line(told), err=True)
+        click.echo(line(text), err=True)
 
 
 @contextmanager
 def _progress(count: int) -> Generator[_Progress, None, None]:
-    """Show how far it is while stderr is a terminal; nothing of it stays."""
+    """Show a transient progress bar if stderr is a terminal."""
     if quiet() or not sys.stderr.isatty():
         yield _Lines()
         return
@@ -181,8 +185,8 @@ def _progress(count: int) -> Generator[_Progress, None, None]:
             bar.update(task, completed=self.begun, description=f"importing {escape(line(path))}")
             self.begun += 1
 
-        def say(self, told: str) -> None:
-            bar.console.print(Text(line(told)), soft_wrap=True)
+        def say(self, text: str) -> None:
+            bar.console.print(Text(line(text)), soft_wrap=True)
 
     with bar:
         yield _Bar()

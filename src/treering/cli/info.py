@@ -1,4 +1,4 @@
-"""`treering info`: what is known of a session as a whole."""
+"""`treering info`: the details of a session."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from .when import when
 
 
 class Info(Struct, frozen=True, kw_only=True):
-    """What is known of a session.
+    """The details of a session.
 
     Attributes:
         session: Its row in the listing.
-        description: What a person said that it is about, else how the first user message begins.
-        extra: The free JSON object that programs keep with it.
-        entries: How many lines its log has.
-        branches: How many entries have nothing below them.
-        leaf_id: The entry that the next append goes below.
-        model: The model that answers at the leaf, where one was named.
-        thinking_level: How much it thinks there.
-        tool_executions: The records of runs of tools.
-        tool_results: The messages that hold the results of tools, on all branches.
-        total_tokens: What all messages take, on all branches, estimated by bytes.
-        usage: What the session has used, on all branches, as its providers counted and charged.
-        labels: The bookmarks: an entry's id and its label.
+        description: The description that a person gave, else the beginning of the first user message.
+        extra: The free JSON object of programs.
+        entries: The number of lines in its log.
+        branches: The number of entries without children.
+        leaf_id: The entry under which the next append goes.
+        model: The model at the leaf, if one was named.
+        thinking_level: The thinking level at the leaf.
+        tool_executions: The number of tool execution records.
+        tool_results: The number of messages with tool results, on all branches.
+        total_tokens: The estimated tokens of all messages, on all branches.
+        usage: The usage on all branches, as counted and charged by the providers.
+        labels: The labels, as pairs of an entry's id and its label.
     """
 
     session: SessionSummary
@@ -61,33 +61,33 @@ class Info(Struct, frozen=True, kw_only=True):
 @json_option
 @root_option
 def info(session: str | None, as_json: bool, root: str | None) -> None:
-    """Show what is known of a session.
+    """Show the details of a session.
 
-    Without SESSION, of this project's current one, or of the one that was used last here.
+    By default, this is the current session of this project, or else the most recently used one.
 
     \b
     Examples:
       treering info
       treering info 5f0c12ab --json
     """
-    found = run(_info, Home.at(root), session)
+    details = run(_info, Home.at(root), session)
     if as_json:
-        echo_json(found)
+        echo_json(details)
     else:
-        echo_lines(_lines(found))
+        echo_lines(_lines(details))
 
 
 async def _info(home: Home, text: str | None) -> Info:
     async with home.opened() as host:
-        return await info_of(host, await chosen(host, home, text))
+        return await info_of(host, await session_or_default(host, home, text))
 
 
-async def chosen(host: SessionHost, home: Home, text: str | None) -> SessionSummary:
-    """Return the session that is meant: the one that is named, else the project's current one, else the one used last there.
+async def session_or_default(host: SessionHost, home: Home, text: str | None) -> SessionSummary:
+    """Return the named session, else the project's current one, else the one that was used last there.
 
     Raises:
-        SessionNotFound: There is none.
-        AmbiguousSession: The text means several.
+        SessionNotFound: There is no such session.
+        AmbiguousSession: The text matches several sessions.
     """
     if text is not None:
         return await host.resolve(text)
@@ -96,14 +96,14 @@ async def chosen(host: SessionHost, home: Home, text: str | None) -> SessionSumm
         return current
     for row in await host.list_sessions(project=home.project):
         return row
-    raise SessionNotFound(f"there is no session of {home.project}: name one of another project")
+    raise SessionNotFound(f"there is no session in the project {home.project}: name a session of another project")
 
 
 async def info_of(host: SessionHost, row: SessionSummary) -> Info:
-    """Gather what is known of a session; it is read and not taken up.
+    """Gather the details of a session, which is opened read-only.
 
     Raises:
-        TreeringError: It cannot be read.
+        TreeringError: The session cannot be read.
     """
     async with await host.load(row, read_only=True) as session:
         context = await session.context()
@@ -126,15 +126,15 @@ async def info_of(host: SessionHost, row: SessionSummary) -> Info:
         )
 
 
-def info_lines(found: Info) -> Iterator[tuple[str, str]]:
-    """Yield what is known as names and values, for people; what is not known is left out."""
-    row, now = found.session, datetime.now(UTC)
-    others = row.message_count - row.user_count - row.assistant_count - found.tool_results
-    said = f"{row.user_count} by the user, {row.assistant_count} by the assistant, {found.tool_results} by tools"
-    said += f", {others} others" if others else ""
+def info_lines(details: Info) -> Iterator[tuple[str, str]]:
+    """Yield the details for people, as names and values; unknown ones are left out."""
+    row, now = details.session, datetime.now(UTC)
+    others = row.message_count - row.user_count - row.assistant_count - details.tool_results
+    by_role = f"{row.user_count} by the user, {row.assistant_count} by the assistant, {details.tool_results} by tools"
+    by_role += f", {others} others" if others else ""
     if row.name is not None:
         yield "name", name_of(row)
-    if (about := found.description or row.title) and about != row.name:
+    if (about := details.description or row.title) and about != row.name:
         yield "about", about
     yield "id", row.id
     if row.key is not None:
@@ -142,18 +142,18 @@ def info_lines(found: Info) -> Iterator[tuple[str, str]]:
     yield "project", place_of(row)
     yield "created", when(row.created, now)
     yield "used", used(row, now)
-    yield "messages", f"{row.message_count}: {said}"
-    yield "entries", f"{found.entries:,} on {found.branches:,} {'branch' if found.branches == 1 else 'branches'}"
-    yield "tool runs", str(max(found.tool_executions, found.tool_results))
-    yield "tokens", f"about {found.total_tokens:,} in all messages"
-    if found.usage != Usage():
-        used_tokens = f"{found.usage.input_tokens:,} tokens in, {found.usage.output_tokens:,} out"
-        yield "usage", used_tokens + (f", cost {found.usage.cost:,.4f}" if found.usage.cost else "")
-    if found.model is not None:
-        yield "model", f"{found.model.provider}/{found.model.model_id}, thinking {found.thinking_level}"
-    yield "leaf", short(found.leaf_id)
-    if found.labels:
-        yield "labels", ", ".join(f"{label} ({short(entry_id)})" for entry_id, label in found.labels)
+    yield "messages", f"{row.message_count}: {by_role}"
+    yield "entries", f"{details.entries:,} on {details.branches:,} {'branch' if details.branches == 1 else 'branches'}"
+    yield "tool runs", str(max(details.tool_executions, details.tool_results))
+    yield "tokens", f"about {details.total_tokens:,} in all messages"
+    if details.usage != Usage():
+        used_tokens = f"{details.usage.input_tokens:,} tokens in, {details.usage.output_tokens:,} out"
+        yield "usage", used_tokens + (f", cost {details.usage.cost:,.4f}" if details.usage.cost else "")
+    if details.model is not None:
+        yield "model", f"{details.model.provider}/{details.model.model_id}, thinking {details.thinking_level}"
+    yield "leaf", short(details.leaf_id)
+    if details.labels:
+        yield "labels", ", ".join(f"{label} ({short(entry_id)})" for entry_id, label in details.labels)
     if row.parent_session is not None:
         yield "parent", row.parent_session
     if status_of(row):
@@ -161,6 +161,6 @@ def info_lines(found: Info) -> Iterator[tuple[str, str]]:
     yield "file", f"{row.path or row.ref} ({row.dialect})"
 
 
-def _lines(found: Info) -> Iterator[str]:
-    for name, value in info_lines(found):
+def _lines(details: Info) -> Iterator[str]:
+    for name, value in info_lines(details):
         yield f"{click.style(f'{name:<9}', dim=True)}  {line(value)}"

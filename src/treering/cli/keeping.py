@@ -1,4 +1,4 @@
-"""`treering archive` and `treering unarchive`: sessions that are kept and no longer listed among the others."""
+"""`treering archive` and `treering unarchive`: leave sessions out of the listing, and restore them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..events.errors import TreeringError
 from ..events.wording import counted
 from ..projections.summary import ARCHIVED, SessionSummary
 from .home import Home, root_option, sessions_argument
 from .opening import json_option
-from .output import echo_json, quiet_option, run, tell
-from .rows import Named, named
+from .output import echo_json, line, quiet_option, run, sentence, tell
+from .rows import Named, name_of, named
 
 if TYPE_CHECKING:
     from ..actors.host import SessionHost
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 @quiet_option
 @root_option
 def archive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
-    """Take sessions out of the listing; nothing of them is lost.
+    """Archive sessions: leave them out of the listing, and keep everything.
 
-    Their files are compressed where that is possible. `treering sessions --archived` lists them; they are searched, shown and
-    exported as before, and whoever goes on with one brings it back.
+    Their files are compressed if possible. `treering sessions --archived` lists them; they can be searched, shown and
+    exported as before. Continuing an archived session restores it.
 
     \b
     Examples:
@@ -37,7 +38,7 @@ def archive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
     changed, others = run(_archive, Home.at(root), sessions)
     if as_json:
         echo_json({"archived": changed, "archived_before": others})
-    _tell("archived", "archived already", changed, others)
+    _report("archived", "already archived", changed, others)
 
 
 @click.command()
@@ -46,7 +47,7 @@ def archive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
 @quiet_option
 @root_option
 def unarchive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> None:
-    """Bring archived sessions back.
+    """Restore archived sessions.
 
     \b
     Examples:
@@ -55,41 +56,51 @@ def unarchive(sessions: tuple[str, ...], as_json: bool, root: str | None) -> Non
     changed, others = run(_unarchive, Home.at(root), sessions)
     if as_json:
         echo_json({"brought_back": changed, "active_before": others})
-    _tell("brought back", "not archived", changed, others)
+    _report("restored", "not archived", changed, others)
 
 
 async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named]]:
     """Archive sessions; return those that were not archived before, and those that were."""
     async with home.opened() as host:
-        rows = await _meant(host, sessions)
+        rows = await _resolved(host, sessions)
         for row in rows:
-            await host.archive(row)
-    return _parted(rows, lambda row: row.status != ARCHIVED)
+            await _archive_one(host, row)
+    return _split(rows, lambda row: row.status != ARCHIVED)
+
+
+async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
+    """Archive a session; where its file cannot be compressed, say so: it is archived all the same."""
+    try:
+        await host.archive(row)
+    except OSError as error:
+        if isinstance(error, TreeringError) or (await host.resolve(row)).status != ARCHIVED:
+            raise
+        click.echo(f"{line(name_of(row))}: archived, but not compressed: {sentence(error)}", err=True)
 
 
 async def _unarchive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], list[Named]]:
-    """Bring sessions back; return those that were archived before, and those that were not."""
+    """Restore sessions; return those that were archived before, and those that were not."""
     async with home.opened() as host:
-        rows = await _meant(host, sessions)
+        rows = await _resolved(host, sessions)
         for row in rows:
             await host.unarchive(row)
-    return _parted(rows, lambda row: row.status == ARCHIVED)
+    return _split(rows, lambda row: row.status == ARCHIVED)
 
 
-async def _meant(host: SessionHost, sessions: Sequence[str]) -> list[SessionSummary]:
-    """Return the sessions that are meant, each once; all of them are there, before anything is done."""
+async def _resolved(host: SessionHost, sessions: Sequence[str]) -> list[SessionSummary]:
+    """Resolve all sessions before anything is done, and return each once."""
     rows = [await host.resolve(each) for each in sessions]
     return list({row.ref: row for row in rows}.values())
 
 
-def _parted(
+def _split(
     rows: Sequence[SessionSummary], changes: Callable[[SessionSummary], bool]
 ) -> tuple[list[Named], list[Named]]:
     return [named(row) for row in rows if changes(row)], [named(row) for row in rows if not changes(row)]
 
 
-def _tell(done: str, before: str, changed: Sequence[Named], others: Sequence[Named]) -> None:
-    told = [f"{counted(len(changed), 'session')} {done}"] if changed or not others else []
+def _report(done: str, before: str, changed: Sequence[Named], others: Sequence[Named]) -> None:
+    parts = [f"{counted(len(changed), 'session')} {done}"] if changed or not others else []
     if others:
-        told.append(f"{counted(len(others), 'session')} {'was' if len(others) == 1 else 'were'} {before}")
-    tell(", ".join(told))
+        parts.append(f"{counted(len(others), 'session')} {'was' if len(others) == 1 else 'were'} {before}")
+    tell(", ".join(parts))

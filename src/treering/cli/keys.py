@@ -1,4 +1,4 @@
-"""Keys, as a terminal sends them: bytes become the names of keys and the characters that were typed."""
+"""Decoding the bytes that a terminal sends into keys: names of keys, and typed characters."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ _LONGEST = 32
 
 
 class Keys:
-    """Takes what a terminal sends, in pieces of any size, and gives the keys in it.
+    """An incremental decoder of terminal input, which may come in pieces of any size.
 
-    A key is a character, or a name: enter, tab, backspace, escape, up, down, home, end, page-up, page-down, erase (Ctrl-U),
-    interrupt (Ctrl-C), end-of-input (Ctrl-D). Keys that have no meaning here are left out.
+    A key is a character, or a name: enter, tab, backspace, escape, up, down, home, end, page-up, page-down, erase
+    (Ctrl-U), interrupt (Ctrl-C), end-of-input (Ctrl-D). Other keys are ignored.
     """
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._waiting = ""
+        self._pending = ""
 
     @property
     def unfinished(self) -> bool:
-        """Whether what came last may be the beginning of a key: Escape alone is one only if nothing follows."""
-        return bool(self._waiting)
+        """Whether the input may end in the middle of a key: Escape is a key only if nothing follows."""
+        return bool(self._pending)
 
     def take(self, data: bytes) -> list[str]:
-        """Return the keys that are complete with these bytes."""
-        text = self._waiting + self._decoder.decode(data)
-        found: list[str] = []
+        """Return the keys that these bytes complete."""
+        text = self._pending + self._decoder.decode(data)
+        keys: list[str] = []
         at = 0
         while at < len(text):
             size, key = _next(text[at:])
@@ -48,25 +48,25 @@ class Keys:
                 break
             at += size
             if key:
-                found.append(key)
-        self._waiting = text[at:]
-        return found
+                keys.append(key)
+        self._pending = text[at:]
+        return keys
 
     def finish(self) -> list[str]:
-        """Return what the unfinished key is, since nothing followed."""
-        waiting, self._waiting = self._waiting, ""
-        return ["escape"] if waiting else []
+        """Return the unfinished key, when nothing followed."""
+        pending, self._pending = self._pending, ""
+        return ["escape"] if pending else []
 
 
 def _next(text: str) -> tuple[int, str]:
-    """Return how many characters the first key takes, and the key; 0 where it is not complete, "" where it means nothing."""
+    """Return the length of the first key, 0 if it is incomplete, and the key, "" if it is ignored."""
     if text[0] != "\x1b":
         named = _NAMED.get(text[0], "")
         return 1, named or (text[0] if text[0].isprintable() else "")
     if len(text) == 1:
         return 0, ""
     if text[1] not in "[O":
-        return 1, "escape"  # what follows is a key of its own
+        return 1, "escape"  # what follows is another key
     for at, char in enumerate(text[2:_LONGEST], 2):
         if "@" <= char <= "~":
             number = text[2:at].split(";")[0]

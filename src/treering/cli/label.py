@@ -1,4 +1,4 @@
-"""`treering label`: a bookmark of an entry."""
+"""`treering label`: label an entry."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ from .output import echo_json, run
 @json_option
 @root_option
 def label(session: str, entry: str, text: str | None, as_json: bool, root: str | None) -> None:
-    """Bookmark an entry of a session, or take the bookmark away.
+    """Label an entry of a session, or remove its label.
 
-    ENTRY is an entry's id, or the beginning of one. Without TEXT, the bookmark goes. `treering labels` lists them.
+    ENTRY is an entry's id, or the beginning of one. Without TEXT, the label is removed. `treering labels` lists all
+    labels.
 
     \b
     Examples:
       treering label last 9b2e1c33 "before the rewrite"
       treering label last 9b2e1c33
     """
-    done = run(_label, Home.at(root), session, entry, text)
+    result = run(_label, Home.at(root), session, entry, text)
     if as_json:
-        echo_json(done)
+        echo_json(result)
 
 
 async def _label(home: Home, session: str, entry: str, text: str | None) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""`treering labels`: the bookmarks of a session."""
+"""`treering labels`: the labelled entries of a session."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import clean, columns, echo_json, run
 from .table import WIDTH_OF_PIPES
-from .telling import said, short, who
+from .telling import preview_of, role_of, short
 
 
 @click.command()
@@ -21,7 +21,7 @@ from .telling import said, short, who
 @json_option
 @root_option
 def labels(file: str, leaf: str | None, as_json: bool, root: str | None) -> None:
-    """List the labelled entries, those on the path to the leaf first.
+    """List labelled entries, those on the path to the leaf first.
 
     \b
     Examples:
@@ -35,28 +35,30 @@ async def _labels(file: str, root: str | None, leaf: str | None, as_json: bool) 
     async with opened(file, root) as session:
         seq = await find_leaf(session, leaf)
         log = await session.log()
-        found = labels_of(log.index, seq)
+        labelled = labels_of(log.index, seq)
         if as_json:
-            echo_json([{"entry_id": entry_id, "label": label} for entry_id, label in found])
+            echo_json([{"entry_id": entry_id, "label": label} for entry_id, label in labelled])
             return
-        seqs = {entry_id: log.index.find(entry_id) for entry_id, _ in found}
+        seqs = {entry_id: log.index.find(entry_id) for entry_id, _ in labelled}
         entries = await log.entries_at(sorted(seqs.values()))
-        told: list[str] = []
-        for entry_id, _ in found:
+        previews: list[str] = []
+        for entry_id, _ in labelled:
             entry = entries[seqs[entry_id]]
-            told.append("" if entry is None else f"{who(entry)}: {said(entry)}")
-    if found:
-        _show(found, told)
+            previews.append("" if entry is None else f"{role_of(entry)}: {preview_of(entry)}")
+    if labelled:
+        _show(labelled, previews)
 
 
-def _show(found: list[LabelledEntry], told: list[str]) -> None:
-    """Write a line for each label; where the terminal is narrow, what the entries say is cut first."""
+def _show(labelled: list[LabelledEntry], previews: list[str]) -> None:
+    """Write a line for each label; in a narrow terminal, the previews are cut first."""
     from .columns import GAP, aligned
 
-    rows = [(what, clean(label), short(entry_id)) for (entry_id, label), what in zip(found, told, strict=True)]
+    rows = [
+        (preview, clean(label), short(entry_id)) for (entry_id, label), preview in zip(labelled, previews, strict=True)
+    ]
     width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
-    heading, *lines = aligned([("what it says", "label", "entry"), *rows], width, going=(), shortened=1)
-    what, label, entry_id = heading
-    click.secho(GAP.join((label, entry_id, what)).rstrip(), dim=True)
-    for what, label, entry_id in lines:
-        click.echo(GAP.join((click.style(label, bold=True), entry_id, what)).rstrip())
+    heading, *lines = aligned([("text", "label", "entry"), *rows], width, droppable=(), shortened=1)
+    preview, label, entry_id = heading
+    click.secho(GAP.join((label, entry_id, preview)).rstrip(), dim=True)
+    for preview, label, entry_id in lines:
+        click.echo(GAP.join((click.style(label, bold=True), entry_id, preview)).rstrip())

@@ -1,4 +1,4 @@
-"""What the library logs while a command runs, told on stderr as warnings: in sentences, and with --verbose all of it."""
+"""Log events of the library as warnings on stderr: as sentences, and with --verbose in full."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import click
 from .log_sentences import details_of, sentence_of
 from .output import clean
 
-_TOLD = ("warning", "error", "critical")
+_SHOWN = ("warning", "error", "critical")
 
 
-class _Telling:
-    """How the program tells what is logged; what is asked of a command holds in all threads that it starts."""
+class _Mode:
+    """The logging mode of the program, shared by all of its threads."""
 
     verbose = False
 
 
 def be_verbose(*, verbose: bool) -> None:
-    """Have all that is logged told, as it was logged; or only in sentences."""
-    _Telling.verbose = verbose
+    """Show log events with all of their fields, or only as sentences."""
+    _Mode.verbose = verbose
 
 
 def warn(message: str) -> None:
@@ -31,17 +31,17 @@ def warn(message: str) -> None:
 
 
 @contextmanager
-def telling_logs(met: Callable[[int], None] | None = None) -> Generator[None, None, None]:
-    """Have what the library logs told on stderr, and the program's own settings put back afterwards.
+def telling_logs(note_damaged: Callable[[int], None] | None = None) -> Generator[None, None, None]:
+    """Print log events to stderr, and restore the program's logging configuration afterwards.
 
     Args:
-        met: Takes the ordinal of each damaged line that is met, which is then not told here.
+        note_damaged: Called with the seq of each damaged line, which is then not printed here.
     """
 
     def tell(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
-        if met is not None and name == "line_damaged":
-            met(int(fields.get("seq", 0)))
-        elif (message := _said(level, name, fields)) is not None:
+        if note_damaged is not None and name == "line_damaged":
+            note_damaged(int(fields.get("seq", 0)))
+        elif (message := _warning_of(level, name, fields)) is not None:
             warn(message)
 
     with _logging_to(tell):
@@ -50,11 +50,11 @@ def telling_logs(met: Callable[[int], None] | None = None) -> Generator[None, No
 
 @contextmanager
 def holding_logs() -> Generator[None, None, None]:
-    """Hold back what is logged while the terminal's screen shows something else, and tell it afterwards, each thing once."""
+    """Hold log events back while the alternate screen is shown, then print each distinct one once."""
     held: dict[str, None] = {}
 
     def hold(level: str, name: str, fields: MutableMapping[str, Any]) -> None:
-        if (message := _said(level, name, fields)) is not None:
+        if (message := _warning_of(level, name, fields)) is not None:
             held[message] = None
 
     try:
@@ -83,12 +83,12 @@ def _logging_to(take: Callable[[str, str, MutableMapping[str, Any]], None]) -> G
             structlog.configure(**before)
 
 
-def _said(level: str, name: str, fields: MutableMapping[str, Any]) -> str | None:
-    """Return what is told of an event; None where nothing is."""
-    if level not in _TOLD:
+def _warning_of(level: str, name: str, fields: MutableMapping[str, Any]) -> str | None:
+    """Return the warning for an event, or None if there is none."""
+    if level not in _SHOWN:
         return None
     message = sentence_of(name, fields)
-    if not _Telling.verbose:
+    if not _Mode.verbose:
         return message
     details = details_of(name, fields)
     return details if message is None else f"{message} [{details}]"

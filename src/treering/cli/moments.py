@@ -1,4 +1,4 @@
-"""Times as people give them: dates, dates with a time, or how long ago."""
+"""Times as people enter them: dates, dates with a time, or ages such as `7d`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 class Moment(click.ParamType[datetime]):
-    """A time: `2026-01-31`, `2026-01-31T14:30`, or `90m`, `12h`, `7d`, `2w` ago; the system's zone where none is given."""
+    """A time: `2026-01-31`, `2026-01-31T14:30`, or `90m`, `12h`, `7d`, `2w` ago; in the system's zone by default."""
 
     name = "time"
 
     def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Return the time that is meant."""
+        """Parse a time."""
         if isinstance(value, datetime):
             return value
         try:
@@ -25,4 +25,4 @@ class Moment(click.ParamType[datetime]):
                 return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
             return datetime.fromisoformat(value).astimezone()
         except (ValueError, OverflowError):
-            self.fail(f"{value!r} is no time: give one like 2026-01-31, 2026-01-31T14:30 or 7d", param, ctx)
+            self.fail(f"{value!r} is not a time: use a form like 2026-01-31, 2026-01-31T14:30 or 7d", param, ctx)

@@ -1,4 +1,4 @@
-"""Opening a session to look at it, and telling on stderr what of it is damaged."""
+"""Opening a session read-only, and reporting its damage on stderr."""
 
 from __future__ import annotations
 
@@ -29,48 +29,48 @@ if TYPE_CHECKING:
 session_file = click.argument(
     "file", metavar="SESSION", type=click.Path(readable=False), shell_complete=session_completion
 )
-"""The session that a command looks at: the path of its file, or, where no file is there, what a root's session is called."""
+"""The session to read: the path of its file or, if there is no such file, a text that a root resolves."""
 
 leaf_option = click.option(
-    "--leaf", metavar="ID", help="Look from this entry instead of the leaf; its first characters do."
+    "--leaf", metavar="ID", help="Use this entry instead of the leaf: its id, or the beginning of it."
 )
-"""Another leaf than the session's own."""
+"""An entry to use in place of the session's leaf."""
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-"""What is asked for in a form for programs."""
+"""Output for programs."""
 
 
 class Damage:
-    """Tells of the damaged lines of one file, each once.
+    """Reports the damaged lines of one file, each once.
 
     Args:
-        file: The path, as it was given.
+        file: The path, as the user gave it.
     """
 
     def __init__(self, file: str) -> None:
         self._file = file
-        self._told = sys.maxsize
+        self._reported_to = sys.maxsize
 
     def tell(self, log: OpenLog) -> None:
-        """Tell of what is damaged so far; from here on, of each line as it is met."""
+        """Report the damage so far; later lines are reported by `note_line`."""
         index = log.index
         if index.damaged:
-            self._tell({seq for seq in range(1, index.head + 1) if index.kinds[seq] == Kind.DAMAGED})
-        self._tell_tail(log)
-        self._told = index.head
+            self._report_lines({seq for seq in range(1, index.head + 1) if index.kinds[seq] == Kind.DAMAGED})
+        self._report_tail(log)
+        self._reported_to = index.head
 
-    def met(self, seq: int) -> None:
-        """Tell of a damaged line that was just met."""
-        if seq > self._told:
-            self._told = seq
-            with suppress(TreeringError, OSError):  # the file may be another one by now, which is told elsewhere
-                self._tell({seq})
+    def note_line(self, seq: int) -> None:
+        """Report a damaged line that was just read."""
+        if seq > self._reported_to:
+            self._reported_to = seq
+            with suppress(TreeringError, OSError):  # the file may have been replaced, which is reported elsewhere
+                self._report_lines({seq})
 
-    def _tell(self, seqs: set[int]) -> None:
+    def _report_lines(self, seqs: set[int]) -> None:
         for where in places(self._file, seqs).values():
-            warn(f"{where}: this line is no JSON object and was skipped")
+            warn(f"{where}: this line is not a JSON object and was skipped")
 
-    def _tell_tail(self, log: OpenLog) -> None:
+    def _report_tail(self, log: OpenLog) -> None:
         with open(self._file, "rb") as file:
             if not file.seek(0, os.SEEK_END):
                 return
@@ -86,21 +86,21 @@ class Damage:
 
 @asynccontextmanager
 async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, None]:
-    """Open a session read-only, and tell of its damage.
+    """Open a session read-only, and report its damage.
 
     Args:
         file: The path of its file; or an id, the beginning of one, a name or `last`.
-        root: Where sessions are looked for that are no path; see `Home.at`.
+        root: Where to look up a session that is not given as a path; see `Home.at`.
 
     Raises:
-        OSError: It is not there, is no file, or cannot be read.
-        TreeringError: It is no session that can be read; no session or several are called so.
+        OSError: The file does not exist, is not a regular file, or cannot be read.
+        TreeringError: The file is not a readable session, or the text matches no session or several.
     """
     if not _is_path(file):
-        file = await _found(file, root)
+        file = await _resolved_path(file, root)
     path, packed = _located(file)
-    damage = None if packed else Damage(file)  # in what is packed, lines have no place that helps anybody
-    with telling_logs(None if damage is None else damage.met):
+    damage = None if packed else Damage(file)  # positions in a compressed file are of no use
+    with telling_logs(None if damage is None else damage.note_line):
         async with SessionHost(os.path.dirname(path)) as host:
             session = await host.load(path, read_only=True)
             if damage is not None:
@@ -108,29 +108,29 @@ async def opened(file: str, root: str | None = None) -> AsyncGenerator[Session, 
             yield session
 
 
-async def find_entry(session: Session, given: str) -> str:
-    """Return the id of the entry that a text means, which is its id or the unique beginning of one.
+async def find_entry(session: Session, prefix: str) -> str:
+    """Return the id of an entry from its id or a unique prefix of it.
 
     Raises:
         EntryNotFound: No entry has this id.
-        NotFound: Several begin like this.
+        NotFound: Several ids have this prefix.
     """
     index = (await session.log()).index
-    if index.find(given):
-        return given
-    found = {each for seq in range(1, index.head + 1) if (each := index.ids[seq]).startswith(given) and given}
-    if len(found) > 1:
-        raise NotFound(f"{len(found)} entries begin with {given!r}: give more of the id")
-    if not found:
-        raise EntryNotFound(given)
-    return found.pop()
+    if index.find(prefix):
+        return prefix
+    ids = {each for seq in range(1, index.head + 1) if (each := index.ids[seq]).startswith(prefix) and prefix}
+    if len(ids) > 1:
+        raise NotFound(f"{len(ids)} entries begin with {prefix!r}: give more of the id")
+    if not ids:
+        raise EntryNotFound(prefix)
+    return ids.pop()
 
 
-async def find_leaf(session: Session, given: str | None) -> int | None:
-    """Return the ordinal of the entry that `--leaf` names, None where it names none; see `find_entry`."""
-    if given is None:
+async def find_leaf(session: Session, prefix: str | None) -> int | None:
+    """Return the seq of the entry given by `--leaf`, or None without that option; see `find_entry`."""
+    if prefix is None:
         return None
-    entry_id = await find_entry(session, given)
+    entry_id = await find_entry(session, prefix)
     return (await session.log()).index.find(entry_id)
 
 
@@ -142,29 +142,29 @@ def _is_there(text: str) -> bool:
     return os.path.lexists(text)
 
 
-async def _found(text: str, root: str | None) -> str:
-    """Return the path of the session of a root that a text means."""
+async def _resolved_path(text: str, root: str | None) -> str:
+    """Resolve a text in a root, and return the path of the session."""
     async with Home.at(root).opened() as host:
         try:
             row = await host.resolve(text)
         except (SessionNotFound, InvalidSessionId):
             if _is_there(text):
-                return text  # whoever opens it says what it is
+                return text  # opening it reports what it is
             raise
     return row.path or row.ref
 
 
 def _located(file: str) -> tuple[str, bool]:
-    """Return the path of a file that can be read, and whether it is packed; errors name it as it was given."""
+    """Return the path of a readable file, and whether it is compressed; errors show the path as given."""
     path = os.path.abspath(file)
     if not os.path.lexists(path) and packed_forms(OsDisk(), path):
         return path, True
-    found = os.stat(file)
-    if stat.S_ISDIR(found.st_mode):
+    status = os.stat(file)
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "this is a directory: give the path of a session file", file)
-    if not stat.S_ISREG(found.st_mode):
-        raise OSError(errno.EINVAL, "this is no regular file: give the path of a session file", file)
-    if not found.st_size:
-        raise SessionNotFound(f"{file}: the file is empty, so there is nothing to show yet")
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "this is not a regular file: give the path of a session file", file)
+    if not status.st_size:
+        raise SessionNotFound(f"{file}: the file is empty, so there is nothing to show")
     with open(file, "rb"):
         return path, False

@@ -1,7 +1,7 @@
-"""How the command line speaks: JSON and lines on stdout, one sentence about an error on stderr, quiet endings.
+"""Output of the command line: JSON and lines on stdout, errors as one sentence on stderr, clean exits.
 
-Ctrl-C ends a command with the status 130 wherever it is pressed, once the program has been loaded: while Python still
-imports it, nothing of it runs that could.
+Once the program is loaded, Ctrl-C ends a command with the status 130 at any time; while Python still imports it, none
+of its code runs that could handle the signal.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 INTERRUPTED = 130
-"""The exit status of a program that Ctrl-C ended, as shells count."""
+"""The exit status of a program that Ctrl-C ended, by the convention of shells."""
 
 _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
     (ExportExists, "overwrite=True", "--force"),
-    (InvalidInput, "export without a path, and write the bytes there", "leave out -o, and send stdout there"),
+    (InvalidInput, "export without a path, and write the bytes there", "leave out -o, and redirect stdout there"),
     (RedactedSession, "without `redact`", "without --redact"),
     (
         SessionLocked,
         "open it read-only, or wait until the owner lets go",
-        "close it there, or wait; looking at it works",
+        "close it there, or wait; viewing it works",
     ),
-    (ReadOnly, "load it with `read_only=True`, or see to its permissions", "see to its permissions"),
+    (ReadOnly, "load it with `read_only=True`, or see to its permissions", "check its permissions"),
 )
-"""What the library advises programs to do, and what that is on the command line."""
+"""Advice in the library's error messages, and its equivalent on the command line."""
 
 _QUIET = "treering.quiet"
 _LINES_AT_ONCE = 1000
@@ -57,16 +57,16 @@ _UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069
 
 
 class Commands(click.Group):
-    """A group whose commands end in one sentence where they fail, and quietly where nobody reads on."""
+    """A group whose commands report an error in one sentence, and exit quietly when the reader of stdout has gone."""
 
     def make_context(
         self,
         info_name: str | None,
         args: list[str],
         parent: click.Context | None = None,
-        **extra: Any,  # noqa: ANN401  # what click says it is
+        **extra: Any,  # noqa: ANN401  # click's own type
     ) -> click.Context:
-        """Read what was given; help and the version are written here."""
+        """Parse the arguments; this also prints help and the version."""
         with _in_one_sentence():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -83,7 +83,7 @@ def _in_one_sentence() -> Generator[None]:
     try:
         yield
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _discard_stdout()
         raise Exit(0) from None
     except (TreeringError, OSError) as error:
         with suppress(BrokenPipeError):
@@ -94,63 +94,65 @@ def _in_one_sentence() -> Generator[None]:
 
 
 def run(function: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """Run an async function; of errors that come as a group, the first is raised by itself."""
+    """Run an async function; of an exception group, raise the first error alone."""
     try:
         return anyio.run(function, *args)
     except BaseExceptionGroup as group:
-        raise _first(group) from group
+        raise _first_of(group) from group
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+def _first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
     error = group.exceptions[0]
-    return _first(cast("BaseExceptionGroup[BaseException]", error)) if isinstance(error, BaseExceptionGroup) else error
+    return (
+        _first_of(cast("BaseExceptionGroup[BaseException]", error)) if isinstance(error, BaseExceptionGroup) else error
+    )
 
 
 def sentence(error: TreeringError | OSError) -> str:
-    """Say in one sentence what went wrong, and where; what programs are advised to do becomes what people can do."""
+    """Return an error as one sentence, with advice for programs replaced by command-line options."""
     if isinstance(error, TreeringError):
-        told = str(error)
+        message = str(error)
         for kind, advice, option in _AS_OPTIONS:
             if isinstance(error, kind):
-                told = told.replace(advice, option)
+                message = message.replace(advice, option)
         if isinstance(error, NotASession) and error.where is not None:
             from .foreign_files import advice_on
 
-            known = advice_on(error.where.path)
-            told += f"; {known}" if known else ""
-        return line(told)
-    if isinstance(error, FileNotFoundError) and error.filename is None:  # only the working directory has no name
-        return "the directory that this runs in is gone: change to one that is there"
+            import_advice = advice_on(error.where.path)
+            message += f"; {import_advice}" if import_advice else ""
+        return line(message)
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # only a missing working directory has no name
+        return "the current directory no longer exists: change to another one"
     what = error.strerror or str(error) or type(error).__name__
     return line(f"{os.fsdecode(error.filename)}: {what}" if isinstance(error.filename, str | bytes) else what)
 
 
-def refuse_to_choose(rows: Sequence[str], named: str) -> NoReturn:
-    """End a command that would let a person choose a session, where there is no terminal to choose on.
+def refuse_to_choose(rows: Sequence[str], syntax: str) -> NoReturn:
+    """List the sessions and exit, because there is no terminal to choose a session on.
 
     Args:
-        rows: The sessions, a line each, which go to stdout.
-        named: How one is named on this command's line.
+        rows: The sessions, one line each, which go to stdout.
+        syntax: How to name a session in this command.
 
     Raises:
         Exit: Always, with the status 2.
     """
     echo_lines(rows)
-    told = f"give one of these, as {named}" if rows else "and there are no sessions here yet; treering chat begins one"
-    click.echo(f"treering: there is no terminal to choose on: {told}", err=True)
+    advice = f"name one of these, as {syntax}" if rows else "there are no sessions yet; start one with treering chat"
+    click.echo(f"treering: {f'there is no terminal to choose on: {advice}' if rows else advice}", err=True)
     raise Exit(2)
 
 
 def prepare() -> None:
-    """Make stdout and stderr take any character, stdin give any byte, and colors be as the environment asks.
+    """Make the standard streams accept any character and byte, and set colors as the environment asks.
 
-    A stream that was closed before the program began leads nowhere from now on: its number must not become that of a file
-    which is opened later, since what is meant for the stream would be written there.
+    A stream that was closed at startup is redirected to the null device: otherwise a file opened later would get its
+    number, and output for the stream would be written there.
     """
     _open_closed_streams()
     for stream, errors in ((sys.stdin, "replace"), (sys.stdout, "backslashreplace"), (sys.stderr, "backslashreplace")):
         with suppress(AttributeError):
-            stream.reconfigure(errors=errors)  # type: ignore[union-attr]  # what lacks it is the suppressed case
+            stream.reconfigure(errors=errors)  # type: ignore[union-attr]  # streams without it are skipped
     ctx = click.get_current_context()
     if os.environ.get("NO_COLOR"):
         ctx.color = False
@@ -164,7 +166,7 @@ def echo_json(value: object) -> None:
 
 
 def as_json(value: object) -> bytes:
-    """Encode a value, half surrogate pairs and all."""
+    """Encode a value, even if it contains lone surrogates."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -174,53 +176,53 @@ def as_json(value: object) -> bytes:
 
 
 def quieted(ctx: click.Context, _: click.Parameter, value: bool) -> None:
-    """Note that nothing is to be said beside what was asked for."""
+    """Note that counts and progress are suppressed."""
     ctx.meta[_QUIET] = value
 
 
 quiet_option = click.option(
-    "-q", "--quiet", is_flag=True, expose_value=False, callback=quieted, help="Leave out counts and progress on stderr."
+    "-q", "--quiet", is_flag=True, expose_value=False, callback=quieted, help="Suppress counts and progress on stderr."
 )
-"""Say nothing beside what was asked for; errors and warnings are said all the same."""
+"""Suppress counts and progress, but not errors and warnings."""
 
 
 def quiet() -> bool:
-    """Tell whether counts and progress are to be left out."""
+    """Return whether counts and progress are suppressed."""
     return bool(click.get_current_context().meta.get(_QUIET))
 
 
 def tell(message: str) -> None:
-    """Say on stderr what was done, or how much there is, unless that is not wanted."""
+    """Write a note to stderr, unless notes are suppressed."""
     if not quiet():
         click.echo(clean(message), err=True)
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Write lines, many at a time."""
-    waiting = iter(lines)
-    while some := list(islice(waiting, _LINES_AT_ONCE)):
-        click.echo("\n".join(some))
+    """Write lines, in large blocks."""
+    remaining = iter(lines)
+    while block := list(islice(remaining, _LINES_AT_ONCE)):
+        click.echo("\n".join(block))
 
 
 def clean(text: str) -> str:
-    """Make a text safe to show: what would steer the terminal, or cannot be encoded, becomes U+FFFD."""
+    """Replace control characters, and characters that cannot be encoded, by U+FFFD."""
     return _UNSHOWABLE.sub("\ufffd", text)
 
 
 def line(text: str) -> str:
-    """Make a text safe to show, and one line of it."""
+    """Clean a text and join it to one line."""
     return clean(" ".join(text.split()))
 
 
 def columns() -> int:
-    """Return how wide a line may be: the terminal's width, or what is bearable in a pipe."""
+    """Return the maximum width of a line: the terminal's width, or a fixed one for pipes."""
     if not sys.stdout.isatty():
         return _LINE_OF_PIPES
     return max(_NARROWEST, shutil.get_terminal_size().columns)
 
 
 def confirmed(question: str) -> bool:
-    """Ask something on stderr that is answered by yes or no; the end of the input is no.
+    """Ask a yes-or-no question on stderr; the end of the input means no.
 
     Raises:
         KeyboardInterrupt: Ctrl-C was pressed.
@@ -244,7 +246,7 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
-def _let_go_of_stdout() -> None:
-    """Have the interpreter's last flush go nowhere, since nobody reads it."""
+def _discard_stdout() -> None:
+    """Redirect stdout to the null device, so that the interpreter's last flush does not fail."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,10 +1,10 @@
-"""The picker: a person chooses a session on a terminal's whole screen, which is given back as it was.
+"""The session picker, on the full screen of a terminal, which is restored afterwards.
 
     picked = await pick(host, project="/work/shop")
     if picked.action == "resume":
         session = await host.load(picked.session.path)
 
-What was said last in the selected session is shown below, read when the selection rests on it.
+Below the list is a preview of the selected session, which is loaded when the selection stays on it.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ from .logs import holding_logs
 from .output import line
 from .picker_screen import Layout, draw
 from .picking import Picked, Picking
-from .telling import said, who
+from .telling import preview_of, role_of
 
 _ALTERNATE, _BACK = "\x1b[?1049h\x1b[?25l", "\x1b[H\x1b[J\x1b[?25h\x1b[?1049l"
 _CHUNK = 4096
-_ESCAPE_S = 0.05  # a terminal sends the rest of a key at once
+_ESCAPE_S = 0.05  # the rest of a key arrives at once
 _LOOKED_AT = 40
 _PREVIEWED = 4
 
 
 def has_terminal() -> bool:
-    """Tell whether there is a terminal to choose on: keys come from it, and it can move its cursor."""
+    """Return whether there is a terminal for the picker: one with key input and a movable cursor."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
         return False
-    return find_spec("termios") is not None  # a system without it has no such terminals
+    return find_spec("termios") is not None  # systems without termios have no such terminals
 
 
 async def pick(host: SessionHost, *, project: str, everywhere: bool = False) -> Picked:
-    """Let a person choose a session on the terminal; see `has_terminal`.
+    """Let a person choose a session on the terminal; requires `has_terminal`.
 
     Args:
-        host: Whose sessions there are to choose from.
-        project: The folder whose sessions are shown first; its current one is selected.
-        everywhere: Show those of all projects from the start.
+        host: The host with the sessions.
+        project: The directory whose sessions are shown initially, with its current session selected.
+        everywhere: Show the sessions of all projects from the start.
     """
     rows = await host.list_sessions()
     current = await host.current_session(project)
-    hashed = await anyio.to_thread.run_sync(project_hash, project)
-    state = Picking(rows, hashed, everywhere=everywhere, current=None if current is None else current.ref)
+    hash_ = await anyio.to_thread.run_sync(project_hash, project)
+    state = Picking(rows, hash_, everywhere=everywhere, current=None if current is None else current.ref)
     with holding_logs(), _screen():
         return await _Picker(host, state).run()
 
 
 class _Picker:
-    """A choice that is being made: keys, the size of the terminal and what was read change what is seen."""
+    """A running picker, redrawn on keys, changes of the terminal's size, and loaded previews."""
 
     def __init__(self, host: SessionHost, state: Picking) -> None:
         self._host = host
@@ -77,14 +77,14 @@ class _Picker:
         self._marker = "▸" if encoding.startswith("utf") else ">"
 
     async def run(self) -> Picked:
-        """Go on until something is chosen.
+        """Run until something is chosen.
 
         Raises:
             SystemExit: A signal ended the program.
         """
         picked: Picked | None = None
         async with anyio.create_task_group() as tasks:
-            if threading.current_thread() is threading.main_thread():  # the only one that signals reach
+            if threading.current_thread() is threading.main_thread():  # signals reach only this one
                 await tasks.start(self._follow_signals, tasks.cancel_scope)
             tasks.start_soon(self._follow_selection)
             self._draw()
@@ -92,11 +92,11 @@ class _Picker:
             tasks.cancel_scope.cancel()
         if self._signalled is not None:
             raise SystemExit(128 + self._signalled)
-        assert picked is not None  # it goes on until something is
+        assert picked is not None  # the keys are read until something is
         return picked
 
     def _layout(self) -> Layout:
-        size = os.get_terminal_size(sys.stdout.fileno())  # and not what the environment said when it began
+        size = os.get_terminal_size(sys.stdout.fileno())  # the current size, not that of the environment at startup
         return Layout(size.columns, size.lines)
 
     def _draw(self) -> None:
@@ -109,9 +109,9 @@ class _Picker:
     async def _follow_signals(
         self, ending: anyio.CancelScope, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """Draw anew when the window has another size, and give the screen back before a signal ends the program."""
+        """Redraw when the window is resized, and restore the screen before a signal ends the program."""
         with anyio.open_signal_receiver(signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP) as signals:
-            task_status.started()  # from here on, a signal finds somebody who gives the screen back
+            task_status.started()  # from here on, signals restore the screen
             async for number in signals:
                 if number != signal.SIGWINCH:
                     self._signalled = int(number)
@@ -122,9 +122,9 @@ class _Picker:
     async def _follow_keys(self) -> Picked:
         keys, fd = Keys(), sys.stdin.fileno()
         while True:
-            with anyio.move_on_after(_ESCAPE_S if keys.unfinished else None) as waiting:
+            with anyio.move_on_after(_ESCAPE_S if keys.unfinished else None) as timeout:
                 await anyio.wait_readable(fd)
-            if waiting.cancelled_caught:
+            if timeout.cancelled_caught:
                 pressed = keys.finish()
             else:
                 data = os.read(fd, _CHUNK)
@@ -141,7 +141,7 @@ class _Picker:
                     self._reading.cancel()
 
     async def _follow_selection(self) -> None:
-        """Show what was said last in the session that is selected, and in the next one when that changes."""
+        """Load and show the preview of the selected session, whenever the selection changes."""
         while True:
             self._moved = anyio.Event()
             session = self._state.session
@@ -154,24 +154,24 @@ class _Picker:
 
 
 async def preview(host: SessionHost, row: SessionSummary) -> list[str]:
-    """Return a line for each of the last messages that somebody said in a session, the latest last."""
+    """Return a line for each of the last user and assistant messages of a session, in order."""
     if row.problem is not None:
         return [line(row.problem)]
     try:
         async with await host.load(row, read_only=True) as session:
             log = await session.log()
             seqs = log.index.path(log.index.leaf)[-_LOOKED_AT:]
-            found = await log.entries_at(seqs)
+            entries_by_seq = await log.entries_at(seqs)
     except (TreeringError, OSError) as error:
         return [line(str(error))]
-    entries = [entry for seq in seqs if isinstance(entry := found[seq], MessageEntry)]
-    spoken = [entry for entry in entries if entry.message.role in ("user", "assistant") and said(entry)]
-    return [f"{who(entry)}: {said(entry, 400)}" for entry in spoken[-_PREVIEWED:]]
+    entries = [entry for seq in seqs if isinstance(entry := entries_by_seq[seq], MessageEntry)]
+    spoken = [entry for entry in entries if entry.message.role in ("user", "assistant") and preview_of(entry)]
+    return [f"{role_of(entry)}: {preview_of(entry, 400)}" for entry in spoken[-_PREVIEWED:]]
 
 
 @contextmanager
 def _screen() -> Generator[None, None, None]:
-    """Have the terminal send every key as it is pressed, and show another screen; all is put back afterwards."""
+    """Switch the terminal to raw mode and the alternate screen, and restore both afterwards."""
     import termios
     import tty
 

@@ -1,4 +1,4 @@
-"""How a choice of sessions looks: lines of a given width, at most so many. Pure: the same state gives the same lines."""
+"""The layout of the session picker, as lines of a given width. Pure: the same state gives the same lines."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from .rows import name_of, place_of, size_of, used
 _TITLE = "Select a session to resume:"
 _KEYS = "[Enter] Resume  [n] New session  [/] Filter  [Tab] {other}  [q] Quit"
 _FILTER_KEYS = "[Enter] Resume  [Esc] No filter  [Tab] {other}"
-_AROUND = 5  # the title, a line above and below the preview, what is to be said, the keys
+_AROUND = 5  # the title, a line above and below the preview, the note, the keys
 _PREVIEW_MAX = 8
 _ROWS_LEAST = 3
 _PLACE_MAX = 24
 
 
 class Layout:
-    """How the lines of a screen are shared out.
+    """The division of the screen into parts.
 
     Args:
-        width: How many columns there are.
-        height: How many lines there are.
+        width: The number of columns.
+        height: The number of lines.
 
     Attributes:
-        width: How many columns there are.
-        height: How many lines there are.
-        preview: How many lines show what was said last.
-        rows: How many sessions are seen at once.
+        width: The number of columns.
+        height: The number of lines.
+        preview: The number of lines of the preview.
+        rows: The number of sessions shown at once.
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -54,22 +54,22 @@ def draw(
     zone: tzinfo | None = None,
     marker: str = "▸",
 ) -> list[str]:
-    """Draw the state of a choice.
+    """Draw the state of the picker.
 
     Args:
         picking: The state.
-        preview: The last that was said in the selected session, a line each.
-        layout: How much room there is.
-        now: The present time.
-        zone: Whose days they are; the system's where it is None.
-        marker: What stands before the selected session.
+        preview: The last messages of the selected session, one per line.
+        layout: The division of the screen.
+        now: The current time.
+        zone: The time zone; by default the system's.
+        marker: The mark before the selected session.
     """
     width = layout.width
     other = "This project" if picking.everywhere else "All projects"
     where = "all projects" if picking.everywhere else "this project"
-    how_many = f"{counted(len(picking.shown), 'session')} in {where}"
-    told = f"{_TITLE}  {click.style(how_many, dim=True)}"
-    lines = [told if cell_len(click.unstyle(told)) <= width else cut(_TITLE, width)]
+    summary = f"{counted(len(picking.shown), 'session')} in {where}"
+    heading = f"{_TITLE}  {click.style(summary, dim=True)}"
+    lines = [heading if cell_len(click.unstyle(heading)) <= width else cut(_TITLE, width)]
     if picking.filtering or picking.filter:
         lines.append(cut(f"/{clean(picking.filter)}{'_' if picking.filtering else ''}", width))
     room = layout.rows - len(lines) + 1
@@ -79,9 +79,9 @@ def draw(
         lines.append(click.style(cut(_nothing(picking), width), dim=True))
     cells = [_cells(row, now, zone, places=picking.everywhere) for row in shown]
     for at, row in enumerate(aligned(cells, width - 2), first):
-        here = at == picking.selected
-        told = set_cell_size(f"{marker if here else ' '} {GAP.join(row)}", width)
-        lines.append(click.style(told, reverse=True, bold=True) if here else told)
+        selected = at == picking.selected
+        text = set_cell_size(f"{marker if selected else ' '} {GAP.join(row)}", width)
+        lines.append(click.style(text, reverse=True, bold=True) if selected else text)
     if layout.preview and preview:
         lines += ["", *(click.style(cut(each, width), dim=True) for each in preview[-layout.preview :])]
     lines.append(click.style(cut(line(picking.note), width), fg="yellow") if picking.note else "")
@@ -92,7 +92,7 @@ def draw(
 
 def _nothing(picking: Picking) -> str:
     if picking.filter:
-        return "  No session holds these words."
+        return "  No session contains these words."
     return "  There are no sessions yet." if picking.everywhere else "  There are no sessions in this project yet."
 
 

@@ -1,10 +1,10 @@
-"""Choosing one of many sessions: what is shown, what is selected, what a key does. No terminal is in here.
+"""The state of the session picker: what is shown, what is selected, what a key does. It knows no terminal.
 
     ▸ Implement auth system                   Today 2:30 PM    45 messages  shop
       Fix CORS issues                         Today 10:15 AM   12 messages  shop
 
-Enter resumes, n begins a new one, q leaves; arrows or j and k go up and down, `/` filters, Tab shows the sessions of all
-projects or of this one alone.
+Enter resumes, n starts a new session, q quits; arrows or j and k move, `/` filters, Tab switches between the sessions
+of all projects and those of this one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from msgspec import Struct
 from ..projections.summary import CORRUPTED, SessionSummary
 
 Action: TypeAlias = Literal["resume", "new", "quit", "interrupt"]
-"""What a person chose: to go on with a session, to begin one, to leave, or to stop the program."""
+"""What a person chose: to resume a session, start a new one, quit, or interrupt the program."""
 
 
 class Picked(Struct, frozen=True):
-    """What was chosen.
+    """The choice.
 
     Attributes:
-        action: What is to be done.
+        action: What to do.
         session: The session to resume; None for every other action.
     """
 
@@ -33,20 +33,20 @@ class Picked(Struct, frozen=True):
 
 
 class Picking:
-    """The state of a choice.
+    """The state of the picker.
 
     Args:
-        rows: All sessions, in the order in which they are shown.
-        project_hash: The project whose sessions are shown first.
+        rows: All sessions, in display order.
+        project_hash: The project whose sessions are shown initially.
         everywhere: Show the sessions of all projects from the start.
-        current: The name of the log of the session that is selected first.
+        current: The log of the session that is selected initially.
 
     Attributes:
         everywhere: Whether the sessions of all projects are shown.
-        filter: The words that shown sessions hold.
-        filtering: Whether what is typed goes to the filter.
-        selected: The place of the selected one among those that are shown.
-        note: What is to be said about the last key; "" where there is nothing to say.
+        filter: The words that a session must contain to be shown.
+        filtering: Whether typed characters edit the filter.
+        selected: The position of the selected session among those shown.
+        note: A message about the last key, or "".
     """
 
     def __init__(
@@ -65,33 +65,33 @@ class Picking:
         self.filtering = False
         self.selected = 0
         self.note = ""
-        self._choose(current)
+        self._refilter(current)
 
     @property
     def shown(self) -> Sequence[SessionSummary]:
-        """The sessions that are shown."""
+        """The sessions shown."""
         return self._shown
 
     @property
     def session(self) -> SessionSummary | None:
-        """The selected one; None where none is shown."""
+        """The selected session, or None if none is shown."""
         return self._shown[self.selected] if self._shown else None
 
     def press(self, key: str, page: int) -> Picked | None:
-        """Do what a key asks for, and return what was chosen by it, if anything was.
+        """Handle a key, and return the choice if it made one.
 
         Args:
             key: The key; see `Keys`.
-            page: How many sessions are seen at once.
+            page: The number of sessions on the screen.
         """
         self.note = ""
         if key == "interrupt":
             return Picked("interrupt")
         if key == "enter":
-            return self._resumed()
+            return self._resume_choice()
         if key == "tab":
             self.everywhere = not self.everywhere
-            self._choose(None if self.session is None else self.session.ref)
+            self._refilter(None if self.session is None else self.session.ref)
         elif key in _MOVES:
             self._move(key, page)
         elif self.filtering:
@@ -100,13 +100,13 @@ class Picking:
             return self._command(key, page)
         return None
 
-    def _resumed(self) -> Picked | None:
+    def _resume_choice(self) -> Picked | None:
         session = self.session
         if session is None:
             self.note = "There is nothing to resume: press n for a new session."
             return None
         if session.status == CORRUPTED:
-            self.note = f"This one cannot be read: {session.problem}"
+            self.note = f"This session cannot be read: {session.problem}"
             return None
         return Picked("resume", session)
 
@@ -119,7 +119,7 @@ class Picking:
             if not self.filter:
                 return Picked("quit")
             self.filter = ""
-            self._choose(None if self.session is None else self.session.ref)
+            self._refilter(None if self.session is None else self.session.ref)
         elif key == "/":
             self.filtering = True
         elif key in _LETTER_MOVES:
@@ -137,17 +137,19 @@ class Picking:
             self.filter += key
         else:
             return
-        self._choose(None if self.session is None else self.session.ref)
+        self._refilter(None if self.session is None else self.session.ref)
 
     def _move(self, key: str, page: int) -> None:
         count = len(self._shown)
         steps = {"up": -1, "down": 1, "page-up": -page, "page-down": page, "home": -count, "end": count}
         self.selected = max(0, min(self.selected + steps[key], count - 1))
 
-    def _choose(self, ref: str | None) -> None:
-        """Show what is to be shown, and select a session if it is among them, else the first."""
+    def _refilter(self, ref: str | None) -> None:
+        """Apply project and filter, and select the given session if it is shown, else the first."""
         words = self.filter.casefold().split()
-        self._shown = [row for row in self._rows if self._belongs(row) and all(word in _told(row) for word in words)]
+        self._shown = [
+            row for row in self._rows if self._belongs(row) and all(word in _searched_text(row) for word in words)
+        ]
         self.selected = next((at for at, row in enumerate(self._shown) if row.ref == ref), 0)
 
     def _belongs(self, row: SessionSummary) -> bool:
@@ -158,6 +160,6 @@ _MOVES = frozenset({"up", "down", "page-up", "page-down", "home", "end"})
 _LETTER_MOVES = {"k": "up", "j": "down", "g": "home", "G": "end"}
 
 
-def _told(row: SessionSummary) -> str:
-    """Return what a filter looks through."""
+def _searched_text(row: SessionSummary) -> str:
+    """Return the text that the filter searches."""
     return "\n".join(filter(None, (row.title, row.first_message, row.id, row.project, row.key))).casefold()

@@ -1,4 +1,4 @@
-"""Ids of sessions as they are shown: of those that look like a uuid, so much that no other session begins like it."""
+"""Session ids for display: an id that looks like a uuid is shortened to a unique prefix."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from itertools import pairwise
 from .output import clean
 
 LEAST = 8
-"""How much of an id is shown at least."""
+"""The minimum number of characters shown of an id."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 class Prefixes:
-    """Tells how the ids of sessions are shown.
+    """Shortens the ids of sessions for display.
 
-    A uuid of version 7 begins with the time, so the first digits of two sessions of the same minute are the same.
+    A version 7 uuid begins with the time, so two sessions of the same minute share their first digits.
 
     Args:
-        ids: The ids of all sessions that a text may mean.
+        ids: The ids of all sessions that a prefix may refer to.
     """
 
     def __init__(self, ids: Iterable[str]) -> None:
-        self._shared: dict[str, int] = {}
+        self._common_chars: dict[str, int] = {}
         for one, other in pairwise(sorted(ids)):
-            shared = next(
+            common_chars = next(
                 (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
             )
             for each in (one, other):
-                self._shared[each] = max(self._shared.get(each, 0), shared)
+                self._common_chars[each] = max(self._common_chars.get(each, 0), common_chars)
 
     def of(self, session_id: str) -> str:
-        """Return the shortest beginning of a uuid that means this session alone; any other id as it is."""
+        """Return the shortest unique prefix of a uuid; return any other id unchanged."""
         if not _UUID.fullmatch(session_id):
             return clean(session_id)
-        end = max(LEAST, self._shared.get(session_id, 0) + 1)
+        end = max(LEAST, self._common_chars.get(session_id, 0) + 1)
         return session_id[: end + 1] if session_id[end - 1 : end] == "-" else session_id[:end]

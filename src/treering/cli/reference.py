@@ -1,4 +1,4 @@
-"""The reference of the command line, docs/cli.md, made of what the commands say of themselves.
+"""The generator of docs/cli.md, the reference of the command line, from the help texts of the commands.
 
 python -m treering.cli.reference > docs/cli.md
 """
@@ -16,15 +16,17 @@ from . import main
 _INTRODUCTION = """\
 # The command line
 
-This page is made of the commands themselves, by `python -m treering.cli.reference`.
+This page is generated from the commands, by `python -m treering.cli.reference`.
 
-**Which session.** SESSION is an id, the beginning of one, a name that a person gave, `last` (the one used last, which is the first
-of the list), or the path of a file. Commands that only look take no lock and change no byte of it, so they work while another program writes.
+**Which session.** SESSION is an id, the beginning of one, a name that a person gave, `last` (the most recently used
+session, which is the first in the list), or the path of a file. Commands that only read take no lock and do not change
+the file, so they work while another program writes.
 
-**Where sessions are.** Under one directory, the root: `--root DIRECTORY`, else the environment's `TREERING_ROOT`, else the
-platform's place for such data (on Linux `~/.local/share/treering/sessions`, on macOS
-`~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in the root holds the settings that
-[catalog.md](catalog.md) lists; an unknown key is an error. This project is the directory in which a command runs.
+**Where sessions are.** All sessions are in one directory, the root: `--root DIRECTORY`, else the environment variable
+`TREERING_ROOT`, else the platform's directory for application data (on Linux `~/.local/share/treering/sessions`, on
+macOS `~/Library/Application Support/treering/sessions`). A file `config.toml` or `config.json` in the root holds the
+settings that [catalog.md](catalog.md) lists; an unknown key is an error. The current project is the directory in which
+a command runs.
 
 ```toml
 # config.toml
@@ -32,22 +34,22 @@ auto_archive_after_days = 90
 max_sessions_per_project = 200
 ```
 
-**What goes where.** Stdout carries what was asked for and nothing else. Errors, warnings, progress and counts go to stderr;
-`-q` leaves out progress and counts, and never what was asked for; `treering --verbose COMMAND` tells all details of a warning. Times
-that people read are those of the system's zone, those in JSON are UTC. With `--json`, stdout is JSON: one document, or one line for
-each entry or hit where they are written as they come. `NO_COLOR` and `FORCE_COLOR` are obeyed.
+**Output.** Stdout carries results and nothing else. Errors, warnings, progress and counts go to stderr; `-q` suppresses
+progress and counts, never results; `treering --verbose COMMAND` shows all details of a warning. Times for people are in
+the system's time zone, times in JSON are UTC. With `--json`, stdout is JSON: one document, or one line for each entry
+or hit if they are written as they arrive. `NO_COLOR` and `FORCE_COLOR` are respected.
 
-| exit status | means |
+| exit status | meaning |
 |---|---|
-| 0 | done, also where nothing was found |
-| 1 | an error, said in one sentence on stderr; of `doctor`, that something is wrong; of `import`, that a path could not be imported |
-| 2 | wrong usage; or a terminal is needed and there is none |
-| 130 | stopped by Ctrl-C, but for `follow`, which it ends with 0 |
+| 0 | success, even if nothing was found |
+| 1 | an error, in one sentence on stderr; a finding worse than a note of `doctor`; a path that `import` rejected |
+| 2 | wrong usage, or a terminal is needed and there is none |
+| 130 | stopped by Ctrl-C; `follow` then exits with 0 |
 """
 
 
 def reference() -> str:
-    """Return the page."""
+    """Return the page as Markdown."""
     return "\n".join(_page())
 
 
@@ -61,20 +63,20 @@ def _page() -> Iterator[str]:
         yield f"## {section.title}\n"
         for name in section.commands:
             command = main.get_command(root, name)
-            assert command is not None  # it stands in the table
+            assert command is not None  # it is listed in the section
             yield from _command(command, click.Context(command, root, info_name=name))
 
 
 def _command(command: click.Command, ctx: click.Context) -> Iterator[str]:
     yield f"### {ctx.command_path.removeprefix('treering ')}\n"
     yield f"`{ctx.command_path} {' '.join(command.collect_usage_pieces(ctx))}`\n"
-    said, _, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:\n")
-    yield said.strip() + "\n"
-    shown = [each for each in command.get_params(ctx) if isinstance(each, click.Option) and "--help" not in each.opts]
-    records = [record for each in shown if (record := each.get_help_record(ctx)) is not None]
+    description, _, examples = inspect.cleandoc(command.help or "").partition("\b\nExamples:\n")
+    yield description.strip() + "\n"
+    options = [each for each in command.get_params(ctx) if isinstance(each, click.Option) and "--help" not in each.opts]
+    records = [record for each in options if (record := each.get_help_record(ctx)) is not None]
     if records:
         yield "| option | |\n|---|---|"
-        yield from (f"| `{names}` | {_cell(told)} |" for names, told in records)
+        yield from (f"| `{names}` | {_cell(text)} |" for names, text in records)
         yield ""
     lines = [line[2:] for line in examples.rstrip().splitlines()]
     yield "\n".join(["```sh", *lines, "```\n"])

@@ -1,4 +1,4 @@
-"""`treering rename`: a session's name."""
+"""`treering rename`: give a session a name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .rows import named
 def rename(session: str, name: str, as_json: bool, root: str | None) -> None:
     """Give a session a name.
 
-    No automatic title replaces it from then on. An empty name takes it away.
+    Automatic titles never replace it. An empty name removes it.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`treering resume`: go on with a session, one that is named or one that is chosen."""
+"""`treering resume`: continue a session that is named or chosen from a list."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("session", metavar="[SESSION]", required=False, shell_complete=session_completion)
-@click.option("-a", "--all", "everywhere", is_flag=True, help="Choose among the sessions of all projects.")
-@click.option("--model", metavar="NAME", help="Who answers; see `treering chat`.")
-@click.option("--base-url", metavar="URL", help="Where that model is served.")
+@click.option("-a", "--all", "everywhere", is_flag=True, help="Choose from the sessions of all projects.")
+@click.option("--model", metavar="NAME", help="The model that answers; see `treering chat`.")
+@click.option("--base-url", metavar="URL", help="Where the model is served.")
 @root_option
 @click.pass_context
 def resume(
@@ -31,12 +31,12 @@ def resume(
     base_url: str | None,
     root: str | None,
 ) -> None:
-    """Go on with a session; without one, choose it.
+    """Resume a session, by name or chosen from a list.
 
-    It becomes the current session of its project, and a chat goes on in it. Where there is no terminal to choose on, the
+    The session becomes the current one of its project, and a chat continues it. Without a terminal to choose on, the
     sessions are listed and the exit status is 2.
 
-    Keys: Enter resumes, n begins a new session, q leaves; arrows or j and k go up and down, / filters, Tab shows all projects.
+    Keys: Enter resumes, n starts a new session, q quits; arrows or j and k move, / filters, Tab shows all projects.
 
     \b
     Examples:
@@ -58,9 +58,9 @@ def resume(
         row = picked.session
     from .chat.command import chat
 
-    chosen = ["--new"] if row is None else ["--resume", row.path or row.id]
-    given = (("--model", model), ("--base-url", base_url), ("--root", home.root))
-    args = [*chosen, *(part for name, value in given if value is not None for part in (name, value))]
+    target = ["--new"] if row is None else ["--resume", row.path or row.id]
+    options = (("--model", model), ("--base-url", base_url), ("--root", home.root))
+    args = [*target, *(part for name, value in options if value is not None for part in (name, value))]
     with chat.make_context("chat", args, parent=ctx.parent) as inner:
         chat.invoke(inner)
 
@@ -90,5 +90,5 @@ async def _current(home: Home, text: str) -> SessionSummary:
 
 
 async def _make_current(host: SessionHost, home: Home, row: SessionSummary) -> None:
-    if row.status != CORRUPTED:  # of one that cannot be read, the chat says why
+    if row.status != CORRUPTED:  # the chat reports why it cannot be read
         await host.set_current_session(row.project or home.project, row)

@@ -1,4 +1,4 @@
-"""What of a session is told in one row: its name first, then when it was used, how much was said, where it belongs."""
+"""The cells of a session's row: its name, when it was used, its size, its project."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..projections.summary import ACTIVE, SessionSummary
 from .output import line
 from .when import when
 
-NAMELESS = "(no user spoke yet)"
-"""What stands for the name of a session that has none and in which no user has spoken."""
+NAMELESS = "(no user message yet)"
+"""The placeholder for a session without a name and without a user message."""
 
 
 class Named(Struct, frozen=True):
-    """Which session something was done to, for programs.
+    """The session that a command changed, for `--json`.
 
     Attributes:
         id: Its id.
-        path: Where its file is, or was.
+        path: The path of its file, which may be gone.
     """
 
     id: str
@@ -29,31 +29,31 @@ class Named(Struct, frozen=True):
 
 
 def named(row: SessionSummary) -> Named:
-    """Tell programs which session it is."""
+    """Return the id and path of a session."""
     return Named(row.id, row.path)
 
 
 def name_of(row: SessionSummary) -> str:
-    """Return the name of a session, or how its first message begins."""
+    """Return the name of a session, or the beginning of its first message."""
     return line(row.title or "") or NAMELESS
 
 
 def used(row: SessionSummary, now: datetime, zone: tzinfo | None = None) -> str:
-    """Say when a session was used last, which is what lists are sorted by."""
+    """Return when a session was last used, the key by which lists are sorted."""
     return when(row.used, now, zone)
 
 
 def size_of(row: SessionSummary) -> str:
-    """Say how many messages a session has, or that it cannot be read."""
+    """Return how many messages a session has, or that it cannot be read."""
     return counted(row.message_count, "message") if row.problem is None else "cannot be read"
 
 
 def place_of(row: SessionSummary, chars_max: int | None = None) -> str:
-    """Return the folder that a session belongs to, the user's own written as `~`.
+    """Return the directory of a session's project, with the home directory as `~`.
 
     Args:
         row: The session's row.
-        chars_max: About how long it may be; of a longer path the end is told.
+        chars_max: The maximum length; of a longer path the end is shown.
     """
     if row.project is None:
         return "-"
@@ -64,5 +64,5 @@ def place_of(row: SessionSummary, chars_max: int | None = None) -> str:
 
 
 def status_of(row: SessionSummary) -> str:
-    """Return a session's status where it is not the usual one."""
+    """Return a session's status, or "" if it is active."""
     return "" if row.status == ACTIVE else line(row.status)

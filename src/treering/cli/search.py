@@ -1,4 +1,4 @@
-"""`treering search`: entries of all sessions, by what they say."""
+"""`treering search`: full-text search over all sessions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,26 @@ _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted
 @click.command()
 @click.argument("query", metavar="QUERY...", nargs=-1, required=True)
 @click.option(
-    "--project", metavar="DIRECTORY", type=click.Path(), help="Only sessions of this folder; `.` is this one."
+    "--project",
+    metavar="DIRECTORY",
+    type=click.Path(),
+    help="Search only sessions of this directory; `.` is the current one.",
 )
-@click.option("--role", metavar="ROLE", help="Only messages of this role; or entries of this type, such as compaction.")
-@click.option("--tool", metavar="NAME", help="Only messages that call this tool, or that come from it.")
-@click.option("--after", metavar="TIME", type=Moment(), help="Only what was appended then or later: a date, or 7d.")
-@click.option("--before", metavar="TIME", type=Moment(), help="Only what was appended earlier.")
 @click.option(
-    "-n", "--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="At most so many."
+    "--role", metavar="ROLE", help="Search only messages with this role, or entries of this type, such as compaction."
+)
+@click.option("--tool", metavar="NAME", help="Search only calls of this tool and its results.")
+@click.option(
+    "--after", metavar="TIME", type=Moment(), help="Search only entries appended at this time or later: a date, or 7d."
+)
+@click.option("--before", metavar="TIME", type=Moment(), help="Search only entries appended earlier.")
+@click.option(
+    "-n", "--limit", metavar="N", type=click.IntRange(min=1), default=50, show_default=True, help="Show at most N hits."
 )
 @click.option(
     "--index/--no-index",
     default=None,
-    help="Answer from the search index, which is made where it is not there; or read the sessions. Else it is used if it is there.",
+    help="Use the search index, creating it if necessary, or read the sessions; by default, use an existing index.",
 )
 @json_option
 @quiet_option
@@ -56,10 +63,11 @@ def search(
     as_json: bool,
     root: str | None,
 ) -> None:
-    """Find entries of all sessions by what they say.
+    """Search the entries of all sessions.
 
-    An entry is found when it holds all words and "phrases", also in the middle of words, in any letter case. The session used
-    last comes first; archived ones are searched too. With --json, each hit is one line, written as it is found.
+    An entry matches if it contains all words and "phrases", also in the middle of words, in any letter case. The most
+    recently used session comes first; archived ones are searched too. With --json, each hit is one line, written as it
+    is found.
 
     \b
     Examples:
@@ -67,13 +75,11 @@ def search(
       treering search '"connection lost"' --project . --after 7d
       treering search TODO --role user --json | jq -r .entry_id
     """
-    if role is not None and role not in _ROLES:
-        raise click.BadParameter(f"{role!r} is none: give one of {', '.join(_ROLES)}", param_hint="--role")
-    wanted = _Wanted(" ".join(query), project, role, tool, after, before, limit, index)
-    run(_search, Home.at(root), wanted, as_json)
+    request = _SearchRequest(" ".join(query), project, role, tool, after, before, limit, index)
+    run(_search, Home.at(root), request, as_json)
 
 
-class _Wanted(Struct, frozen=True):
+class _SearchRequest(Struct, frozen=True):
     query: str
     project: str | None
     role: str | None
@@ -84,23 +90,23 @@ class _Wanted(Struct, frozen=True):
     index: bool | None
 
 
-async def _search(home: Home, wanted: _Wanted, as_json: bool) -> None:
+async def _search(home: Home, request: _SearchRequest, as_json: bool) -> None:
     count, session, now = 0, "", datetime.now(UTC)
     async with home.opened() as host:
         rows = await host.list_sessions(status="any")
         titles = {row.ref: row.title for row in rows}
         prefixes = Prefixes(row.id for row in rows)
-        found = host.search(
-            wanted.query,
-            project=wanted.project,
-            role=wanted.role,
-            tool=wanted.tool,
-            after=wanted.after,
-            before=wanted.before,
-            limit=wanted.limit,
-            index=wanted.index,
+        hits = host.search(
+            request.query,
+            project=request.project,
+            role=request.role,
+            tool=request.tool,
+            after=request.after,
+            before=request.before,
+            limit=request.limit,
+            index=request.index,
         )
-        async for hit in found:
+        async for hit in hits:
             if as_json:
                 click.echo(encoded(hit))
             else:
@@ -108,10 +114,17 @@ async def _search(home: Home, wanted: _Wanted, as_json: bool) -> None:
                     click.echo(_heading(prefixes.of(hit.session_id), titles.get(hit.ref), first=not count))
                 click.echo(_line(hit, now))
             count, session = count + 1, hit.ref
-    for finding in found.findings:
+    for finding in hits.findings:
         click.echo(f"{clean(str(finding.where))}: {finding.severity}: {clean(finding.message)}", err=True)
-    more = "; --limit shows more" if count == wanted.limit else ""
-    tell(f"{counted(count, 'hit')}{more}" if count else "nothing found")
+    more = "; --limit shows more" if count == request.limit else ""
+    tell(f"{counted(count, 'hit')}{more}" if count else f"nothing found{_role_hint(request.role)}")
+
+
+def _role_hint(role: str | None) -> str:
+    """Name the usual roles if a role without hits is none of them; programs may have roles of their own."""
+    if role is None or role in _ROLES:
+        return ""
+    return f"; {clean(role)!r} is not one of the usual roles: {', '.join(_ROLES)}"
 
 
 def _heading(shown_id: str, title: str | None, *, first: bool) -> str:
@@ -120,10 +133,10 @@ def _heading(shown_id: str, title: str | None, *, first: bool) -> str:
 
 
 def _line(hit: Hit, now: datetime) -> str:
-    told, at = "", 0
+    snippet, at = "", 0
     for start, end in hit.ranges:
-        told += clean(hit.snippet[at:start]) + click.style(clean(hit.snippet[start:end]), fg="red", bold=True)
+        snippet += clean(hit.snippet[at:start]) + click.style(clean(hit.snippet[start:end]), fg="red", bold=True)
         at = end
     time = click.style(when(hit.timestamp, now), dim=True)
     place = click.style(short(hit.entry_id), dim=True)
-    return f"  {place}  {time}  {colored(clean(hit.role))}: {told}{clean(hit.snippet[at:])}"
+    return f"  {place}  {time}  {colored(clean(hit.role))}: {snippet}{clean(hit.snippet[at:])}"

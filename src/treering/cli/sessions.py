@@ -1,4 +1,4 @@
-"""`treering sessions`: the sessions of a project, or of all."""
+"""`treering sessions`: the sessions of a project, or of all projects."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from .table import table_of
 
 
 @click.command()
-@click.option("-a", "--all", "everywhere", is_flag=True, help="Those of all projects, and what cannot be read.")
-@click.option("--archived", is_flag=True, help="The archived ones instead.")
-@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="At most so many.")
+@click.option(
+    "-a", "--all", "everywhere", is_flag=True, help="List the sessions of all projects, and files that cannot be read."
+)
+@click.option("--archived", is_flag=True, help="List archived sessions instead.")
+@click.option("-n", "--limit", metavar="N", type=click.IntRange(min=0), help="List at most N sessions.")
 @json_option
 @quiet_option
 @root_option
 def sessions(everywhere: bool, archived: bool, limit: int | None, as_json: bool, root: str | None) -> None:
-    """List the sessions of this project, or of all.
+    """List the sessions of this project, or of all projects.
 
-    The one used last comes first: that was gone on with, or appended to. A row is the session's name, or how its first message
-    begins; when it was used; how many messages it has; the beginning of its id, enough to mean it alone. A narrow terminal
-    shows less of them, but always the id. A `*` marks the current session of the project.
+    The most recently used session, resumed or appended to, comes first. A row shows the session's name or the beginning
+    of its first message, when it was used, how many messages it has, and a unique prefix of its id. A narrow terminal
+    shows fewer columns, but always the id. A `*` marks the current session of the project.
 
     \b
     Examples:
@@ -50,7 +52,13 @@ async def _sessions(home: Home, everywhere: bool, archived: bool, limit: int | N
     if not rows and limit != 0:
         kind = "archived sessions" if archived else "sessions"
         others = len(elsewhere) - (0 if archived else len(broken))
-        where = f"in {home.root}" if everywhere else f"of this project; {others} of others: --all" if others else "yet"
+        where = (
+            f"in {home.root}"
+            if everywhere
+            else f"in this project; {others} in others: --all lists them"
+            if others
+            else "yet"
+        )
         tell(f"no {kind} {where}")
     if broken:
-        tell(f"{counted(len(broken), 'file')} cannot be read: --all tells which")
+        tell(f"{counted(len(broken), 'file')} cannot be read: --all lists them")

@@ -1,6 +1,6 @@
-"""The commands by name, each loaded when it is asked for, so that help and completion are quick.
+"""The commands by name, each loaded on demand, so that help and completion are fast.
 
-What stands in the list of commands is told here; a test holds it against what each command says of itself.
+The help lines in the list of commands are repeated here; a test compares them with the commands' own.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _OTHER_NAMES = {
     "prune": ("gc",),
     "load": ("import",),
 }
-"""What commands are called elsewhere."""
+"""Names that other programs use for these commands."""
 
 
 class Place(Struct, frozen=True):
-    """Where a command is.
+    """The location of a command.
 
     Attributes:
         module: The module of this package.
-        name: What the command is called in it.
-        help: What it does, in one line.
+        name: The name of the command in that module.
+        help: The first line of its help.
     """
 
     module: str
@@ -50,18 +50,18 @@ class Place(Struct, frozen=True):
 
 
 class Section(Struct, frozen=True):
-    """Some commands that belong together, under a heading."""
+    """A group of commands under a heading."""
 
     title: str
     commands: Mapping[str, Place]
 
 
 class Shelf(Commands):
-    """A group of commands that are loaded when they are asked for.
+    """A click group that loads its commands on demand.
 
     Args:
         sections: The commands, in the order in which they are listed.
-        **options: What every group takes.
+        **options: The options of every click group.
     """
 
     def __init__(self, *, sections: Sequence[Section] = (), **options: Any) -> None:  # noqa: ANN401 - as click has it
@@ -73,7 +73,7 @@ class Shelf(Commands):
         return [name for section in self.sections for name in section.commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, loading it; None where there is none of this name."""
+        """Load and return a command, or return None if there is none of this name."""
         loaded = super().get_command(ctx, cmd_name)
         if loaded is not None:
             return loaded
@@ -81,26 +81,26 @@ class Shelf(Commands):
         if place is None:
             return None
         module = import_module(f".{place.module}", __package__)
-        command = cast("click.Command", getattr(module, place.name))  # what stands in the table
+        command = cast("click.Command", getattr(module, place.name))  # as listed in the section
         self.add_command(command, cmd_name)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is meant; of one that is not there, say which ones it may have been.
+        """Return the command; suggest similar ones if it does not exist.
 
         Raises:
             UsageError: There is no such command.
         """
         if args and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            meant = self._alike(ctx, args[0])
-            hint = f" Did you mean {' or '.join(map(repr, meant))}?" if meant else ""
+            suggestions = self._suggestions(ctx, args[0])
+            hint = f" Did you mean {' or '.join(map(repr, suggestions))}?" if suggestions else ""
             raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def _alike(self, ctx: click.Context, name: str) -> list[str]:
-        """Return the commands that other programs call so, or else those whose names are alike."""
+    def _suggestions(self, ctx: click.Context, name: str) -> list[str]:
+        """Return the commands for which other programs use this name, else commands with similar names."""
         from difflib import get_close_matches
 
         return [*_OTHER_NAMES.get(name.lower(), ())] or get_close_matches(name.lower(), self.list_commands(ctx), 2)

@@ -1,4 +1,4 @@
-"""What both processes of the demo know: the session that they share, and time and ids that are the same each time."""
+"""What both processes of the demo share: the name of a session, and a clock and ids that repeat on every run."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 SESSION = "worker"
-"""The session of the process that is killed."""
+"""The id of the worker's session."""
 TORN = "torn"
-"""What that process says when half a line stands in its file."""
+"""What the worker prints once half a line is in its file."""
 
 
 def story_clock(minute: int) -> Callable[[], datetime]:
-    """Return a clock that goes on by a second each time that it is asked."""
-    start, asked = datetime(2026, 1, 1, 10, minute, tzinfo=UTC), 0
+    """Return a clock that advances by one second per call, starting at 10:`minute`."""
+    start, calls = datetime(2026, 1, 1, 10, minute, tzinfo=UTC), 0
 
     def now() -> datetime:
-        nonlocal asked
-        asked += 1
-        return start + timedelta(seconds=asked)
+        nonlocal calls
+        calls += 1
+        return start + timedelta(seconds=calls)
 
     return now
 
 
 def story_ids(seed: int) -> Callable[[], str]:
-    """Return an id source that gives the same ids each time that the story is played."""
-    chance = random.Random(seed)
-    return lambda: str(UUID(int=chance.getrandbits(128), version=4))
+    """Return an id source that gives the same ids on every run."""
+    random_source = random.Random(seed)
+    return lambda: str(UUID(int=random_source.getrandbits(128), version=4))

@@ -1,4 +1,4 @@
-"""A table of sessions, for people: dense rows, the name first, the current one marked."""
+"""A table of sessions for people: one row per session, the name first, the current session marked."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .prefixes import Prefixes
 from .rows import name_of, place_of, size_of, status_of, used
 
 WIDTH_OF_PIPES = 10_000
-"""How wide a table may be where no terminal bounds it."""
+"""The width of a table that is not printed to a terminal."""
 
 
-_USED, _SIZE, _PLACE = 1, 2, 4  # the places of columns
+_USED, _SIZE, _PLACE = 1, 2, 4  # column numbers
 
 
 def table_of(
@@ -30,13 +30,13 @@ def table_of(
 ) -> Iterator[str]:
     """Yield a line for each session: its name, when it was used, its size, its id; with a `*` before the current one.
 
-    Where the terminal is narrow, the folder is shortened, and the size and the time are left out, but never the id.
+    In a narrow terminal, the directory is shortened, and the size and the time are dropped, but never the id.
 
     Args:
         rows: The sessions.
-        among: All sessions that an id may mean: of each id, so much is shown that it means one of them.
-        places: Say also to which folder each belongs.
-        current: The name of the current session's log.
+        among: All sessions, among which each shown prefix of an id is unique.
+        places: Also show the directory of each session.
+        current: The log of the current session.
     """
     from .columns import GAP, aligned
 
@@ -55,7 +55,7 @@ def table_of(
     ]
     width = columns() if sys.stdout.isatty() else WIDTH_OF_PIPES
     for row, (name, *others) in zip(
-        rows, aligned(cells, width - 2, going=(_SIZE, _USED), shortened=_PLACE), strict=True
+        rows, aligned(cells, width - 2, droppable=(_SIZE, _USED), shortened=_PLACE), strict=True
     ):
         mark = "* " if row.ref == current else "  "
         color = "red" if row.status == CORRUPTED else None

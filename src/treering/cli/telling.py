@@ -1,4 +1,4 @@
-"""What an entry is, in one line for people: who speaks, and how it begins."""
+"""One-line descriptions of entries for people: the role or type, and a preview of the content."""
 
 from __future__ import annotations
 
@@ -28,53 +28,53 @@ from .output import clean
 from .when import in_zone
 
 PREVIEW_CHARS = 90
-"""How much of an entry is shown in a line."""
+"""The maximum length of the preview of an entry."""
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[45][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _COLORS = {"user": "cyan", "assistant": "green", "tool": "yellow", "compaction": "magenta", "branch_summary": "magenta"}
 
 
 def short(entry_id: str | None) -> str:
-    """Return an id as it is shown: of a random uuid, the first 8 digits, which `--leaf` takes as well."""
+    """Return an id for display: the first 8 digits of a uuid, which `--leaf` accepts too; any other id whole."""
     if entry_id is None:
         return "-"
     return entry_id[:8] if _UUID.fullmatch(entry_id) else clean(entry_id)
 
 
-def who(entry: Entry) -> str:
-    """Return who speaks: a message's role, or the type of another entry."""
+def role_of(entry: Entry) -> str:
+    """Return the role of a message, or the type of any other entry."""
     if isinstance(entry, MessageEntry):
         return clean(entry.message.role)
     return clean(entry.type)
 
 
 def colored(name: str) -> str:
-    """Return the name of who speaks in its color."""
+    """Return a role or entry type in its color."""
     color = _COLORS.get(name)
     return click.style(name, fg=color) if color else click.style(name, dim=True)
 
 
-def said(entry: Entry, chars_max: int = PREVIEW_CHARS) -> str:
-    """Return on one line how it begins what an entry says."""
-    return clean(preview(_said(entry), chars_max))
+def preview_of(entry: Entry, chars_max: int = PREVIEW_CHARS) -> str:
+    """Return a one-line preview of what an entry says."""
+    return clean(preview(_content_text(entry), chars_max))
 
 
 def line_of(entry: Entry) -> str:
-    """Return the line that stands for an entry in a list of entries; the time is that of the system's zone."""
-    name = who(entry)
+    """Return the line of an entry in a list of entries; the time is in the system's zone."""
+    name = role_of(entry)
     time = f"{in_zone(entry.timestamp):%Y-%m-%d %H:%M:%S}"
     aside = " (aside)" if entry.aside else ""
-    what = said(entry)
+    what = preview_of(entry)
     return f"{entry.seq:>5}  {time}  {short(entry.id)}  {colored(name)}{aside}{': ' if what else ''}{what}"
 
 
 def part_text(part: Content) -> str:
-    """Return what a part of a message says to people."""
+    """Return the text that people see for a part of a message."""
     match part:
         case TextPart():
             return part.text.content
         case ThinkingPart():
-            return f"(thinks) {part.thinking.content}"
+            return f"(thinking) {part.thinking.content}"
         case ImagePart():
             return f"[image {part.image.source.media_type}]"
         case ToolUsePart():
@@ -88,19 +88,19 @@ def _result(part: ToolResultPart) -> str:
     return content if isinstance(content, str) else "\n".join(part_text(each) for each in content)
 
 
-def _said(entry: Entry) -> str:
+def _content_text(entry: Entry) -> str:
     match entry:
         case MessageEntry():
             message = entry.message
             parts = [part for part in message.content if not isinstance(part, ThinkingPart)] or message.content
-            told = " ".join(part_text(part) for part in parts)
-            return told or (f"ran {message.bash.command}" if message.bash else "") or message.error or ""
+            spoken = " ".join(part_text(part) for part in parts)
+            return spoken or (f"ran {message.bash.command}" if message.bash else "") or message.error or ""
         case ModelChangeEntry():
             return f"{entry.model_change.provider}/{entry.model_change.model_id}"
         case ThinkingLevelEntry():
             return entry.thinking_level.thinking_level
         case LabelEntry():
-            return f"{short(entry.label.target_id)} {entry.label.label or '(taken away)'}"
+            return f"{short(entry.label.target_id)} {entry.label.label or '(removed)'}"
         case SessionInfoEntry():
             info = entry.session_info
             return info.name or info.summary or info.status or ""

@@ -13,9 +13,9 @@ from .drawing import gutters
 from .home import root_option
 from .opening import find_leaf, json_option, leaf_option, opened, session_file
 from .output import clean, columns, echo_json, echo_lines, run
-from .telling import PREVIEW_CHARS, colored, said, short, who
+from .telling import PREVIEW_CHARS, colored, preview_of, role_of, short
 
-_LEAST_SAID = 20
+_PREVIEW_LEAST = 20
 
 
 @click.command()
@@ -44,21 +44,21 @@ async def _tree(file: str, root: str | None, leaf: str | None, as_json: bool) ->
 
 
 async def tree_lines(session: Session, leaf: int | None = None) -> Iterator[str]:
-    """Draw a session's tree, as seen from its leaf or from another entry.
+    """Draw a session's tree, with the path to its leaf or to another entry marked.
 
     Args:
         session: The session.
-        leaf: The ordinal of the other entry.
+        leaf: The seq of the other entry.
     """
     shown = _seen_from(session.tree(), leaf)
-    told: dict[int, tuple[str, str]] = {}
+    captions: dict[int, tuple[str, str]] = {}
     async for entry in session.iter_entries():
-        told[entry.seq] = who(entry), said(entry)
-    return _lines(shown, told)
+        captions[entry.seq] = role_of(entry), preview_of(entry)
+    return _lines(shown, captions)
 
 
 def _seen_from(tree: Tree, leaf: int | None) -> Tree:
-    """Mark the path to another leaf."""
+    """Return a tree in which the path to another entry is marked."""
     if leaf is None or leaf == tree.leaf:
         return tree
     replica = TreeReplica(tree)
@@ -66,18 +66,18 @@ def _seen_from(tree: Tree, leaf: int | None) -> Tree:
     return replica.tree()
 
 
-def _lines(tree: Tree, told: dict[int, tuple[str, str]]) -> Iterator[str]:
+def _lines(tree: Tree, captions: dict[int, tuple[str, str]]) -> Iterator[str]:
     width = columns()
     ascii_only = not (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
     dot = "*" if ascii_only else "•"
     for node, gutter in gutters(tree.nodes, ascii_only=ascii_only):
-        name, what = told.get(node.seq, (node.role or node.type, ""))
+        name, preview = captions.get(node.seq, (node.role or node.type, ""))
         mark = dot if node.on_path else " "
         tail = _tail(tree, node)
         plain = f"{gutter}{mark} {short(node.id)} {name}: {tail}"
         line = f"{gutter}{mark} {click.style(short(node.id), dim=True)} {colored(name)}"
-        if what:
-            line += f": {_cut(what, max(width - len(plain), _LEAST_SAID))}"
+        if preview:
+            line += f": {_cut(preview, max(width - len(plain), _PREVIEW_LEAST))}"
         yield line + (click.style(tail, bold=True) if tail else "")
 
 

@@ -1,4 +1,4 @@
-"""Times as people say them: today's by the clock, yesterday's as such, older ones by their date."""
+"""Times for people: a clock time for today, "Yesterday", otherwise a date."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 def in_zone(moment: datetime, zone: tzinfo | None = None) -> datetime:
-    """Return a time in a zone, the system's where it is None; where the zone has no such year, as it is."""
+    """Return a time in a zone, by default the system's; return it unchanged if the result is out of range."""
     try:
         return moment.astimezone(zone)
-    except OverflowError:  # the first and the last hours that there are
+    except OverflowError:  # at the first and last representable hours
         return moment
 
 
 def when(moment: datetime, now: datetime, zone: tzinfo | None = None) -> str:
-    """Say when something was: "Today 2:30 PM", "Yesterday", "Dec 23", "Dec 23, 2024".
+    """Return a time relative to now: "Today 2:30 PM", "Yesterday", "Dec 23", "Dec 23, 2024".
 
     Args:
-        moment: The time that is told.
-        now: The present time.
-        zone: Whose days they are; the system's where it is None.
+        moment: The time to describe.
+        now: The current time.
+        zone: The time zone; by default the system's.
     """
     then, present = in_zone(moment, zone), in_zone(now, zone)
     day, today = then.date(), present.date()

@@ -1,11 +1,11 @@
-"""Models of Anthropic, or behind any address that speaks its messages interface.
+"""Models of Anthropic, or of any server with its Messages API.
 
     async with AnthropicModel("claude-sonnet-4-5", context_window=200_000) as model:
         async for event in model.generate(request):
             ...
 
-A request whose answer was cut off, refused or never came raises an error of the tree; nothing is retried here, since
-the agent loop knows better what a retry costs.
+A request that is refused, or whose answer is cut off or never arrives, raises a `ModelError`. Nothing is retried here,
+since the agent loop knows better what a retry costs.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ if TYPE_CHECKING:
     from anthropic.types import MessageParam
 
 MAX_TOKENS = 16_384
-"""How long an answer may be where nobody says: the interface wants a bound, and all models of today take this one."""
+"""The default limit on an answer, in tokens: the API requires a limit, and all current models accept this one."""
 
 THINKING_TOKENS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 16_384}
-"""How many tokens a model may think at each level, where it takes a number; at most half of the answer's bound."""
+"""The thinking budget at each level, in tokens; the client sends at most half of the answer's limit."""
 
 LEAST_THINKING_TOKENS = 1024
-"""The least that the interface takes; below it, a model does not think."""
+"""The minimum thinking budget of the API; below it, thinking is not requested."""
 
 _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class AnthropicModel(RemoteModel["AsyncAnthropic"]):
-    """A model that answers by Anthropic's messages; the extra `anthropic` brings what it needs.
+    """A model behind Anthropic's Messages API; requires the extra `anthropic`.
 
-    Entered (`async with model:`) it keeps its connections between requests, for the event loop that it was entered in.
-    Otherwise each request has a connection of its own.
+    Inside `async with model:` it keeps its connections between requests, for the event loop in which it was entered.
+    Otherwise each request has its own connection.
 
     Args:
-        model_id: What the model is called there.
-        base_url: Where it is served; Anthropic, or what its library finds in the environment, where it is None.
-        api_key: The key. What the library finds in the environment is used where neither a key nor an address is given;
-            it is never sent to another address.
-        provider: Who serves it, as sessions note it.
-        context_window: How many tokens request and answer may take together, where that is known.
-        max_tokens: How long an answer may be, unless a request says otherwise; thoughts count.
+        model_id: The provider's name of the model.
+        base_url: Where it is served; by default Anthropic, or the address that its library finds in the environment.
+        api_key: The key. By default the library looks for it in the environment, but only without a `base_url`: such a
+            key is never sent to another address.
+        provider: The provider's name in sessions.
+        context_window: How many tokens request and answer may take together, if known.
+        max_tokens: The limit on an answer, including thinking, unless a request overrides it.
         timeout_s: How long to wait for the next piece of an answer, in seconds.
-        cache: How long the provider keeps the beginning of a request, so that the next one pays a tenth for it; None
-            for not at all. Keeping costs a quarter more once ("1h": twice as much), so it pays from the second request
-            on: right for a conversation, and wrong for a model that only makes summaries.
-        thinking: How the model is told to think: "budget" by a number of tokens, "adaptive" by its effort, as newer
-            models want it. A thinking level is ignored where it is None.
-        options: More fields of every request, such as `temperature`, as the interface names them.
+        cache: How long the provider caches the beginning of a request, so that the next one pays a tenth for it; None
+            disables caching. Writing to the cache costs a quarter more ("1h": twice as much), so it pays off from the
+            second request on: use it for a conversation, and not for a model that only makes summaries.
+        thinking: How to request thinking: "budget" with a number of tokens, "adaptive" with an effort, as newer models
+            require. If None, thinking levels are ignored.
+        options: Other fields of every request, such as `temperature`, under the API's names.
 
     Raises:
         ExtraMissing: The package `anthropic` is not installed.
@@ -103,26 +103,26 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Answer a request, piece by piece; closing the iterator closes the connection.
 
-        Calls whose arguments are no JSON object are kept, marked: see `malformed_arguments`.
+        Calls whose arguments are not a JSON object are kept and marked: see `malformed_arguments`.
 
         Raises:
-            RequestTooLong: The request is more than the model's window holds.
-            RequestRefused: The provider will never serve this request.
-            RateLimited: The provider asks to come again later.
+            RequestTooLong: The request exceeds the model's window.
+            RequestRefused: The provider rejects this request for good.
+            RateLimited: The provider asks to retry later.
             ModelUnavailable: The provider cannot be reached, or failed.
             AnswerCutOff: The connection ended in the middle of the answer.
             InvalidEntry: The answer holds a block that a message cannot hold.
         """
         answer = AnthropicAnswer()
-        prompt = to_anthropic(with_ids(map(self._readable, request.messages), _CALL_ID))
-        bound = self._max_tokens if request.max_tokens is None else request.max_tokens
-        fields = self._fields(request, prompt, bound)
-        messages = cast("list[MessageParam]", prompt.messages)  # the same, as plain dicts
+        prompt = to_anthropic(with_ids(map(self._without_foreign_thinking, request.messages), _CALL_ID))
+        limit = self._max_tokens if request.max_tokens is None else request.max_tokens
+        fields = self._fields(request, prompt, limit)
+        messages = cast("list[MessageParam]", prompt.messages)  # the library's types, as plain dicts
         try:
             async with (
-                self._asked(answer) as client,
+                self._exchange(answer) as client,
                 client.messages.with_streaming_response.create(
-                    model=self._model_id, messages=messages, max_tokens=bound, stream=True, extra_body=fields
+                    model=self._model_id, messages=messages, max_tokens=limit, stream=True, extra_body=fields
                 ) as response,
                 aclosing(EventData(response.http_response)) as events,
             ):
@@ -130,17 +130,17 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
                     event = decoded(data, decode_event)
                     if event.raw_error is not None and not answer.whole:
                         raise failed_request(self._provider, None, {}, json_value(event.raw_error))
-                    for told in answer.take(event):
-                        yield told
+                    for model_event in answer.take(event):
+                        yield model_event
                     if event.type == "message_stop":
                         await events.finish()
                         break
         except TypeError as error:
             if "authentication" not in str(error):
                 raise
-            # The library's way to say that there is no key, neither given nor in the environment.
-            what = f"no request can be made of {self._provider} without a key: set ANTHROPIC_API_KEY in the environment"
-            raise RequestRefused(what) from error
+            # This is how the library reports a missing key.
+            message = f"{self._provider} requires an API key: set ANTHROPIC_API_KEY in the environment"
+            raise RequestRefused(message) from error
         yield Completed(answer.message(self._provider, self._model_id))
 
     def _client(self) -> AsyncAnthropic:
@@ -150,36 +150,36 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         try:
             return AsyncAnthropic(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
         except AnthropicError as error:
-            raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
+            raise RequestRefused(f"cannot send requests to {self._provider}: {error}") from error
 
-    def _readable(self, message: Message) -> Message:
-        """Leave out what a model of another provider thought: its signature is none here, for which a request is refused."""
+    def _without_foreign_thinking(self, message: Message) -> Message:
+        """Drop the thinking of another provider's model: Anthropic rejects requests with foreign signatures."""
         if message.provider in {None, self._provider}:
             return message
         return replace(message, content=tuple(part for part in message.content if not isinstance(part, ThinkingPart)))
 
-    def _fields(self, request: ModelRequest, prompt: AnthropicPrompt, bound: int) -> dict[str, object]:
-        """Return what a request says beside its messages, and mark what is to be kept of it."""
+    def _fields(self, request: ModelRequest, prompt: AnthropicPrompt, limit: int) -> dict[str, object]:
+        """Return the fields of a request besides its messages, and set its cache marks."""
         tools: list[Block] = [
             {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
             for tool in request.tools
         ]
         if self._cache is not None:
-            _mark(prompt, tools, self._cache)
+            _mark_cached(prompt, tools, self._cache)
         fields: dict[str, object] = {}
         if prompt.system:
             fields["system"] = prompt.system
         if tools:
             fields["tools"] = tools
-        return {**fields, **self._thoughts(request.thinking_level, bound), **self._options}
+        return {**fields, **self._thinking_fields(request.thinking_level, limit), **self._options}
 
-    def _thoughts(self, level: str | None, bound: int) -> dict[str, object]:
+    def _thinking_fields(self, level: str | None, limit: int) -> dict[str, object]:
         if self._thinking is None or level is None or level == "off":
             return {}
         if self._thinking == "adaptive":
             effort = "low" if level == "minimal" else level
             return {"thinking": {"type": "adaptive"}, "output_config": {"effort": effort}}
-        tokens = min(THINKING_TOKENS.get(level, THINKING_TOKENS["high"]), bound // 2)
+        tokens = min(THINKING_TOKENS.get(level, THINKING_TOKENS["high"]), limit // 2)
         return {"thinking": {"type": "enabled", "budget_tokens": tokens}} if tokens >= LEAST_THINKING_TOKENS else {}
 
     def _errors(self) -> tuple[type[Exception], ...]:
@@ -187,7 +187,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
 
         return exchange_errors(AnthropicError)
 
-    def _told(self, error: Exception, *, begun: bool) -> ModelError:
+    def _error_of(self, error: Exception, *, begun: bool) -> ModelError:
         from anthropic import APIConnectionError, APIStatusError
 
         if isinstance(error, APIStatusError):
@@ -195,11 +195,12 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         return failed_exchange(self._provider, error, APIConnectionError, begun=begun)
 
 
-def _mark(prompt: AnthropicPrompt, tools: list[Block], ttl: Literal["5m", "1h"]) -> None:
-    """Mark the ends of what stays the same from request to request.
+def _mark_cached(prompt: AnthropicPrompt, tools: list[Block], ttl: Literal["5m", "1h"]) -> None:
+    """Mark the ends of the parts that stay the same from request to request.
 
-    Tools and system come first and never change; the user's last turn ends what the next request begins with, and the
-    one before it what the last request ended with, however many blocks lie between. The interface takes four marks.
+    Tools and system prompt come first and never change. The next request begins with everything up to the user's last
+    turn, and the previous one ended with the turn before it, however many blocks lie between. The API accepts four
+    marks.
     """
     mark: JSON = {"type": "ephemeral"} if ttl == "5m" else {"type": "ephemeral", "ttl": ttl}
     first = prompt.system or tools

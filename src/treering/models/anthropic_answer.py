@@ -1,4 +1,4 @@
-"""An answer of Anthropic's messages, put together from the events of its stream.
+"""An answer of Anthropic's Messages API, assembled from the events of its stream.
 
     {"type": "message_start", "message": {"usage": {"input_tokens": 25, "cache_read_input_tokens": 1800, ...}, ...}}
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
@@ -7,7 +7,7 @@
     {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 15}}
     {"type": "message_stop"}
 
-What is left out are citations, which a message has no place for. A block of a kind that nobody asked for is refused.
+Citations are left out, since a message has no place for them. A block of an unexpected kind is rejected.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Usage(Struct, omit_defaults=True):
     cache_creation_input_tokens: int | None = None
 
 
-class _Said(Struct):
+class _Start(Struct):
     usage: _Usage | None = None
 
 
@@ -53,11 +53,11 @@ class _Delta(Struct):
 
 
 class StreamEvent(Struct):
-    """An event of any type, as far as it is read; with an `error`, the answer is none."""
+    """An event of any type, with the fields that are read; with `error`, there is no answer."""
 
     type: str
     index: int = -1
-    message: _Said | None = None
+    message: _Start | None = None
     raw_block: MaybeRaw = msgspec.field(name="content_block", default=None)
     delta: _Delta | None = None
     usage: _Usage | None = None
@@ -69,7 +69,7 @@ decode_event = msgspec.json.Decoder(StreamEvent).decode
 
 
 class _Block:
-    """A block whose pieces are still coming; `fields` is how it began."""
+    """An incomplete block; `fields` is its beginning."""
 
     def __init__(self, fields: dict[str, JSON]) -> None:
         self.fields = fields
@@ -77,7 +77,7 @@ class _Block:
         self.pieces: list[str] = []
 
     def read(self, *, cut: bool) -> dict[str, JSON]:
-        """Return the block, with its pieces where they belong."""
+        """Return the block with its pieces joined."""
         pieces = "".join(self.pieces)
         if self.type == "tool_use" and (pieces or cut or not self.fields.get("input")):
             return {**self.fields, "input": msgspec.json.decode(arguments_of(pieces, cut=cut))}
@@ -88,25 +88,25 @@ class _Block:
 
 
 class AnthropicAnswer:
-    """What has come of an answer.
+    """The part of an answer that has arrived.
 
     Attributes:
-        begun: Whether anything has come.
+        begun: Whether anything has arrived.
     """
 
     def __init__(self) -> None:
         self.begun = False
         self._blocks: dict[int, _Block] = {}
-        self._stop: str | None = None
+        self._stop_reason: str | None = None
         self._usage = _Usage()
 
     @property
     def whole(self) -> bool:
-        """Whether the answer has said why it ended; what its connection does after that is of no matter."""
-        return self._stop is not None
+        """Whether the answer has a stop reason; what its connection does after that does not matter."""
+        return self._stop_reason is not None
 
     def take(self, event: StreamEvent) -> Iterator[ModelEvent]:
-        """Take an event in, and yield what an agent is told of it."""
+        """Add an event to the answer, and yield the resulting model events."""
         self.begun = True
         if event.message is not None:
             self._count(event.message.usage)
@@ -116,7 +116,7 @@ class AnthropicAnswer:
             if block.type == "tool_use":
                 yield ToolCallStarted(str(block.fields.get("id")), str(block.fields.get("name")))
         if event.delta is not None:
-            self._stop = event.delta.stop_reason or self._stop
+            self._stop_reason = event.delta.stop_reason or self._stop_reason
             if event.index in self._blocks:
                 yield from self._grow(self._blocks[event.index], event.delta)
 
@@ -133,18 +133,18 @@ class AnthropicAnswer:
             block.pieces.append(delta.partial_json)
 
     def _count(self, usage: _Usage | None) -> None:
-        """Take counts in: later ones are sums and stand for earlier ones, but not all of them come again."""
+        """Update the usage: later counts are totals that replace earlier ones, but not every count is repeated."""
         if usage is not None:
             later = {name: count for name, count in asdict(usage).items() if count is not None}
             self._usage = replace(self._usage, **later)
 
     def message(self, provider: str, model_id: str) -> Message:
-        """Return the whole answer.
+        """Return the complete answer.
 
         Raises:
-            InvalidEntry: It holds a block that a message cannot hold.
+            InvalidEntry: It contains a block that a message cannot hold.
         """
-        reason = _STOP_REASONS.get(self._stop or "")
+        reason = _STOP_REASONS.get(self._stop_reason or "")
         last = max(self._blocks, default=-1)
         content: list[JSON] = [
             block.read(cut=reason == "length" and index == last)

@@ -1,4 +1,4 @@
-"""What a model wrote as the arguments of a call, which it ought to write as a JSON object and sometimes does not."""
+"""The arguments of a call, which a model should write as a JSON object and sometimes does not."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ..events.content import raw_json
 
 
 def arguments_of(written: str, *, cut: bool) -> str:
-    """Return arguments as a JSON object: those that a model wrote, or what says that it wrote none.
+    """Return arguments as a JSON object: as written, or under a key that marks them as malformed.
 
     Args:
-        written: The arguments, all their fragments together; nothing at all stands for an empty object.
-        cut: The answer was cut at its bound, so that nothing at all stands for arguments that never came.
+        written: The joined fragments of the arguments; an empty text means an empty object.
+        cut: The answer was cut off at its limit, so an empty text means arguments that never arrived.
     """
     if not written.strip() and not cut:
         return "{}"
-    for reading in (str.encode, _mended):
+    for encode in (str.encode, _with_whole_characters):
         try:
-            read = reading(written)
-            msgspec.json.decode(read, type=dict[str, Any])
-            raw_json(Raw(read))  # refuses what is nested too deep to be kept
+            encoded = encode(written)
+            msgspec.json.decode(encoded, type=dict[str, Any])
+            raw_json(Raw(encoded))  # rejects arguments that are nested too deep to be stored
         except (ValueError, RecursionError):
             continue
-        return read.decode()
+        return encoded.decode()
     return msgspec.json.encode({MALFORMED_ARGUMENTS: written}).decode()
 
 
-def _mended(written: str) -> bytes:
-    """Return arguments with U+FFFD for half of a surrogate pair, as left by cutting a string."""
+def _with_whole_characters(written: str) -> bytes:
+    """Replace lone surrogates, as left by cutting a string, by U+FFFD."""
     return whole_json(written.encode())

@@ -1,8 +1,7 @@
-"""The connections of a model: kept while the model is entered, and otherwise one client for each request.
+"""The connections of a model: kept while the model is entered, otherwise one client per request.
 
-Making a client reads certificates, and the first one imports the provider's library: that takes up to a second, so it
-happens in a worker thread. A client belongs to the event loop that it was made for; a model that is not entered may be
-used from any.
+Making a client reads certificates, and the first one imports the provider's library. This takes up to a second, so it
+happens in a worker thread. A client belongs to one event loop; a model that is not entered may be used from any.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from anyio import CancelScope, to_thread
 from ..events.errors import ExtraMissing
 
 CONNECT_TIMEOUT_S = 10.0
-"""How long a connection may take to be made, in seconds; local addresses and providers alike answer in far less."""
+"""The timeout for connecting, in seconds; local servers and providers take far less."""
 
 NO_KEY = "none"
-"""What is sent as a key to an address for which none was given: servers on one's own machine look at none."""
+"""The key sent to an address without a key of its own; local servers ignore keys."""
 
 
 class Client(Protocol):
-    """What a provider's library sends requests with."""
+    """A client of a provider's library."""
 
     async def close(self) -> None:
         """Close its connections."""
@@ -35,20 +34,20 @@ _ClientT = TypeVar("_ClientT", bound=Client)
 
 
 def require(module: str, extra: str) -> None:
-    """See that an optional library is there, without importing it.
+    """Check that an optional library is installed, without importing it.
 
     Raises:
-        ExtraMissing: It is not installed.
+        ExtraMissing: The library is not installed.
     """
     if find_spec(module) is None:
         raise ExtraMissing(f"this needs the package {module}: pip install 'treering[{extra}]'")
 
 
 class Clients(Generic[_ClientT]):
-    """Where a model gets its client from.
+    """The source of a model's clients.
 
     Args:
-        make: Makes a client; it is called in a worker thread.
+        make: Makes a client; called in a worker thread.
     """
 
     def __init__(self, make: Callable[[], _ClientT]) -> None:
@@ -57,22 +56,22 @@ class Clients(Generic[_ClientT]):
         self._entered = 0
 
     async def enter(self) -> None:
-        """Keep a client from now on, until `leave` was called as often as this."""
+        """Keep a client until `leave` has been called as often as `enter`."""
         self._entered += 1
         if self._kept is not None:
             return
         try:
-            made = await to_thread.run_sync(self._make)
+            client = await to_thread.run_sync(self._make)
         except BaseException:
             self._entered -= 1
             raise
         if self._kept is None:
-            self._kept = made
-        else:  # somebody who entered meanwhile was faster
-            await _close(made)
+            self._kept = client
+        else:  # another task entered in the meantime and was faster
+            await _close(client)
 
     async def leave(self) -> None:
-        """Close the kept client, where nobody else keeps it."""
+        """Close the kept client, unless it was entered more than once."""
         self._entered -= 1
         if not self._entered and self._kept is not None:
             kept, self._kept = self._kept, None
@@ -80,17 +79,17 @@ class Clients(Generic[_ClientT]):
 
     @asynccontextmanager
     async def one(self) -> AsyncGenerator[_ClientT]:
-        """Give the kept client, or one that is closed at the end of the block."""
+        """Yield the kept client, or a new one that is closed at the end of the block."""
         if self._kept is not None:
             yield self._kept
             return
-        made = await to_thread.run_sync(self._make)
+        client = await to_thread.run_sync(self._make)
         try:
-            yield made
+            yield client
         finally:
-            await _close(made)
+            await _close(client)
 
 
 async def _close(client: Client) -> None:
-    with CancelScope(shield=True):  # a cancelled caller leaves no socket behind
+    with CancelScope(shield=True):  # close the sockets even if the caller is cancelled
         await client.close()

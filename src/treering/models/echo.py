@@ -1,7 +1,7 @@
-"""A model that needs no network and no key: it repeats what it is told, and says that it is an echo.
+"""A model that needs no network and no key: it repeats its input, marked as an echo.
 
-For a first look at `treering chat`, for examples and for trying things out. Its answers are as deterministic as its
-requests, and the usage that it reports is the estimate by bytes, since no provider counts.
+It serves for a first look at `treering chat`, for examples and for experiments. Its answers depend only on the request,
+and the usage that it reports is an estimate, since no provider counts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from ..projections.building.pairing import is_request
 from ..projections.tokens import Tokenizer, count_messages
 
 WINDOW = 32_768
-"""The window that an echo says to have, in tokens."""
+"""The nominal window of the echo, in tokens."""
 
 
 class EchoModel:
-    """Answers with what the user said last, and how many messages it was sent.
+    """A model that answers with the user's last message and the number of messages it was sent.
 
     Args:
-        context_window: The window that it says to have, in tokens.
-        tokenizer: What counts the usage that it reports; an estimate by bytes where none is given.
+        context_window: Its nominal window, in tokens.
+        tokenizer: Counts the reported usage; by default an estimate.
     """
 
     provider = "treering"
@@ -40,10 +40,10 @@ class EchoModel:
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Answer a request; see `Model.generate`."""
-        asked = [plain_text(each.content) for each in request.messages if is_request(each)]
-        said = asked[-1] if asked else ""
-        told = f"(echo, {counted(len(request.messages), 'message')}) {said}"
-        answer = Message("assistant", (text(told),), model=self.model_id, provider=self.provider, stop_reason="stop")
+        prompts = [plain_text(each.content) for each in request.messages if is_request(each)]
+        last = prompts[-1] if prompts else ""
+        reply = f"(echo, {counted(len(request.messages), 'message')}) {last}"
+        answer = Message("assistant", (text(reply),), model=self.model_id, provider=self.provider, stop_reason="stop")
         used = count_messages(request.messages, self._tokenizer), count_messages((answer,), self._tokenizer)
         usage = Usage(*used, total_tokens=sum(used))
         async with aclosing(replayed(replace(answer, usage=usage))) as pieces:

@@ -1,11 +1,11 @@
-"""Server-sent events, read from a response and closed whole.
+"""Server-sent events, read from a response that is always closed completely.
 
     data: {"choices": [{"delta": {"content": "Hello"}}]}
 
     data: [DONE]
 
-The providers' libraries decode such streams themselves, in generators that nobody can close from outside: trio, which
-looks, warns of each answer that was given up. Here the response is read by one iterator that is always led to its end.
+The providers' libraries decode such streams themselves, in generators that cannot be closed from outside, so trio warns
+about each abandoned answer. Here one iterator reads the response and is always run to its end.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..events.characters import whole_json
 from ..events.errors import ModelUnavailable
 
 EVENT_BYTES_MAX = 64 * 1024 * 1024
-"""How long an event may be, in bytes: no answer comes near that, and a server gone wrong must not fill the memory."""
+"""The maximum size of an event, in bytes: no answer comes near it, and a faulty server must not exhaust memory."""
 
 END_WAIT_S = 0.1
-"""How long to wait for the end of a response that has said all, in seconds: its connection can serve the next one."""
+"""How long to wait for the end of a complete response, in seconds, so that its connection can be reused."""
 
 T = TypeVar("T")
 
@@ -38,10 +38,10 @@ class Response(Protocol):
 
 
 def decoded(data: bytes, decode: Callable[[bytes], T]) -> T:
-    """Decode the data of an event; half of a surrogate pair in it, as left by cutting a string, becomes U+FFFD.
+    """Decode the data of an event; lone surrogates, as left by cutting a string, become U+FFFD.
 
     Raises:
-        DecodeError: It is no JSON, or not of the shape that is asked for.
+        DecodeError: The data is not JSON, or not of the requested shape.
     """
     try:
         return decode(data)
@@ -49,16 +49,16 @@ def decoded(data: bytes, decode: Callable[[bytes], T]) -> T:
         if b"\\u" not in data:
             raise
         try:
-            mended = whole_json(data)
+            repaired = whole_json(data)
         except (ValueError, RecursionError):
-            mended = data
-        return decode(mended)
+            repaired = data
+        return decode(repaired)
 
 
 class EventData:
-    """The data of one event after the other, as bytes.
+    """An iterator over the data of events, as bytes.
 
-    What is closed in the middle leaves no connection and no generator behind.
+    Closing it in the middle leaves no connection and no generator behind.
     """
 
     def __init__(self, response: Response) -> None:
@@ -78,28 +78,30 @@ class EventData:
         return self._ready.popleft()
 
     async def finish(self) -> None:
-        """Read what is left of a response that has said all, so that its connection can be used again."""
+        """Read the rest of a complete response, so that its connection can be reused."""
         with move_on_after(END_WAIT_S):
             async for _ in self._body:
                 pass
 
     async def aclose(self) -> None:
-        """Close the response, wherever in it this is, also for a caller that is cancelled, who does not wait for long."""
+        """Close the response at any point, for a short time even if the caller is cancelled."""
         with move_on_after(END_WAIT_S, shield=True):
             await self._response.aclose()
         with move_on_after(END_WAIT_S, shield=True), suppress(Exception):
-            async for _ in self._body:  # it may say that it was closed; the generators below end by that
+            async for _ in self._body:  # this may raise because of the close, which ends the generators below
                 pass
 
     def _take(self, piece: bytes) -> None:
-        """Take a piece of the body in, and lay ready the events that it ends.
+        """Add a piece of the body, and queue the events that it completes.
 
         Raises:
-            ModelUnavailable: An event has no end.
+            ModelUnavailable: An event is too long.
         """
         self._held_bytes += len(piece)
         if self._held_bytes > EVENT_BYTES_MAX:
-            raise ModelUnavailable(f"the server sends an event of more than {EVENT_BYTES_MAX} bytes: it is given up")
+            raise ModelUnavailable(
+                f"the server sent an event of more than {EVENT_BYTES_MAX} bytes; the answer was abandoned"
+            )
         end, *others = piece.split(b"\n")
         self._rest.append(end)
         if not others:

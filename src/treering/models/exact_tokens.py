@@ -1,11 +1,11 @@
-"""Exact counts of tokens, for models whose vocabulary is public; the extra `tokens` brings the vocabularies with it.
+"""Exact counts of tokens, for models whose vocabulary is public; the extra `tokens` installs the vocabularies.
 
     counts = ExactTokenizer("o200k_base")
     budget = calculate_budget(128_000, system_prompt, tools, counts)
     result = await session.build_context(budget, ContextBuilder(counts))
 
-Exact are the texts. What a provider puts around a message and around a call is its own affair: those frames are the ones
-of `projections.tokens`. What a provider reports after a request is the truth, and treering goes by it where there is one.
+Texts are counted exactly. The frames that a provider puts around messages and calls are not known, so they are
+estimated by `projections.tokens`. If a provider reports usage after a request, treering uses that instead.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ..events.errors import InvalidInput
 from .connecting import require
 
 VOCABULARIES = ("o200k_base", "cl100k_base", "voyage3_base")
-"""The vocabularies that there are: OpenAI's from gpt-4o on, OpenAI's before that, and Voyage's."""
+"""The available vocabularies: OpenAI's since gpt-4o, OpenAI's before that, and Voyage's."""
 
 PIECE_CHARS = 500_000
-"""How much is counted at once, since the library refuses twice as much; a longer text may count a token more per piece."""
+"""The maximum text per call of the library, which rejects twice as much; each further piece may add one token."""
 
 
 class _Encoding(Protocol):
@@ -28,9 +28,9 @@ class _Encoding(Protocol):
 
 
 class ExactTokenizer:
-    """Counts the tokens of texts by a vocabulary, as a `Tokenizer`.
+    """A `Tokenizer` that counts tokens with a vocabulary.
 
-    Loading a vocabulary takes up to a second, once in a process: make it before a loop runs, or in a worker thread.
+    Loading a vocabulary takes up to a second, once per process: do it before a loop runs, or in a worker thread.
 
     Args:
         vocabulary: One of `VOCABULARIES`.
@@ -42,13 +42,13 @@ class ExactTokenizer:
 
     def __init__(self, vocabulary: str = "o200k_base") -> None:
         if vocabulary not in VOCABULARIES:
-            raise InvalidInput(f"there is no vocabulary {vocabulary!r}: give one of {', '.join(VOCABULARIES)}")
+            raise InvalidInput(f"unknown vocabulary {vocabulary!r}: choose from {', '.join(VOCABULARIES)}")
         require("bpe_openai", "tokens")
-        library = import_module("bpe_openai")  # it tells no types
+        library = import_module("bpe_openai")  # it has no type hints
         self._encoding = cast("_Encoding", library.get_encoding(vocabulary))
         self.vocabulary = vocabulary
 
     def count(self, text: str) -> int:
-        """Return how many tokens the text takes; what looks like a control token counts as the text that it is."""
+        """Return how many tokens the text takes; text that looks like a control token counts as plain text."""
         starts = range(0, len(text), PIECE_CHARS)
         return sum(len(self._encoding.encode_ordinary(text[start : start + PIECE_CHARS])) for start in starts)

@@ -1,8 +1,8 @@
-"""What providers answer when they do not answer, told in the errors of the tree.
+"""Translating failures of providers into `ModelError`.
 
-Both libraries raise an error with a status, headers and a body, or one of their transport. What it means is read from the
-provider's own codes first, then from its words, last from the status: the servers that speak OpenAI's interface agree on
-the status at best.
+Both libraries raise an error with a status, headers and a body, or a transport error. Its meaning is taken first from
+the provider's codes, then from its message, and last from the status, since the servers with OpenAI's API agree on the
+status at best.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ..events.errors import (
     RequestRefused,
     RequestTooLong,
 )
-from .told_sizes import told_sizes
+from .reported_sizes import reported_sizes
 
 _TOO_LONG_CODES = frozenset({"context_length_exceeded", "exceed_context_size_error", "request_too_large"})
 
-_TOO_LONG_WORDS = re.compile(
+_TOO_LONG_MESSAGE = re.compile(
     r"""
       (prompt|input)\ is\ too\ long                                        # Anthropic, Bedrock
     | exceed\ context\ limit                                               # Anthropic: prompt and max_tokens together
@@ -61,106 +61,106 @@ _STATUS_OF_CODES = {
     "not_found_error": 404,
 }
 
-_COME_AGAIN = frozenset({408, 409, 425})
-"""What a client did wrong that may be right the next time: a timeout, a lock, an early request."""
+_RETRYABLE = frozenset({408, 409, 425})
+"""Client errors that may succeed on a retry: a timeout, a conflict, an early request."""
 
 
 def transport_errors() -> tuple[type[Exception], ...]:
-    """Return the errors by which the loaded HTTP libraries say that a connection failed.
+    """Return the errors with which the loaded HTTP libraries report a failed connection.
 
-    The providers' libraries do not wrap all that goes wrong while an answer streams, and came to another HTTP library
-    of the same shape between versions.
+    The providers' libraries do not wrap every error while an answer streams, and some versions use a different HTTP
+    library of the same design.
     """
     return (*_of_loaded("TransportError"), OSError, EndOfStream)
 
 
 def exchange_errors(library: type[Exception]) -> tuple[type[Exception], ...]:
-    """Return what a request may fail with: a library's errors, those of its transport, and what cannot be read."""
+    """Return the errors with which a request may fail: a library's own, transport errors and decoding errors."""
     return (library, msgspec.DecodeError, *_of_loaded("DecodingError"), *transport_errors())
 
 
 def _of_loaded(name: str) -> list[type[Exception]]:
-    """Return the errors of a name that the loaded HTTP libraries have."""
+    """Return the errors with a given name of the loaded HTTP libraries."""
     loaded = (sys.modules.get(library) for library in ("httpx2", "httpx"))
     return [cast("type[Exception]", getattr(module, name)) for module in loaded if module is not None]
 
 
 def failed_exchange(provider: str, error: Exception, connection: type[Exception], *, begun: bool) -> ModelError:
-    """Tell of a request that got no answer with a status: the connection failed, or what came cannot be read.
+    """Return the error for a request without a status: the connection failed, or the response cannot be decoded.
 
     Args:
-        provider: Who was asked.
+        provider: The provider's name.
         error: One of `exchange_errors`.
-        connection: The library's own error of connections.
+        connection: The library's class of connection errors.
         begun: Whether the answer had begun.
     """
     if isinstance(error, (connection, *transport_errors())):
         return failed_connection(provider, error, begun=begun)
-    return ModelUnavailable(f"{provider} answered what cannot be read: {error}")
+    return ModelUnavailable(f"the response of {provider} cannot be decoded: {error}")
 
 
 def failed_connection(provider: str, error: Exception, *, begun: bool) -> ModelError:
-    """Tell of a connection that was not made, or broke.
+    """Return the error for a connection that could not be made, or broke.
 
     Args:
-        provider: Who was asked.
-        error: What the transport said.
+        provider: The provider's name.
+        error: The error of the transport.
         begun: Whether the answer had begun.
     """
-    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     cause = str(error.__cause__ or "")
-    if cause and cause not in said:
-        said += f" ({cause})"
+    if cause and cause not in reason:
+        reason += f" ({cause})"
     if begun:
-        return AnswerCutOff(f"the connection to {provider} ended in the middle of its answer: {said}")
-    return ModelUnavailable(f"{provider} cannot be reached: {said}")
+        return AnswerCutOff(f"the connection to {provider} ended in the middle of its answer: {reason}")
+    return ModelUnavailable(f"{provider} cannot be reached: {reason}")
 
 
 def failed_request(provider: str, status: int | None, headers: Mapping[str, str], body: object) -> ModelError:
-    """Tell of an answer that is an error.
+    """Return the error for an error response.
 
     Args:
-        provider: Who answered.
-        status: The HTTP status; None where the error came inside of an answer that had begun well.
-        headers: The answer's headers, with names in lower case or found whatever their case.
-        body: What it said: decoded JSON, or text.
+        provider: The provider's name.
+        status: The HTTP status; None if the error came within a stream that had begun successfully.
+        headers: The response's headers, with lower-case or case-insensitive names.
+        body: The body, as decoded JSON or text.
     """
-    said = _innermost(body)
-    codes, words = _read(said)
+    details = _innermost(body)
+    codes, words = _codes_and_message(details)
     if status is None or status < 400:
         status = next(filter(None, map(_status_of, codes)), None)
-    told = f"{provider} answered{'' if status is None else f' {status}'}: {words or 'nothing'}"
-    if status == 413 or not _TOO_LONG_CODES.isdisjoint(codes) or _TOO_LONG_WORDS.search(words):
-        needed, available = told_sizes(said, words)
-        return RequestTooLong(told, status=status, needed=needed, available=available)
+    message = f"{provider} answered{'' if status is None else f' {status}'}: {words or 'no message'}"
+    if status == 413 or not _TOO_LONG_CODES.isdisjoint(codes) or _TOO_LONG_MESSAGE.search(words):
+        needed, available = reported_sizes(details, words)
+        return RequestTooLong(message, status=status, needed=needed, available=available)
     if not _QUOTA_CODES.isdisjoint(codes):
-        return RequestRefused(told, status=status)
+        return RequestRefused(message, status=status)
     if status == 429:
-        return RateLimited(told, status=status, retry_after_s=retry_after_s(headers))
-    if status is None or status >= 500 or status in _COME_AGAIN:
-        return ModelUnavailable(told, status=status)
-    return RequestRefused(told, status=status)
+        return RateLimited(message, status=status, retry_after_s=retry_after_s(headers))
+    if status is None or status >= 500 or status in _RETRYABLE:
+        return ModelUnavailable(message, status=status)
+    return RequestRefused(message, status=status)
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return in how many seconds to come again, from `retry-after-ms` or `retry-after`; None where neither says."""
+    """Return the delay from `retry-after-ms` or `retry-after` in seconds, or None without either."""
     in_ms = _number(headers.get("retry-after-ms"))
     if in_ms is not None:
         return in_ms / 1000
-    said = headers.get("retry-after")
-    seconds = _number(said)
-    if seconds is not None or said is None:
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
         return seconds
     try:
-        at = parsedate_to_datetime(said)
+        at = parsedate_to_datetime(value)
     except (ValueError, OverflowError):
         return None
     now = datetime.now(UTC)
     return max(0.0, ((at if at.tzinfo else at.replace(tzinfo=UTC)) - now).total_seconds())
 
 
-def _number(said: str | None) -> float | None:
-    return float(said) if said is not None and re.fullmatch(r"\d+(\.\d*)?", said) else None
+def _number(text: str | None) -> float | None:
+    return float(text) if text is not None and re.fullmatch(r"\d+(\.\d*)?", text) else None
 
 
 def _status_of(code: str) -> int | None:
@@ -169,7 +169,7 @@ def _status_of(code: str) -> int | None:
 
 
 def _innermost(body: object) -> object:
-    """Return what an error's body says of the error itself: many put it under `error`, once or twice."""
+    """Return the innermost error of a body: many nest it under `error`, once or twice."""
     if not isinstance(body, Mapping):
         return body
     fields = cast("Mapping[str, object]", body)
@@ -177,11 +177,11 @@ def _innermost(body: object) -> object:
     return _innermost(inner) if inner else fields
 
 
-def _read(said: object) -> tuple[tuple[str, ...], str]:
-    """Return the codes and the words of an error, of which there are many shapes."""
-    if not isinstance(said, Mapping):
-        return (), "" if said is None else str(said)[:2000]
-    fields = cast("Mapping[str, object]", said)
+def _codes_and_message(details: object) -> tuple[tuple[str, ...], str]:
+    """Return the codes and the message of an error, which comes in many shapes."""
+    if not isinstance(details, Mapping):
+        return (), "" if details is None else str(details)[:2000]
+    fields = cast("Mapping[str, object]", details)
     codes = tuple(str(fields[name]) for name in ("code", "type") if fields.get(name) is not None)
     words = next((str(fields[name]) for name in ("message", "detail") if fields.get(name)), "")
     return codes, words or str(dict(fields))[:2000]

@@ -1,9 +1,11 @@
-"""Models by name, as a command line takes them: who serves it, a colon, what it is called there.
+"""Models by name, as on a command line: the provider, a colon, and the model's name there.
 
 openai:gpt-5    anthropic:claude-sonnet-4-5    ollama:qwen3:8b    lmstudio:qwen/qwen3-8b    echo
 """
 
 from __future__ import annotations
+
+import re
 
 from ..actors.agents.model import Model
 from ..events.errors import InvalidInput
@@ -14,7 +16,20 @@ SERVERS = {
     "llama.cpp": "http://localhost:8080/v1",
     "lmstudio": "http://localhost:1234/v1",
 }
-"""Who serves models by OpenAI's interface, and where, unless somebody says otherwise; None where its library knows."""
+"""Providers with OpenAI's API, and their default addresses; None for the default of the library."""
+
+
+_ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
+
+
+def check_address(base_url: str | None) -> None:
+    """Refuse an address at which nothing can be served, where one is given.
+
+    Raises:
+        InvalidInput: It does not begin with `http://` or `https://` and the name of a host.
+    """
+    if base_url is not None and not (isinstance(base_url, str) and _ADDRESS.match(base_url)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise InvalidInput(f"{base_url!r} is no address of a server: give one such as http://localhost:11434/v1")
 
 
 def model_named(
@@ -26,19 +41,19 @@ def model_named(
     max_tokens: int | None = None,
     timeout_s: float = 600.0,
 ) -> Model:
-    """Make the model of a name such as `ollama:qwen3:8b`; `echo` is one that needs neither network nor key.
+    """Make a model from a name such as `ollama:qwen3:8b`; `echo` needs neither network nor key.
 
     Args:
-        name: Who serves it, and what it is called there: the first colon parts them.
-        base_url: Where it is served, if not where such models are served mostly.
-        api_key: The key; of OpenAI and Anthropic, the environment's where neither a key nor an address is given.
-        context_window: How many tokens request and answer may take together, where that is known.
-        max_tokens: How long an answer may be; the client's own bound where it is None.
+        name: The provider and the model's name there, separated by the first colon.
+        base_url: Where it is served; by default the provider's usual address.
+        api_key: The key; by default, and only without a `base_url`, the environment's key for OpenAI or Anthropic.
+        context_window: How many tokens request and answer may take together, if known.
+        max_tokens: The limit on an answer; by default the client's.
         timeout_s: How long to wait for the next piece of an answer, in seconds.
 
     Raises:
-        InvalidInput: The name names no model.
-        ExtraMissing: What its client needs is not installed.
+        InvalidInput: There is no such model, or the address is not a URL.
+        ExtraMissing: The library of its client is not installed.
     """
     provider, _, model_id = name.partition(":")
     if provider == "echo" and not model_id:
@@ -47,13 +62,13 @@ def model_named(
         return EchoModel(context_window or WINDOW)
     if provider not in {*SERVERS, "anthropic"} or not model_id:
         known = ", ".join(f"{each}:<model>" for each in ("anthropic", *SERVERS))
-        raise InvalidInput(f"{name!r} names no model: give echo, or one of {known}")
+        raise InvalidInput(f"unknown model {name!r}: use echo, or one of {known}")
     if provider == "anthropic":
         from .anthropic import MAX_TOKENS, AnthropicModel
 
         return AnthropicModel(
             model_id,
-            base_url=base_url,
+            base_url=base_url or None,
             api_key=api_key,
             context_window=context_window,
             max_tokens=max_tokens or MAX_TOKENS,

@@ -1,12 +1,12 @@
-"""Models behind OpenAI's chat completions: OpenAI's own, and those of Ollama, llama.cpp, LM Studio, vLLM and others.
+"""Models behind OpenAI's Chat Completions API: those of OpenAI, Ollama, llama.cpp, LM Studio, vLLM and others.
 
     model = OpenAIModel("qwen3:8b", base_url="http://localhost:11434/v1", provider="ollama", context_window=32_768)
     async with model:
         async for event in model.generate(request):
             ...
 
-A request whose answer was cut off, refused or never came raises an error of the tree; nothing is retried here, since
-the agent loop knows better what a retry costs.
+A request that is refused, or whose answer is cut off or never arrives, raises a `ModelError`. Nothing is retried here,
+since the agent loop knows better what a retry costs.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam
 
 KEY = "OPENAI_API_KEY"
-"""The environment's variable with the key that is used where neither a key nor an address is given."""
+"""The environment variable with the key, used if neither a key nor an address is given."""
 
 _CALL_ID = re.compile(r".{1,40}", re.DOTALL)
 
 
 class OpenAIModel(RemoteModel["AsyncOpenAI"]):
-    """A model that answers by OpenAI's chat completions; the extra `openai` brings what it needs.
+    """A model behind OpenAI's Chat Completions API; requires the extra `openai`.
 
-    Entered (`async with model:`) it keeps its connections between requests, for the event loop that it was entered in.
-    Otherwise each request has a connection of its own.
+    Inside `async with model:` it keeps its connections between requests, for the event loop in which it was entered.
+    Otherwise each request has its own connection.
 
     Args:
-        model_id: What the model is called there.
-        base_url: Where it is served, with the `/v1` at the end; OpenAI, or what its library finds in the environment,
-            where it is None.
-        api_key: The key. The environment's `OPENAI_API_KEY` is used where neither a key nor an address is given; it is
-            never sent to another address.
-        provider: Who serves it, as sessions note it.
-        context_window: How many tokens request and answer may take together, where that is known. Say it for servers on
-            your own machine: some of them cut a request that is too long, and say nothing.
-        max_tokens: How long an answer may be, unless a request says otherwise; the server's own bound where it is None.
+        model_id: The server's name of the model.
+        base_url: Where it is served, with the final `/v1`; by default OpenAI, or the address that its library finds in
+            the environment.
+        api_key: The key. By default it comes from `OPENAI_API_KEY`, but only without a `base_url`: that key is never
+            sent to another address.
+        provider: The provider's name in sessions.
+        context_window: How many tokens request and answer may take together, if known. Set it for local servers: some
+            of them silently truncate a request that is too long.
+        max_tokens: The limit on an answer, unless a request overrides it; by default the server's own.
         timeout_s: How long to wait for the next piece of an answer, in seconds.
-        thinks: Whether the model takes a thinking level, as `reasoning_effort`; the level is ignored otherwise, since
-            models that do not think refuse it.
-        max_tokens_field: What the bound of an answer is called. OpenAI's newer models want "max_completion_tokens",
-            many other servers know "max_tokens" alone; that is also the rule where it is None.
-        options: More fields of every request, such as `temperature`, as the server names them.
+        thinks: Whether the model accepts a thinking level, as `reasoning_effort`. Otherwise levels are ignored, since
+            models that do not think reject them.
+        max_tokens_field: The name of the limit on an answer. By default it is "max_completion_tokens", which OpenAI's
+            newer models require, or, with a `base_url`, "max_tokens", since many other servers know only that.
+        options: Other fields of every request, such as `temperature`, under the server's names.
 
     Raises:
         ExtraMissing: The package `openai` is not installed.
@@ -96,20 +96,20 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         """Answer a request, piece by piece; closing the iterator closes the connection.
 
-        Calls whose arguments are no JSON object are kept, marked: see `malformed_arguments`.
+        Calls whose arguments are not a JSON object are kept and marked: see `malformed_arguments`.
 
         Raises:
-            RequestTooLong: The request is more than the model's window holds.
-            RequestRefused: The server will never serve this request.
-            RateLimited: The server asks to come again later.
+            RequestTooLong: The request exceeds the model's window.
+            RequestRefused: The server rejects this request for good.
+            RateLimited: The server asks to retry later.
             ModelUnavailable: The server cannot be reached, or failed.
             AnswerCutOff: The connection ended in the middle of the answer.
         """
         answer = OpenAIAnswer()
-        told = to_openai(with_ids(request.messages, _CALL_ID))
-        messages = cast("list[ChatCompletionMessageParam]", told)  # the same, as plain dicts
+        converted = to_openai(with_ids(request.messages, _CALL_ID))
+        messages = cast("list[ChatCompletionMessageParam]", converted)  # the library's types, as plain dicts
         async with (
-            self._asked(answer) as client,
+            self._exchange(answer) as client,
             client.chat.completions.with_streaming_response.create(
                 model=self._model_id, messages=messages, stream=True, extra_body=self._fields(request)
             ) as response,
@@ -134,19 +134,17 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
             return AsyncOpenAI(api_key=self._api_key, base_url=self._base_url, timeout=timeout, max_retries=0)
         except OpenAIError as error:
             if self._api_key is None and not os.environ.get(KEY):
-                raise RequestRefused(
-                    f"no request can be made of {self._provider} without a key: set {KEY} in the environment"
-                ) from error
-            raise RequestRefused(f"no request can be made of {self._provider}: {error}") from error
+                raise RequestRefused(f"{self._provider} requires an API key: set {KEY} in the environment") from error
+            raise RequestRefused(f"cannot send requests to {self._provider}: {error}") from error
 
     def _fields(self, request: ModelRequest) -> dict[str, object]:
-        """Return what a request says beside its messages."""
+        """Return the fields of a request besides its messages."""
         fields: dict[str, object] = {"stream_options": {"include_usage": True}}
         if request.tools:
             fields["tools"] = [_to_tool(tool) for tool in request.tools]
-        bound = self._max_tokens if request.max_tokens is None else request.max_tokens
-        if bound is not None:
-            fields[self._max_tokens_field] = bound
+        limit = self._max_tokens if request.max_tokens is None else request.max_tokens
+        if limit is not None:
+            fields[self._max_tokens_field] = limit
         if self._thinks and request.thinking_level not in {None, "off"}:
             fields["reasoning_effort"] = request.thinking_level
         return {**fields, **self._options}
@@ -156,7 +154,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
 
         return exchange_errors(OpenAIError)
 
-    def _told(self, error: Exception, *, begun: bool) -> ModelError:
+    def _error_of(self, error: Exception, *, begun: bool) -> ModelError:
         from openai import APIConnectionError, APIStatusError
 
         if isinstance(error, APIStatusError):

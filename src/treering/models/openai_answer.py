@@ -1,14 +1,13 @@
-"""An answer of OpenAI's chat completions, put together from the chunks of its stream.
+"""An answer of OpenAI's Chat Completions API, assembled from the chunks of its stream.
 
-    {"choices": [{"delta": {"content": "Let me"}}]}
-    {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "call_1", "function": {"name": "read", "arguments": ""}}]}}]}
-    {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{\\"path\\": 1}"}}]}}]}
-    {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
-    {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
+    {"choices": [{"delta": {"content": "Let me"}}]} {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "call_1",
+    "function": {"name": "read", "arguments": ""}}]}}]} {"choices": [{"delta": {"tool_calls": [{"index": 0, "function":
+    {"arguments": "{\\"path\\": 1}"}}]}}]} {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]} {"choices": [],
+    "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
 
-The many servers that speak this differ: some send thoughts beside the content, under one of two names; some number all
-parallel calls 0, or none, and tell them apart by their ids; some give calls no ids; some name a call only after its
-beginning, some in every fragment of it; some say "stop" where tools are called.
+Servers with this API differ: some send thinking beside the content, under one of two names; some number all parallel
+calls 0, or do not number them, and distinguish them by id; some give calls no ids; some name a call only after its
+first fragment, some in every fragment; some report "stop" although tools are called.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class _Usage(Struct):
 
 
 class Chunk(Struct):
-    """A chunk, as far as it is read; with an `error`, the answer is none."""
+    """A chunk, with the fields that are read; with `error`, there is no answer."""
 
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
@@ -78,35 +77,35 @@ decode_chunk = msgspec.json.Decoder(Chunk).decode
 
 
 class _Call:
-    """A call whose arguments are still coming."""
+    """An incomplete call."""
 
-    def __init__(self, given_id: str | None) -> None:
-        self.given_id = given_id
-        self.id = given_id or f"call_{uuid4().hex}"
+    def __init__(self, sent_id: str | None) -> None:
+        self.sent_id = sent_id
+        self.id = sent_id or f"call_{uuid4().hex}"
         self.name = ""
         self.arguments: list[str] = []
 
-    def goes_on_with(self, fragment: _Fragment, function: _Function) -> bool:
-        """Tell whether a fragment under the same number belongs to this call."""
-        if fragment.id and self.given_id:
-            return fragment.id == self.given_id or not function.name
+    def continues_with(self, fragment: _Fragment, function: _Function) -> bool:
+        """Return whether a fragment with the same index belongs to this call."""
+        if fragment.id and self.sent_id:
+            return fragment.id == self.sent_id or not function.name
         if not function.name or not self.name:
             return True
-        # Without an id, a name begins another call, unless it is the same one again and something is left to be said.
-        return function.name == self.name and not (function.arguments and _is_whole("".join(self.arguments)))
+        # Without an id, a name begins another call, unless it repeats this call's name while arguments are incomplete.
+        return function.name == self.name and not (function.arguments and _is_complete("".join(self.arguments)))
 
 
 class OpenAIAnswer:
-    """What has come of an answer.
+    """The part of an answer that has arrived.
 
     Attributes:
-        begun: Whether anything has come.
+        begun: Whether anything has arrived.
     """
 
     def __init__(self) -> None:
         self.begun = False
         self._text: list[str] = []
-        self._thought: list[str] = []
+        self._thinking: list[str] = []
         self._refusal: list[str] = []
         self._calls: list[_Call] = []
         self._open: dict[int | None, _Call] = {}
@@ -115,35 +114,35 @@ class OpenAIAnswer:
 
     @property
     def whole(self) -> bool:
-        """Whether the answer has said why it ended; what its connection does after that is of no matter."""
+        """Whether the answer has a finish reason; what its connection does after that does not matter."""
         return self._finish is not None
 
     def take(self, chunk: Chunk) -> Iterator[ModelEvent]:
-        """Take a chunk in, and yield what an agent is told of it."""
+        """Add a chunk to the answer, and yield the resulting model events."""
         self.begun = True
         if chunk.usage is not None:
-            self._usage = _counted(chunk.usage)
+            self._usage = _usage_of(chunk.usage)
         for choice in chunk.choices or ():
             self._finish = choice.finish_reason or self._finish
             if choice.delta is not None:
                 yield from self._take(choice.delta)
 
     def _take(self, delta: _Delta) -> Iterator[ModelEvent]:
-        thought = delta.reasoning_content or delta.reasoning
-        if thought:
-            self._thought.append(thought)
-            yield ThinkingDelta(thought)
-        for said, into in ((delta.content, self._text), (delta.refusal, self._refusal)):
-            if said:
-                into.append(said)
-                yield TextDelta(said)
+        thinking = delta.reasoning_content or delta.reasoning
+        if thinking:
+            self._thinking.append(thinking)
+            yield ThinkingDelta(thinking)
+        for piece, pieces in ((delta.content, self._text), (delta.refusal, self._refusal)):
+            if piece:
+                pieces.append(piece)
+                yield TextDelta(piece)
         for fragment in delta.tool_calls or ():
             yield from self._take_call(fragment)
 
     def _take_call(self, fragment: _Fragment) -> Iterator[ModelEvent]:
         function = fragment.function or _Function()
         call = self._open.get(fragment.index)
-        if call is None or not call.goes_on_with(fragment, function):
+        if call is None or not call.continues_with(fragment, function):
             call = self._open[fragment.index] = _Call(fragment.id)
             self._calls.append(call)
         if function.name and not call.name:
@@ -153,20 +152,20 @@ class OpenAIAnswer:
             call.arguments.append(function.arguments)
 
     def message(self, provider: str, model_id: str) -> Message:
-        """Return the whole answer."""
+        """Return the complete answer."""
         cut = self._finish == "length"
         calls: list[JSON] = []
         for call in self._calls:
             arguments = arguments_of("".join(call.arguments), cut=cut and call is self._calls[-1])
             calls.append({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
-        said: dict[str, JSON] = {
+        fields: dict[str, JSON] = {
             "role": "assistant",
             "content": "".join(self._text) or None,
             "refusal": "".join(self._refusal) or None,
-            "reasoning_content": "".join(self._thought) or None,
+            "reasoning_content": "".join(self._thinking) or None,
             "tool_calls": calls,
         }
-        message = from_openai(said)
+        message = from_openai(fields)
         reason = _STOP_REASONS.get(self._finish or "", "tool_use" if calls else "stop")
         return replace(
             message,
@@ -177,8 +176,8 @@ class OpenAIAnswer:
         )
 
 
-def _is_whole(arguments: str) -> bool:
-    """Tell whether arguments are JSON, so that nothing can follow them."""
+def _is_complete(arguments: str) -> bool:
+    """Return whether arguments are complete JSON."""
     try:
         msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError):
@@ -186,7 +185,7 @@ def _is_whole(arguments: str) -> bool:
     return True
 
 
-def _counted(usage: _Usage) -> Usage:
+def _usage_of(usage: _Usage) -> Usage:
     details = usage.prompt_tokens_details or _Details()
     read, written = details.cached_tokens or 0, details.cache_write_tokens or 0
     sent, answered = usage.prompt_tokens or 0, usage.completion_tokens or 0

@@ -1,4 +1,4 @@
-"""What the clients of remote models have in common: who serves which model, the connections to there, and their errors."""
+"""The common base of the clients of remote models: provider and model, connections, and errors."""
 
 from __future__ import annotations
 
@@ -10,39 +10,43 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from ..events.errors import AnswerCutOff, ModelError
 from .connecting import NO_KEY, Client, Clients
+from .naming import check_address
 
 ClientT = TypeVar("ClientT", bound=Client)
-"""What a provider's library sends requests with."""
+"""A client of a provider's library."""
 
 
 class Answer(Protocol):
-    """What has come of an answer.
+    """The part of an answer that has arrived.
 
     Attributes:
-        begun: Whether anything has come.
+        begun: Whether anything has arrived.
     """
 
     begun: bool
 
     @property
     def whole(self) -> bool:
-        """Whether the answer has said why it ended; what its connection does after that is of no matter."""
+        """Whether the answer has a stop reason; what its connection does after that does not matter."""
         ...
 
 
 class RemoteModel(ABC, Generic[ClientT]):
-    """A model that is asked through its provider's library.
+    """A model that is called through its provider's library.
 
-    Entered (`async with model:`) it keeps its connections between requests, for the event loop that it was entered in.
-    Otherwise each request has a connection of its own.
+    Inside `async with model:` it keeps its connections between requests, for the event loop in which it was entered.
+    Otherwise each request has its own connection.
 
     Args:
-        model_id: What the model is called there.
-        base_url: Where it is served; None where its library knows.
-        api_key: The key; None for the one that its library finds, which is never sent to another address.
-        provider: Who serves it, as sessions note it.
-        context_window: How many tokens request and answer may take together, where that is known.
+        model_id: The provider's name of the model.
+        base_url: Where it is served; None for the default of its library.
+        api_key: The key; None for the one that its library finds, which is never sent to a `base_url`.
+        provider: The provider's name in sessions.
+        context_window: How many tokens request and answer may take together, if known.
         timeout_s: How long to wait for the next piece of an answer, in seconds.
+
+    Raises:
+        InvalidInput: The address is none.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class RemoteModel(ABC, Generic[ClientT]):
         context_window: int | None,
         timeout_s: float,
     ) -> None:
+        check_address(base_url)
         self._model_id = model_id
         self._provider = provider
         self._context_window = context_window
@@ -65,17 +70,17 @@ class RemoteModel(ABC, Generic[ClientT]):
 
     @property
     def provider(self) -> str:
-        """Who serves it."""
+        """The provider's name."""
         return self._provider
 
     @property
     def model_id(self) -> str:
-        """What it is called there."""
+        """The provider's name of the model."""
         return self._model_id
 
     @property
     def context_window(self) -> int | None:
-        """How many tokens request and answer may take together; None where that was not said."""
+        """How many tokens request and answer may take together; None if unknown."""
         return self._context_window
 
     async def __aenter__(self) -> Self:
@@ -88,29 +93,29 @@ class RemoteModel(ABC, Generic[ClientT]):
         await self._clients.leave()
 
     @asynccontextmanager
-    async def _asked(self, answer: Answer) -> AsyncGenerator[ClientT]:
-        """Give what a request is sent with, and see that an answer comes of it.
+    async def _exchange(self, answer: Answer) -> AsyncGenerator[ClientT]:
+        """Yield a client for one request, and check that its answer is complete at the end.
 
         Raises:
-            ModelError: None came, or not all of it.
+            ModelError: The request failed, or the answer is incomplete.
         """
         async with self._clients.one() as client:
             try:
                 yield client
             except self._errors() as error:
                 if not answer.whole:
-                    raise self._told(error, begun=answer.begun) from error
+                    raise self._error_of(error, begun=answer.begun) from error
         if not answer.whole:
-            raise AnswerCutOff(f"the answer of {self._provider} ended before it said why it ends")
+            raise AnswerCutOff(f"the answer of {self._provider} ended without a stop reason")
 
     @abstractmethod
     def _errors(self) -> tuple[type[Exception], ...]:
-        """Return what a request may fail with; see `exchange_errors`."""
+        """Return the errors with which a request may fail; see `exchange_errors`."""
 
     @abstractmethod
-    def _told(self, error: Exception, *, begun: bool) -> ModelError:
-        """Tell of one of these errors; `begun` says whether anything of the answer had come."""
+    def _error_of(self, error: Exception, *, begun: bool) -> ModelError:
+        """Translate one of these errors; `begun` says whether part of the answer had arrived."""
 
     @abstractmethod
     def _client(self) -> ClientT:
-        """Make what sends requests; called in a worker thread."""
+        """Make a client; called in a worker thread."""

@@ -1,10 +1,10 @@
-"""`treering chat`: a person talks with a model, and everything is kept as it is said.
+"""`treering chat`: a conversation with a model, in which every message is stored at once.
 
-Two threads, and each waits for what it is good at. The main thread belongs to the person: it reads lines, prints, and gets
-the signals. The event loop runs in a thread of its own, with the host, the session and the model's client, and never
-waits for a terminal. What the loop has to show goes through a queue (`front`); a line that was read becomes one job in
-the loop (`talk`).
+It uses two threads. The main thread serves the person: it reads lines, prints, and gets the signals. The event loop
+runs in a second thread, with the host, the session and the model's client, and never waits for the terminal. Output of
+the loop goes through a queue (`front`); each line of input becomes one job in the loop (`talk`).
 
-`command` is what click sees, `opening` how a session is chosen, `conversation` the session with its model, `slash` the
-registry of what begins with a slash, `reader` and `screen` the two sides of the terminal, `desk` holds them together.
+`command` is the click command, `opening` chooses the session, `conversation` is the session with its model, `slash`
+defines slash commands and `registry` lists them, `reader` and `screen` are the two sides of the terminal, and `desk`
+runs it all.
 """

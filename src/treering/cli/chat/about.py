@@ -1,4 +1,4 @@
-"""Commands about the chat itself: help, the model, what was sent, what was used, leaving."""
+"""Slash commands about the chat itself: help, model, usage, the last request, leaving."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from .slash import slash
 from .talk import Talk
 
 
-@slash("help", "", "Tell which commands there are.")
+@slash("help", "", "List the commands.")
 async def help_(talk: Talk, rest: str) -> None:
     width = max(len(each.usage) for each in talk.commands)
     talk.lines(f"{each.usage:<{width}}  {each.help}" for each in talk.commands)
 
 
-@slash("model", "[NAME]", "Tell which model answers, or have another one answer from here on.")
+@slash("model", "[NAME]", "Show which model answers, or switch to another one.")
 async def model(talk: Talk, rest: str) -> None:
     conversation = talk.conversation
     if rest:
         await conversation.use_model(rest)
     window = conversation.model.context_window
-    known = "its window is not known" if window is None else f"a window of {window} tokens"
-    talk.note(f"{conversation.model_name} answers, {known}")
+    capacity = "with an unknown window" if window is None else f"with a window of {window} tokens"
+    talk.note(f"{conversation.model_name} answers, {capacity}")
 
 
-@slash("usage", "", "Tell what the session has used on all branches, and how full the window is.")
+@slash("usage", "", "Show the usage on all branches, and how full the window is.")
 async def usage(talk: Talk, rest: str) -> None:
     conversation = talk.conversation
     totals = await conversation.session.view(UsageProjection())
@@ -37,27 +37,27 @@ async def usage(talk: Talk, rest: str) -> None:
         if each.model is not None:
             talk.lines(_usage_lines(f"  {each.provider or '?'}/{each.model}", each.usage))
     used, budget = await conversation.used_tokens(), conversation.budget()
-    of = "of a window that is not known" if budget is None else f"of {budget.model_context_window}"
-    talk.lines([f"the next request takes about {used.total} tokens {of}"])
+    limit = "of an unknown window" if budget is None else f"of {budget.model_context_window}"
+    talk.lines([f"the next request takes about {used.total} tokens {limit}"])
 
 
-def _usage_lines(what: str, used: Usage) -> Iterator[str]:
+def _usage_lines(scope: str, used: Usage) -> Iterator[str]:
     cached = used.cache_read_tokens + used.cache_write_tokens
-    told = f"{clean(what)}: {used.input_tokens} tokens in, {used.output_tokens} out"
-    yield told + (f", {cached} cached" if cached else "") + (f", cost {used.cost:.4f}" if used.cost else "")
+    totals = f"{clean(scope)}: {used.input_tokens} tokens in, {used.output_tokens} out"
+    yield totals + (f", {cached} cached" if cached else "") + (f", cost {used.cost:.4f}" if used.cost else "")
 
 
-@slash("debug context", "[--json]", "Show exactly what was sent last, by which strategy, with which counts.")
+@slash("debug context", "[--json]", "Show exactly what was sent last, with its strategy and counts.")
 async def debug_context(talk: Talk, rest: str) -> None:
     sent = talk.conversation.sent
     if sent is None:
-        talk.note("nothing was sent yet")
+        talk.note("nothing has been sent yet")
     elif rest == "--json":
         talk.lines([as_json(sent.to_json()).decode()])
     else:
         talk.lines(sent_lines(sent))
 
 
-@slash("exit", "", "Leave; everything is kept. Ctrl-D does the same.")
+@slash("exit", "", "Leave; everything is stored. Ctrl-D does the same.")
 async def exit_(talk: Talk, rest: str) -> None:
     talk.leaving = True

@@ -1,4 +1,4 @@
-"""Commands about the tree: looking at it, moving in it, naming places, having answers made anew, compacting."""
+"""Slash commands on the tree: draw it, branch, label, retry, compact."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from .talk import Talk
 async def tree(talk: Talk, rest: str) -> None:
     session = talk.conversation.session
     if session.leaf_id is None and not session.message_count:
-        talk.note("nothing was said yet")
+        talk.note("nothing has been said yet")
         return
     talk.lines(await tree_lines(session))
 
 
-@slash("branch", "ENTRY", "Go on from another entry, by its name or id; what is left stays on a branch of its own.")
+@slash("branch", "ENTRY", "Continue from another entry, by its label or id; the current branch stays.")
 async def branch(talk: Talk, rest: str) -> None:
     conversation = talk.conversation
     report = await conversation.go_to_entry(await _entry_id(talk, rest))
-    told = f"going on from {short(conversation.session.leaf_id)}"
+    note = f"continuing from {short(conversation.session.leaf_id)}"
     if report is not None and report.entry_id is not None:
-        told += f", with a summary of {counted(report.message_count, 'message')}"
-    talk.note(told)
+        note += f", with a summary of {counted(report.message_count, 'message')}"
+    talk.note(note)
 
 
-@slash("retry", "", "Have the last thing that you said answered anew; the answer so far stays on a branch.")
+@slash("retry", "", "Get a new answer to your last message; the old answer stays on a branch.")
 async def retry(talk: Talk, rest: str) -> None:
-    await talk.stream(talk.conversation.answer_anew())
+    await talk.stream(talk.conversation.answer_again())
 
 
 @slash(
     "label",
-    "[ENTRY NAME]",
-    "Name an entry (`.` is the latest); `-` takes a name away; without anything, list the names.",
+    "[ENTRY LABEL]",
+    "Label an entry (`.` is the latest); `-` removes the label; without arguments, list the labels.",
 )
 async def label(talk: Talk, rest: str) -> None:
     session = talk.conversation.session
@@ -48,23 +48,24 @@ async def label(talk: Talk, rest: str) -> None:
         labels = session.labels()
         talk.lines(f"{short(entry_id)}  {clean(name)}" for entry_id, name in labels)
         if not labels:
-            talk.note("no entry has a name yet")
+            talk.note("no entry has a label yet")
         return
     entry, _, name = rest.partition(" ")
     if not name.strip():
-        raise InvalidInput("give an entry and a name: /label ENTRY NAME")
+        raise InvalidInput("give an entry and a label: /label ENTRY LABEL")
     entry_id = await _entry_id(talk, entry)
     await session.set_label(entry_id, None if name.strip() == "-" else name.strip())
-    talk.note(f"{short(entry_id)} is called {session.label(entry_id)!r}" if session.label(entry_id) else "no name now")
+    new = session.label(entry_id)
+    talk.note(f"{short(entry_id)} is labelled {new!r}" if new else f"{short(entry_id)} has no label now")
 
 
-@slash("compact", "[--apply] [--keep-tokens N]", "Tell what a compaction would do; with --apply, do it.")
+@slash("compact", "[--apply] [--keep-tokens N]", "Show what a compaction would do; with --apply, do it.")
 async def compact(talk: Talk, rest: str) -> None:
     apply, keep_tokens = _compact_options(rest)
     report = await talk.conversation.compact(apply=apply, keep_tokens=keep_tokens)
     talk.lines(report_lines(report))
     if not report.applied and not report.reason:
-        talk.note("nothing was written: /compact --apply does it")
+        talk.note("nothing was written: use /compact --apply to compact")
 
 
 def _compact_options(rest: str) -> tuple[bool, int | None]:
@@ -77,27 +78,27 @@ def _compact_options(rest: str) -> tuple[bool, int | None]:
         case ["--keep-tokens", number] if number.isdecimal():
             return apply, int(number)
         case _:
-            raise InvalidInput("write /compact [--apply] [--keep-tokens N]; nothing was done")
+            raise InvalidInput("usage: /compact [--apply] [--keep-tokens N]; nothing was done")
 
 
-async def _entry_id(talk: Talk, given: str) -> str:
-    """Return the id of the entry that a person means: `.`, the name of one, its id, or the unique beginning of that.
+async def _entry_id(talk: Talk, text: str) -> str:
+    """Return the id of an entry given as `.`, a label, an id, or a unique prefix of one.
 
     Raises:
-        EntryNotFound: No entry is called so.
-        NotFound: Several are.
-        InvalidInput: Nothing is given, or there is no latest entry.
+        EntryNotFound: There is no such entry.
+        NotFound: There are several.
+        InvalidInput: The text is empty, or there is no latest entry.
     """
     session = talk.conversation.session
-    if not given:
-        raise InvalidInput("give an entry: /tree tells their ids")
-    if given == ".":
+    if not text:
+        raise InvalidInput("give an entry: /tree shows their ids")
+    if text == ".":
         if session.leaf_id is None:
-            raise InvalidInput("nothing was said yet: there is no latest entry")
+            raise InvalidInput("nothing has been said yet: there is no latest entry")
         return session.leaf_id
-    named = session.find_by_label(given)
-    if len(named) > 1:
-        raise NotFound(f"{len(named)} entries are called {given!r}: give the id of one")
-    if named:
-        return named[0]
-    return await find_entry(session, given)
+    labelled = session.find_by_label(text)
+    if len(labelled) > 1:
+        raise NotFound(f"{len(labelled)} entries are labelled {text!r}: give the id of one")
+    if labelled:
+        return labelled[0]
+    return await find_entry(session, text)

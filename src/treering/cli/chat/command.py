@@ -1,4 +1,4 @@
-"""`treering chat`: the command as it is called. What it does is in the other files of this folder."""
+"""`treering chat`: the click command. The rest of the package implements it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from click.exceptions import Exit
 
+from ...events.errors import InvalidInput
+from ...models.naming import check_address
 from ..home import Home, root_option
 from .models import ECHO, Models
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("-c", "--continue", "latest", is_flag=True, help="Go on in the latest session of this project.")
+@click.option("-c", "--continue", "latest", is_flag=True, help="Resume the latest session of this project.")
 @click.option(
     "-r",
     "--resume",
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
     metavar="[SESSION]",
     is_flag=False,
     flag_value="",
-    help="Go on in this session: an id, the beginning of one, or a name. Without it, choose one from a list.",
+    help="Resume this session: an id, the beginning of one, or a name. Without a value, choose from a list.",
 )
-@click.option("-n", "--new", "anew", is_flag=True, help="Begin a new session, as without -c and -r; others are kept.")
+@click.option("-n", "--new", "new", is_flag=True, help="Start a new session, which is the default; others are kept.")
 @click.option(
     "--model",
     "model_name",
@@ -34,14 +36,14 @@ if TYPE_CHECKING:
     envvar="TREERING_MODEL",
     show_envvar=True,
     show_default="echo",
-    help="Who answers: openai:NAME, anthropic:NAME, ollama:NAME, llama.cpp:NAME, lmstudio:NAME, or echo.",
+    help="The model: openai:NAME, anthropic:NAME, ollama:NAME, llama.cpp:NAME, lmstudio:NAME, or echo.",
 )
 @click.option(
     "--base-url",
     metavar="URL",
     envvar="TREERING_BASE_URL",
     show_envvar=True,
-    help="Where that model is served, by OpenAI's or Anthropic's interface.",
+    help="Where the model is served, with OpenAI's or Anthropic's API.",
 )
 @click.option(
     "--window",
@@ -49,20 +51,20 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     envvar="TREERING_WINDOW",
     show_envvar=True,
-    help="How many tokens that model takes; a longer conversation is then compacted by itself.",
+    help="The model's window; a conversation that outgrows it is compacted automatically.",
 )
-@click.option("--system", metavar="TEXT", default="", help="What the system says, in every request; it is not kept.")
+@click.option("--system", metavar="TEXT", default="", help="The system prompt of every request; it is not stored.")
 @click.option(
-    "-p", "--prompt", metavar="TEXT", help="Say this alone, print the answer, and leave; - reads it from stdin."
+    "-p", "--prompt", metavar="TEXT", help="Send this prompt, print the answer, and exit; - reads it from stdin."
 )
-@click.option("--json", "as_json", is_flag=True, help="With -p: print the answer as JSON, when it is whole.")
+@click.option("--json", "as_json", is_flag=True, help="With -p: print the complete answer as JSON.")
 @root_option
 @click.pass_context
 def chat(
     ctx: click.Context,
     latest: bool,
     named: str | None,
-    anew: bool,
+    new: bool,
     model_name: str | None,
     base_url: str | None,
     window: int | None,
@@ -71,44 +73,47 @@ def chat(
     as_json: bool,
     root: str | None,
 ) -> None:
-    """Talk with a model; everything is kept as it is said.
+    """Talk with a model; every message is stored at once.
 
-    Without a model an echo answers, which needs neither network nor key; a session that another model answered is not gone
-    on with so by -p. Keys are read from the environment:
-    OPENAI_API_KEY and ANTHROPIC_API_KEY for those providers, TREERING_API_KEY for what --base-url names. Ctrl-C stops an
-    answer and keeps what was said of it; /help tells what else can be done.
+    The default model is an echo, which needs neither network nor key; with -p, a session that another model answered
+    requires --model. Keys are read from the environment: OPENAI_API_KEY and ANTHROPIC_API_KEY for those providers,
+    TREERING_API_KEY for --base-url. Ctrl-C stops an answer and keeps the part that arrived; /help lists the commands.
 
     \b
     Examples:
       treering chat                                  a new session, with the echo
-      treering chat -c --model ollama:qwen3:8b       go on in the latest session
-      treering chat -r 5f0c12ab                      go on in this one
+      treering chat -c --model ollama:qwen3:8b       resume the latest session
+      treering chat -r 5f0c12ab                      resume this session
       treering chat -p "What is a tree ring?" --model anthropic:claude-sonnet-4-5
     """
-    if latest + anew + (named is not None) > 1:
-        raise click.UsageError("-c, -r and -n exclude each other: give one of them")
+    if latest + new + (named is not None) > 1:
+        raise click.UsageError("-c, -r and -n exclude each other: give only one of them")
     if as_json and prompt is None:
-        raise click.UsageError("--json is for one answer: give -p with what to say")
+        raise click.UsageError("--json requires -p with a prompt")
     if base_url and model_name in (None, ECHO):
-        raise click.UsageError("--base-url says where a model is served: give it with --model, say openai:NAME")
+        raise click.UsageError("--base-url requires --model, for example openai:NAME")
+    try:
+        check_address(base_url or None)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error), param_hint="--base-url") from error
     if prompt == "-":
         prompt = sys.stdin.read()
     if prompt is not None and not prompt.strip():
-        raise click.UsageError("-p says nothing: give it a text")
-    from .desk import hold
+        raise click.UsageError("the prompt of -p is empty")
+    from .desk import run_chat
 
-    models = Models.given(model_name, base_url, window)
+    models = Models.from_options(model_name, base_url, window)
     model = models.named(models.name)
     home = Home.at(root)
     opening = _opening(home, latest, named)
-    ctx.exit(hold(home, opening, models, model, system, prompt=prompt, whole=as_json))
+    ctx.exit(run_chat(home, opening, models, model, system, prompt=prompt, as_one_document=as_json))
 
 
 def _opening(home: Home, latest: bool, named: str | None) -> Opening:
-    """Return in which session to begin.
+    """Return the session to begin with.
 
     Raises:
-        Exit: A session was to be chosen, and none was, or there is no terminal to choose on.
+        Exit: The person chose no session, or there is no terminal to choose on.
     """
     from ..output import INTERRUPTED, refuse_to_choose
     from ..picker import has_terminal

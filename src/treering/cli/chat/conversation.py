@@ -1,4 +1,4 @@
-"""The conversation: one session at a time, and the model that answers in it. Lives in the event loop; no terminal is here."""
+"""The conversation: the current session and the model that answers in it. It runs in the event loop."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from .models import Models, summarizer_for
 
 
 class Conversation:
-    """A session and the model that answers in it; either can be changed for another.
+    """A session and the model that answers in it; both can be switched.
 
-    Use it as `async with Conversation(...) as conversation`, and begin with `start`, `resume` or `resume_latest`.
+    Use it as `async with Conversation(...) as conversation`, and call `start`, `resume` or `resume_latest` first.
 
     Args:
-        host: Where sessions live.
-        project: The folder that new sessions belong to.
-        models: Makes models.
-        model: The first one.
-        system: What the system says, in every request.
-        leaving: Decides whether a branch that is left gets a summary.
+        host: The host of the sessions.
+        project: The directory that new sessions belong to.
+        models: The factory of models.
+        model: The first model.
+        system: The system prompt of every request.
+        leaving: Decides whether an abandoned branch gets a summary.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Conversation:
 
     @property
     def session(self) -> Session:
-        """The session.
+        """The current session.
 
         Raises:
-            Closed: The conversation has not begun.
+            Closed: No session was started or resumed yet.
         """
         if self._session is None:
             raise Closed("the conversation has no session: start or resume one first")
@@ -78,20 +78,20 @@ class Conversation:
 
     @property
     def model_name(self) -> str:
-        """Who serves the model, and what it is called there."""
+        """The provider and the id of the model."""
         return f"{self._model.provider}/{self._model.model_id}"
 
-    # -- which session
+    # -- sessions
 
     async def start(self) -> None:
-        """Go on in a new session; its file appears with the first thing that is said.
+        """Switch to a new session; its file appears with the first message.
 
-        Where the project's name is no text, the session does not say where it is: that could not be written down.
+        If the project's path is not valid Unicode, the session has no `cwd`, since the path cannot be written.
         """
         await self._go_to(await self.host.create(cwd=self.project if is_text(self.project) else None))
 
     async def resume(self, text: str) -> None:
-        """Go on in another session; see `SessionHost.load`. Where that fails, this one stays.
+        """Switch to another session; see `SessionHost.load`. If that fails, the current one stays.
 
         Raises:
             SessionNotFound: There is no such session.
@@ -101,32 +101,32 @@ class Conversation:
         await self._go_to(await self.host.load(text))
 
     async def resume_latest(self) -> bool:
-        """Go on in the session of this project that was used last, or say that there is none."""
-        found = await self.host.find_recent(cwd=self.project)
-        if found is not None:
-            await self._go_to(found)
-        return found is not None
+        """Switch to the session that `SessionHost.find_recent` returns for the project; return whether there is one."""
+        recent = await self.host.find_recent(cwd=self.project)
+        if recent is not None:
+            await self._go_to(recent)
+        return recent is not None
 
-    async def model_before(self) -> str | None:
-        """Return who answered in the session last, where it was no echo and nobody said who is to answer now."""
+    async def replaced_model(self) -> str | None:
+        """Return the last model of the session if the user chose none and the echo would now replace it."""
         last = (await self.session.context()).model
         if self._models.chosen or last is None or last.provider == self._model.provider:
             return None
         return f"{last.provider}/{last.model_id}"
 
     async def archive(self) -> str:
-        """Archive the session, go on in a new one, and return the id of the one that was archived."""
+        """Archive the session, switch to a new one, and return the id of the archived one."""
         old = self.session
         await self.host.archive(old)
         project = old.metadata.project or self.project
         current = await self.host.current_session(project)
-        if current is not None and current.ref == old.ref:  # or the next `-c` would bring it back
+        if current is not None and current.ref == old.ref:  # otherwise the next `-c` would restore it
             await self.host.set_current_session(project, None)
         await self.start()
         return old.id
 
     async def make_current(self) -> None:
-        """Let the session be the current one of its project, which is done once, before something is said in it.
+        """Make the session the current one of its project, once, before its first message.
 
         Raises:
             OSError: The pointer cannot be written.
@@ -139,54 +139,54 @@ class Conversation:
         old, self._session = self._session, session
         if old is not None:
             if old.ref != session.ref:
-                await old.passivate()  # so that another program may take it up now
+                await old.passivate()  # so that another program may open it now
             await old.close()
 
     # -- turns
 
-    def answer(self, said: str) -> TurnStream:
-        """Have something answered."""
-        return self._agent.stream(said, session=self.session)
+    def answer(self, message: str) -> TurnStream:
+        """Run a turn with a message of the user."""
+        return self._agent.stream(message, session=self.session)
 
-    def answer_anew(self) -> TurnStream:
-        """Have the last question answered again; the answer so far stays on a side branch."""
+    def answer_again(self) -> TurnStream:
+        """Run a turn that answers the last message again; the old answer stays on a side branch."""
         return self._agent.stream_retry(session=self.session)
 
     async def go_to_entry(self, entry_id: str) -> BranchReport | None:
-        """Go on from another entry; see `AgentSession.switch`."""
+        """Continue from another entry; see `AgentSession.switch`."""
         return await self._agent.switch(entry_id, session=self.session)
 
     @property
     def sent(self) -> SentContext | None:
-        """What a model was sent last in this chat; None before the first request."""
+        """The last request of this chat; None before the first one."""
         return self._agent.last_request or self._sent
 
     # -- the window
 
     def budget(self) -> ContextBudget | None:
-        """Return how the model's window is divided; None where it is not known."""
+        """Return the budget of the model's window, or None if the window is unknown."""
         window = self._model.context_window
         return None if window is None else calculate_budget(window, self._system, "", ByteEstimator())
 
     async def used_tokens(self) -> UsedTokens:
-        """Tell how much of the window the next request takes."""
+        """Return how many tokens the next request takes."""
         return await self.session.used_tokens(overhead=ByteEstimator().count(self._system))
 
     async def compact(self, *, apply: bool, keep_tokens: int | None = None) -> CompactionReport:
-        """Let a summary stand for the older part of the path, or only tell what that would do."""
+        """Compact the older part of the path, or only report what that would do."""
         budget = self.budget()
         if not apply:
             return await self.session.dry_compact(budget=budget, keep_tokens=keep_tokens)
         return await self.session.compact(summarizer_for(self._model), budget=budget, keep_tokens=keep_tokens)
 
-    # -- which model
+    # -- models
 
     async def use_model(self, name: str) -> None:
-        """Have another model answer from here on, and note it in the session, where something was said in it.
+        """Switch to another model, and record it in the session unless the session is empty.
 
         Raises:
-            InvalidInput: The name names no model; the one before stays.
-            ExtraMissing: What its client needs is not installed; the one before stays.
+            InvalidInput: There is no such model; the current one stays.
+            ExtraMissing: The library of its client is not installed; the current one stays.
         """
         model = self._models.named(name)
         await self._leave_model()
@@ -206,7 +206,7 @@ class Conversation:
         )
 
     async def _enter_model(self) -> None:
-        """Have the model keep its connections, where it has any."""
+        """Enter the model if it is a context manager, so that it keeps its connections."""
         if isinstance(self._model, AbstractAsyncContextManager):
             await self._model.__aenter__()
 

@@ -1,4 +1,4 @@
-"""The desk at which a person sits: opens the loop and the session, reads line after line, and leaves in order."""
+"""The main thread of a chat: start the event loop, open the session, read lines, and leave cleanly."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from .opening import Opening
 from .reader import Reader
 from .registry import all_commands
 from .screen import Screen
-from .sessions import tell_session
+from .sessions import show_session
 from .talk import Talk
 
-_LEAVE_AFTER = 2  # interrupts in a row, the one that stopped an answer included
+_LEAVE_AFTER = 2  # consecutive interrupts, including the one that stopped an answer
 
 
-def hold(
+def run_chat(
     home: Home,
     opening: Opening,
     models: Models,
@@ -36,18 +36,18 @@ def hold(
     system: str,
     *,
     prompt: str | None = None,
-    whole: bool = False,
+    as_one_document: bool = False,
 ) -> int:
-    """Hold a chat to its end.
+    """Run a chat until it ends.
 
     Args:
-        home: Where sessions are.
-        opening: In which one to begin.
-        models: Makes models.
-        model: The first one.
-        system: What the system says.
-        prompt: Say this alone, show its answer, and leave; None for a conversation.
-        whole: Show that answer as JSON, when it is whole.
+        home: The root and the project.
+        opening: The session to begin with.
+        models: The factory of models.
+        model: The first model.
+        system: The system prompt.
+        prompt: Send only this, show the answer, and exit; None for a conversation.
+        as_one_document: Show that answer as JSON once it is complete.
 
     Returns:
         The exit status.
@@ -58,7 +58,7 @@ def hold(
     interactive = prompt is None and sys.stdin.isatty() and sys.stdout.isatty()
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(home.opened()) as host:
         front = Front(portal)
-        screen = Screen(interactive=interactive, quiet=whole)
+        screen = Screen(interactive=interactive, quiet=as_one_document)
         commands = all_commands()
         reader = Reader(interactive=interactive, completed=[f"/{each.name}" for each in commands])
 
@@ -68,65 +68,65 @@ def hold(
         conversation = Conversation(host, home.project, models, model, system, leaving)
         talk = Talk(conversation, home, front, screen, reader, commands, interactive=interactive)
         with portal.wrap_async_context_manager(conversation), front.attending():
-            if not front.carry_out(partial(_open, talk, opening, told=prompt is None)):
+            if not front.run_job(partial(_open, talk, opening, converses=prompt is None)):
                 return INTERRUPTED
             if prompt is None:
                 return _converse(talk, front, reader)
-            return _say_once(talk, front, prompt, whole=whole)
+            return _answer_once(talk, front, prompt, as_one_document=as_one_document)
 
 
-async def _open(talk: Talk, opening: Opening, *, told: bool) -> None:
+async def _open(talk: Talk, opening: Opening, *, converses: bool) -> None:
     conversation = talk.conversation
-    if told and talk.interactive:
-        talk.note(f"treering {__version__}, {conversation.model_name}; /help tells what can be done, Ctrl-D leaves")
+    if converses and talk.interactive:
+        talk.note(f"treering {__version__}, {conversation.model_name}; /help lists the commands, Ctrl-D leaves")
     if opening.how == "named":
         await conversation.resume(opening.session)
-        await _mind_the_model(talk, alone=not told)
+        await _check_model(talk, one_prompt=not converses)
     elif opening.how != "latest" or not await conversation.resume_latest():
         if opening.how == "latest":
-            talk.note("there is no session of this project yet: this is a new one")
+            talk.note("this project has no session yet: started a new one")
         if not is_text(conversation.project):
             talk.note(
-                f"the name of {conversation.project} is no text: the session does not say that it is of this folder"
+                f"the path {conversation.project} is not valid Unicode: the session is stored without a directory"
             )
         await conversation.start()
         return
     else:
-        await _mind_the_model(talk, alone=not told)
-    if told and talk.interactive:
-        await tell_session(talk)
+        await _check_model(talk, one_prompt=not converses)
+    if converses and talk.interactive:
+        await show_session(talk)
 
 
-async def _mind_the_model(talk: Talk, *, alone: bool) -> None:
-    """Tell that an echo is about to answer where a model did before; refuse where nobody would see it in time.
+async def _check_model(talk: Talk, *, one_prompt: bool) -> None:
+    """Warn that the echo is about to answer in place of a model; with a single prompt, refuse.
 
     Raises:
-        InvalidInput: One thing is to be said, and nobody named a model for it.
+        InvalidInput: A single prompt was given without a model.
     """
-    before = await talk.conversation.model_before()
-    if before is None:
+    previous = await talk.conversation.replaced_model()
+    if previous is None:
         return
-    if alone:
+    if one_prompt:
         raise InvalidInput(
-            f"{before} answered in this session before: say who answers now, by --model NAME or --model echo"
+            f"{previous} answered in this session before: choose a model with --model NAME or --model echo"
         )
-    talk.note(f"{before} answered in this session before; an echo does now: /model NAME lets another one answer")
+    talk.note(f"{previous} answered in this session before; now the echo does: switch with /model NAME")
 
 
-def _say_once(talk: Talk, front: Front, prompt: str, *, whole: bool) -> int:
-    """Say one thing, and show its answer."""
-    if not front.carry_out(partial(talk.say, prompt)):
+def _answer_once(talk: Talk, front: Front, prompt: str, *, as_one_document: bool) -> int:
+    """Send one prompt, and show its answer."""
+    if not front.run_job(partial(talk.say, prompt)):
         return INTERRUPTED
-    if whole and not talk.failed:
-        front.carry_out(partial(_tell_whole, talk))
+    if as_one_document and not talk.failed:
+        front.run_job(partial(_show_as_json, talk))
     return int(talk.failed)
 
 
-async def _tell_whole(talk: Talk) -> None:
+async def _show_as_json(talk: Talk) -> None:
     """Show the last turn as JSON."""
     session, model, turn = talk.conversation.session, talk.conversation.model, talk.turn
-    assert turn is not None  # it ended, and did not fail
-    told = {
+    assert turn is not None  # the turn has ended without an error
+    document = {
         "session_id": session.id,
         "file": session.file_path,
         "model": {"provider": model.provider, "model_id": model.model_id},
@@ -135,19 +135,19 @@ async def _tell_whole(talk: Talk) -> None:
         "stop_reason": turn.stop_reason,
         "usage": turn.usage,
     }
-    talk.lines([as_json(told).decode()])
+    talk.lines([as_json(document).decode()])
 
 
 def _converse(talk: Talk, front: Front, reader: Reader) -> int:
-    """Take line after line, until the input ends or the person leaves."""
+    """Process lines until the input ends or the person leaves."""
     interrupts = 0
     while not talk.leaving and interrupts < _LEAVE_AFTER:
         try:
-            line = reader.said()
+            line = reader.next_message()
             if line is None:
                 break
             interrupts = 0
-            if not front.carry_out(partial(talk.take, line)):
+            if not front.run_job(partial(talk.take, line)):
                 interrupts = 1
                 talk.stopped()
         except KeyboardInterrupt:
@@ -155,12 +155,12 @@ def _converse(talk: Talk, front: Front, reader: Reader) -> int:
             talk.interrupted(last=interrupts == _LEAVE_AFTER)
         if interrupts and not talk.interactive:
             return INTERRUPTED
-    front.carry_out(partial(_farewell, talk))
+    front.run_job(partial(_farewell, talk))
     return 0 if talk.interactive else int(talk.failed)
 
 
 async def _farewell(talk: Talk) -> None:
     session = talk.conversation.session
     if talk.interactive:
-        kept = f"kept: treering chat -r {clean(short(session.id))}"
-        talk.note(kept if session.leaf_id is not None else "nothing was said, and nothing is kept")
+        hint = f"resume with: treering chat -r {clean(short(session.id))}"
+        talk.note(hint if session.leaf_id is not None else "nothing was said, so nothing is stored")

@@ -1,7 +1,7 @@
-"""The way between the person's thread and the event loop: jobs go in, what is to be shown comes out, Ctrl-C stops a job.
+"""The bridge between the main thread and the event loop: jobs go in, output comes out, Ctrl-C stops a job.
 
-A job runs in the loop and shows things by handing over callables, which the person's thread calls in their order. So the
-loop never waits for a slow terminal, and holds no more than what one answer says.
+A job runs in the loop and hands over callables for its output, which the main thread calls in order. The loop therefore
+never waits for a slow terminal, and buffers no more than one answer.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ...actors.sync.signals import exit_on_signals
 T = TypeVar("T")
 
 Job: TypeAlias = Callable[[], Awaitable[None]]
-"""What is carried out in the loop while the person waits."""
+"""A job that runs in the loop while the person waits."""
 
-_Shown: TypeAlias = Callable[[], object]
+_Show: TypeAlias = Callable[[], object]
 
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Front:
-    """Carries out jobs in an event loop, one at a time, for the main thread.
+    """Runs jobs in an event loop, one at a time, for the main thread.
 
     Args:
-        portal: The way into the loop.
+        portal: The portal into the loop.
 
     Attributes:
         stopped: Whether the last job was stopped by Ctrl-C.
@@ -41,7 +41,7 @@ class Front:
 
     def __init__(self, portal: BlockingPortal) -> None:
         self._portal = portal
-        self._items: SimpleQueue[_Shown | None] = SimpleQueue()
+        self._items: SimpleQueue[_Show | None] = SimpleQueue()
         self._scope: anyio.CancelScope | None = None
         self._working = False
         self.stopped = False
@@ -50,19 +50,19 @@ class Front:
 
     @contextmanager
     def attending(self) -> Generator[None]:
-        """Have Ctrl-C stop a running job, and the signals that end a program end it in order."""
+        """Make Ctrl-C stop a running job, and terminating signals exit cleanly."""
         before = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
         with exit_on_signals(*_ENDING):
-            signal.signal(signal.SIGINT, self._interrupted)
+            signal.signal(signal.SIGINT, self._on_interrupt)
             try:
                 yield
             finally:
                 signal.signal(signal.SIGINT, before)
 
-    def carry_out(self, job: Job) -> bool:
-        """Run a job, show what it has to show, and return whether it was left to end by itself.
+    def run_job(self, job: Job) -> bool:
+        """Run a job, show its output, and return whether it ended without being stopped.
 
-        A job that is stopped has ended when this returns: what it keeps on the way out is kept.
+        A stopped job has ended when this returns, including the writes of its cleanup.
         """
         items = self._items = SimpleQueue()
         self.stopped, self._working = False, True
@@ -76,7 +76,7 @@ class Front:
                 elif not cancelled:
                     cancelled = True
                     self._portal.call(self._cancel)
-        except BaseException:  # a signal, or nobody reads: what was said is kept before the session is let go
+        except BaseException:  # a signal or a closed stdout: let the job store what was said before the session closes
             self._portal.call(self._cancel)
             wait([future])
             raise
@@ -85,22 +85,22 @@ class Front:
         future.result()
         return not self.stopped
 
-    def _interrupted(self, number: int, _: FrameType | None) -> None:
+    def _on_interrupt(self, number: int, _: FrameType | None) -> None:
         if not self._working:
             raise KeyboardInterrupt
         self.stopped = True
-        self._items.put(_nothing)  # may be called in the midst of another `put`, or of a `get`
+        self._items.put(_nothing)  # safe even if the signal interrupts another `put` or a `get`
 
     # -- in the event loop
 
-    def show(self, show: _Shown) -> None:
-        """Have something called in the main thread, after what was handed over before."""
+    def show(self, show: _Show) -> None:
+        """Call something in the main thread, after everything handed over before."""
         self._items.put(show)
 
     async def ask(self, question: Callable[[], T]) -> T:
-        """Have something called in the main thread that waits for the person, and return what it returns.
+        """Call something in the main thread that waits for the person, and return its result.
 
-        Ctrl-C there stops the job.
+        Ctrl-C during the call stops the job.
         """
         answered, answers, items = anyio.Event(), list[T](), self._items
 
@@ -130,4 +130,4 @@ class Front:
 
 
 def _nothing() -> None:
-    """Wake the main thread, and show nothing."""
+    """Wake the main thread without output."""

@@ -1,4 +1,4 @@
-"""The models of a chat: made by name, with the address and key that belong to one provider, and who summarizes for them."""
+"""The models of a chat, made by name with the address and key of one provider, and their summarizers."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ ECHO = "echo"
 """The model that needs neither network nor key."""
 
 API_KEY = "TREERING_API_KEY"
-"""The environment's variable with the key for `--base-url`; a key on a command line can be seen by others."""
+"""The environment variable with the key for `--base-url`; other users can see keys on a command line."""
 
 _BEGINNING_CHARS = 120
 
 
 class Models(Struct, frozen=True):
-    """Makes models by name.
+    """A factory of models by name.
 
     Attributes:
-        name: The name of the first one.
-        base_url: Where its provider serves it; another provider's models are asked where those are mostly.
-        api_key: The key for that address, under the same rule.
-        window: How many tokens the models of that provider take; None where that is not known.
-        chosen: Whether the person named the first one; else it is the echo, for want of another.
+        name: The name of the first model.
+        base_url: Where its provider serves models; other providers' models use their defaults.
+        api_key: The key for that address, only for the same provider.
+        window: The window of that provider's models, in tokens; None if unknown.
+        chosen: Whether the user named the first model; otherwise it is the echo by default.
     """
 
     name: str = ECHO
@@ -43,8 +43,8 @@ class Models(Struct, frozen=True):
     chosen: bool = True
 
     @classmethod
-    def given(cls, name: str | None, base_url: str | None, window: int | None = None) -> Self:
-        """Take what the command line says; the key comes from the environment."""
+    def from_options(cls, name: str | None, base_url: str | None, window: int | None = None) -> Self:
+        """Make a factory from the options of the command line, with the key from the environment."""
         api_key = os.environ.get(API_KEY) if base_url else None
         return cls(name or ECHO, base_url, api_key, window, chosen=name is not None)
 
@@ -52,25 +52,23 @@ class Models(Struct, frozen=True):
         """Make a model.
 
         Raises:
-            InvalidInput: The name names no model.
-            ExtraMissing: What its client needs is not installed.
+            InvalidInput: There is no such model.
+            ExtraMissing: The library of its client is not installed.
         """
-        if _provider(name) != _provider(self.name):  # what was given for one provider is nothing for another
+        if _provider(name) != _provider(self.name):  # address, key and window belong to one provider
             return model_named(name)
         return model_named(name, base_url=self.base_url, api_key=self.api_key, context_window=self.window)
 
 
 def summarizer_for(model: Model) -> Summarizer:
-    """Return what makes summaries beside a model: the model itself; beside the echo, what needs none."""
-    return told_by_beginnings if model.provider == EchoModel.provider else summarizer_of(model)
+    """Return the summarizer for a model: the model itself, or, for the echo, one that needs no model."""
+    return summary_of_beginnings if model.provider == EchoModel.provider else summarizer_of(model)
 
 
-async def told_by_beginnings(request: SummaryRequest) -> str:
-    """Tell of a conversation by how its latest messages begin, since an echo cannot summarize."""
+async def summary_of_beginnings(request: SummaryRequest) -> str:
+    """Summarize a conversation by the beginnings of its latest messages, since an echo cannot summarize."""
     tokenizer = ByteEstimator()
-    head = (
-        f"{len(request.conversation)} messages were said; this is how the latest of them begin, and no model read them:"
-    )
+    head = f"The conversation has {len(request.conversation)} messages. No model has summarized them; the latest begin:"
     room = request.target_tokens - tokenizer.count(head)
     lines: list[str] = []
     for each in reversed(request.conversation):
@@ -79,7 +77,9 @@ async def told_by_beginnings(request: SummaryRequest) -> str:
         if room < 0:
             break
         lines.append(line)
-    return "\n".join([head, *reversed(lines)]) if lines else f"{len(request.conversation)} messages were said."
+    return (
+        "\n".join([head, *reversed(lines)]) if lines else f"The conversation has {len(request.conversation)} messages."
+    )
 
 
 def _provider(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Which session a chat begins in: a new one, the latest of the project, or one that is named or chosen."""
+"""The session in which a chat begins: a new one, the latest of the project, or one that is named or chosen."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Opening(Struct, frozen=True):
     """How a chat begins.
 
     Attributes:
-        how: In a new session, in the latest of the project, or in one that is named.
-        session: The id, the beginning of one, the name or the path of the session that is named.
+        how: A new session, the latest of the project, or a named one.
+        session: The id, a unique prefix of it, the name or the path of the named session.
     """
 
     how: Literal["new", "latest", "named"] = "new"
@@ -35,7 +35,7 @@ class Opening(Struct, frozen=True):
 
 
 def choose(home: Home) -> Picked:
-    """Let a person choose a session on the whole screen; in the main thread, which gets the terminal's signals."""
+    """Let a person choose a session with the picker; call it in the main thread, which gets the signals."""
     return run(_choose, home)
 
 
@@ -47,7 +47,7 @@ async def _choose(home: Home) -> Picked:
 
 
 def listed(home: Home) -> list[str]:
-    """Return a line for each session of the project, for a person who has no terminal to choose on."""
+    """Return a line for each session of the project, when there is no terminal to choose on."""
     return run(_listed, home)
 
 
@@ -59,18 +59,18 @@ async def _listed(home: Home) -> list[str]:
     return list(table_of(rows, among=among, places=False, current=None if current is None else current.ref))
 
 
-def earlier(context: Context) -> Iterator[str]:
-    """Tell the latest part of a conversation, as it looked when it was held."""
+def recent_lines(context: Context) -> Iterator[str]:
+    """Yield the latest part of a conversation, as the chat showed it."""
     messages = context.messages
     if len(messages) > _SHOWN_MAX:
-        yield f"({counted(len(messages) - _SHOWN_MAX, 'earlier message')}: /tree tells of them)"
+        yield f"({counted(len(messages) - _SHOWN_MAX, 'earlier message')}: /tree shows all)"
     for each in messages[-_SHOWN_MAX:]:
         if each.role == "user":
-            told = PROMPT + plain_text(each.content)
+            text = PROMPT + plain_text(each.content)
         elif each.role == "assistant":
-            told = "\n".join(part_text(part) for part in each.content if not isinstance(part, ThinkingPart))
+            text = "\n".join(part_text(part) for part in each.content if not isinstance(part, ThinkingPart))
         else:
-            told = f"({each.role}) {preview(' '.join(map(part_text, each.content)))}"
-        yield clean(told if len(told) <= _SHOWN_CHARS else told[: _SHOWN_CHARS - 1] + "…")
+            text = f"({each.role}) {preview(' '.join(map(part_text, each.content)))}"
+        yield clean(text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…")
         if each.role == "assistant":
             yield ""

@@ -1,7 +1,7 @@
-"""Reading what a person says: a line at a time, with the editing and history that `readline` has where it is there.
+"""Reading the messages of a person, with the editing and history of `readline` if it is available.
 
-A line that ends in a backslash goes on in the next one. What is pasted with its line breaks comes as one line where the
-terminal brackets pastes.
+A line that ends in a backslash continues on the next one. Pasted text keeps its line breaks and arrives as one message
+if the terminal brackets pastes.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from contextlib import suppress
 from types import ModuleType
 
 PROMPT, CONTINUED = "> ", "... "
-_PASTE_MARKS = re.compile("\x1b\\[20[01]~")  # of a terminal that brackets pastes though nobody asked for it
+_PASTE_MARKS = re.compile("\x1b\\[20[01]~")  # some terminals bracket pastes without being asked to
 
 
 class Reader:
     """Reads lines from stdin.
 
     Args:
-        interactive: Whether a person sits there: only then is there a prompt.
-        completed: What Tab completes at the beginning of a line.
+        interactive: Whether to show prompts and use `readline`.
+        completed: The words that Tab completes at the beginning of a line.
     """
 
     def __init__(self, *, interactive: bool, completed: Sequence[str] = ()) -> None:
         self._interactive = interactive
         self._readline = _readline(completed) if interactive else None
 
-    def said(self) -> str | None:
-        """Return what is said next, on one or more lines; None at the end of the input.
+    def next_message(self) -> str | None:
+        """Return the next message, of one or more lines, or None at the end of the input.
 
         Raises:
             KeyboardInterrupt: Ctrl-C was pressed.
@@ -48,7 +48,7 @@ class Reader:
         return "\n".join(lines)
 
     def answer(self, question: str) -> str:
-        """Ask something that a word answers; nothing at the end of the input."""
+        """Ask a question and return the answer, "" at the end of the input."""
         return (self._line(question) or "").strip()
 
     def _line(self, prompt: str) -> str | None:
@@ -62,19 +62,19 @@ class Reader:
 
 
 def _readline(completed: Sequence[str]) -> ModuleType | None:
-    """Set up line editing; where the system has none, lines are read as the terminal gives them."""
+    """Set up line editing if the system has `readline`."""
     try:
         import readline
     except ImportError:
         return None
 
     def complete(text: str, state: int) -> str | None:
-        found = [each for each in completed if text.startswith("/") and each.startswith(text)]
-        return found[state] if state < len(found) else None
+        matches = [each for each in completed if text.startswith("/") and each.startswith(text)]
+        return matches[state] if state < len(matches) else None
 
     readline.set_completer_delims("\n")
     readline.set_completer(complete)
     readline.parse_and_bind("bind ^I rl_complete" if "libedit" in (readline.__doc__ or "") else "tab: complete")
-    with suppress(AttributeError):  # some builds on libedit lack it, and then answers are in the history too
+    with suppress(AttributeError):  # some libedit builds lack it; answers are then in the history too
         readline.set_auto_history(False)
     return readline

@@ -1,4 +1,4 @@
-"""Which commands a chat has, in the order in which help shows them."""
+"""The slash commands of a chat, in the order of the help."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .slash import Slashes
 
 
 def all_commands() -> Slashes:
-    """Return the commands of `treering chat`."""
+    """Return the slash commands of `treering chat`."""
     return Slashes(
         [
             sessions.sessions,

@@ -1,4 +1,4 @@
-"""What a person sees: answers as they come, notes beside them, errors on one line. Plain text, so that nothing flickers."""
+"""Output of the chat: answers as they arrive, notes, and one-line errors, as plain text that does not flicker."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Screen:
     """Writes to the terminal, or to pipes.
 
     Args:
-        interactive: Whether a person looks at it. Otherwise stdout gets answers and what was asked for, and stderr notes.
-        quiet: Show no answers and no notes: somebody prints the whole later.
+        interactive: Whether a person reads it. Otherwise answers and results go to stdout, and notes to stderr.
+        quiet: Suppress answers and notes, because the complete answer is printed later.
     """
 
     def __init__(self, *, interactive: bool, quiet: bool = False) -> None:
@@ -25,41 +25,41 @@ class Screen:
         self._in_line = False
 
     def piece(self, text: str) -> None:
-        """Write a piece of an answer, as it comes."""
+        """Write a piece of an answer."""
         if text and not self._quiet:
             sys.stdout.write(clean(text))
             sys.stdout.flush()
             self._in_line = not text.endswith("\n")
 
     def end_line(self) -> None:
-        """Begin a new line, unless one was just begun."""
+        """End the current line, if there is one."""
         if self._in_line:
             self._in_line = False
             click.echo()
 
     def end_answer(self) -> None:
-        """End an answer; a person gets an empty line after it."""
+        """End an answer, with an empty line for a person."""
         self.end_line()
         if self._interactive:
             click.echo()
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Write what was asked for."""
+        """Write result lines."""
         self.end_line()
         echo_lines(lines)
 
     def note(self, text: str) -> None:
-        """Say something beside the conversation."""
+        """Write a note on the conversation."""
         if not self._quiet:
             self.end_line()
             click.secho(clean(text), dim=True, err=not self._interactive)
 
     def error(self, error: TreeringError | OSError) -> None:
-        """Say on one line what went wrong."""
+        """Report an error on one line."""
         self.end_line()
         click.echo(f"treering: {one_line(error)}", err=True)
 
 
 def one_line(error: TreeringError | OSError) -> str:
-    """Say what went wrong on one line, whatever a server has put into its words; commands in a chat have no options."""
+    """Return an error on one line; line breaks in a server's message are joined, and advice on options is removed."""
     return " ".join(sentence(error).split()).replace(", or --force", "")

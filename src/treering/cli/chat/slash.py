@@ -1,11 +1,9 @@
-"""What begins with a slash: a name of one or two words, its arguments, one sentence of help, and what it does.
+"""Slash commands: a name of one or two words, arguments, one sentence of help, and a function.
 
     @slash("rename", "TITLE", "Give this session a title.")
     async def rename(talk: Talk, rest: str) -> None: ...
 
-Which commands there are is in `registry`.
-
-A line that begins with two slashes is said to the model, without the first of them.
+`registry` lists the commands. A line that begins with two slashes is sent to the model, without the first of them.
 """
 
 from __future__ import annotations
@@ -21,17 +19,17 @@ if TYPE_CHECKING:
     from .talk import Talk
 
 Run: TypeAlias = "Callable[[Talk, str], Awaitable[None]]"
-"""What a command does; it gets what stands behind its name."""
+"""The function of a command; it gets the text after the command's name."""
 
 
 class Slash(Struct, frozen=True):
     """A slash command.
 
     Attributes:
-        name: Its name, without the slash: one word, or two.
-        arguments: What may stand behind it, as help shows it.
-        help: What it does, in one sentence.
-        run: Does it.
+        name: Its name without the slash, one or two words.
+        arguments: Its arguments, as the help shows them.
+        help: A description in one sentence.
+        run: Its function.
     """
 
     name: str
@@ -41,55 +39,55 @@ class Slash(Struct, frozen=True):
 
     @property
     def usage(self) -> str:
-        """How it is written."""
+        """The syntax of the command."""
         return f"/{self.name} {self.arguments}".rstrip()
 
 
 def slash(name: str, arguments: str, help: str) -> Callable[[Run], Slash]:
-    """Make a command of what does it; see `Slash`."""
+    """Make a command from a function; see `Slash`."""
     return lambda run: Slash(name, arguments, help, run)
 
 
 class Slashes:
-    """The commands of a chat, in the order in which help shows them.
+    """The commands of a chat, in the order of the help.
 
     Args:
-        commands: The commands; no two have one name.
+        commands: The commands, with distinct names.
     """
 
     def __init__(self, commands: Iterable[Slash]) -> None:
         self._commands: dict[str, Slash] = {}
         for each in commands:
             if each.name in self._commands:
-                raise InvalidInput(f"two commands are called /{each.name}: give one of them another name")
+                raise InvalidInput(f"two commands are called /{each.name}: rename one of them")
             self._commands[each.name] = each
 
     def __iter__(self) -> Iterator[Slash]:
         return iter(self._commands.values())
 
     def find(self, line: str) -> tuple[Slash, str]:
-        """Return the command that a line means, and what stands behind its name.
+        """Return the command of a line, and the text after its name.
 
         Raises:
-            InvalidInput: There is no such command, or it takes nothing behind its name.
+            InvalidInput: There is no such command, or it takes no arguments.
         """
         words = line[1:].split(maxsplit=2)
         for count in (2, 1):
-            found = self._commands.get(" ".join(words[:count])) if len(words) >= count else None
-            if found is None:
+            command = self._commands.get(" ".join(words[:count])) if len(words) >= count else None
+            if command is None:
                 continue
             rest = line[1:].split(maxsplit=count)[count:]
-            if rest and not found.arguments:
+            if rest and not command.arguments:
                 break
-            return found, rest[0].strip() if rest else ""
-        known = [each.usage for each in self if words and each.name.partition(" ")[0] == words[0]]
-        instead = f"write {' or '.join(known)}" if known else "/help tells which there are"
+            return command, rest[0].strip() if rest else ""
+        usages = [each.usage for each in self if words and each.name.partition(" ")[0] == words[0]]
+        hint = f"use {' or '.join(usages)}" if usages else "/help lists the commands"
         raise InvalidInput(
-            f"there is no command {' '.join(line.split()[:2])!r}, and nothing was sent: {instead}; "
-            "a text that begins with a slash is sent with two of them"
+            f"there is no command {' '.join(line.split()[:2])!r}, and nothing was sent: {hint}; "
+            "to send a text that begins with a slash, begin it with two"
         )
 
 
 def is_command(line: str) -> bool:
-    """Tell whether a line is a command, and nothing that is said to the model."""
+    """Return whether a line is a command, rather than a message to the model."""
     return line.startswith("/") and not line.startswith("//")

@@ -1,6 +1,6 @@
-"""What becomes of a line that a person says: a command is carried out, all else is said to the model and answered.
+"""Processing a line of input: run a command, or send a message to the model and show the answer.
 
-Runs in the event loop; what it has to show goes to the front.
+This runs in the event loop; output goes through the front.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from .slash import Slashes, is_command
 
 
 class Talk:
-    """Takes what a person says, line by line.
+    """Processes the input of a person, line by line.
 
     Args:
         conversation: The session and its model.
-        home: Where sessions are.
-        front: The way to the person's thread.
-        screen: Where things are shown.
+        home: The root and the project.
+        front: The bridge to the main thread.
+        screen: Where output goes.
         reader: Where answers to questions come from.
-        commands: What lines that begin with a slash can mean.
-        interactive: Whether a person sits there.
+        commands: The slash commands.
+        interactive: Whether a person is at the terminal.
 
     Attributes:
         leaving: Whether the person asked to leave.
-        failed: Whether something that was asked for failed.
-        turn: The last turn that ended; None before.
+        failed: Whether a command or a turn failed.
+        turn: The last turn that ended, or None.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Talk:
         self._front = front
         self._screen = screen
         self._reader = reader
-        self._speaking = False
+        self._answering = False
 
-    # -- what is said
+    # -- input
 
     async def take(self, line: str) -> None:
-        """Carry out a line; errors are told, and end nothing."""
-        self._speaking = False
+        """Process a line; errors are shown, and do not end the chat."""
+        self._answering = False
         try:
             if is_command(line):
                 command, rest = self.commands.find(line)
@@ -78,28 +78,28 @@ class Talk:
             elif line.strip():
                 await self._say(line.removeprefix("/") if line.startswith("//") else line)
         except (TreeringError, OSError) as error:
-            self._tell(error)
+            self._report(error)
 
-    async def say(self, said: str) -> None:
-        """Say something to the model, whatever it begins with, and show its answer as it comes; errors are told."""
+    async def say(self, text: str) -> None:
+        """Send a text to the model, even if it begins with a slash, and show the answer; errors are shown."""
         try:
-            await self._say(said)
+            await self._say(text)
         except (TreeringError, OSError) as error:
-            self._tell(error)
+            self._report(error)
 
-    async def _say(self, said: str) -> None:
+    async def _say(self, text: str) -> None:
         await self.conversation.make_current()
-        await self.stream(self.conversation.answer(said))
+        await self.stream(self.conversation.answer(text))
 
-    def _tell(self, error: TreeringError | OSError) -> None:
+    def _report(self, error: TreeringError | OSError) -> None:
         self.failed = True
         self._front.show(partial(self._screen.error, error))
         if isinstance(error, ModelError) and self.interactive:
-            self.note("what you said is kept: /retry has it answered again")
+            self.note("your message is stored: /retry asks for the answer again")
 
     async def stream(self, turn: TurnStream) -> None:
         """Show a turn as it runs."""
-        self._speaking = False
+        self._answering = False
         async with turn as events:
             async for event in events:
                 self._show(event)
@@ -111,70 +111,76 @@ class Talk:
     def _show(self, event: AgentEvent) -> None:
         match event:
             case TextDelta(text=text):
-                self._speaking = True
+                self._answering = True
                 self._front.show(partial(self._screen.piece, text))
             case MessageEnd():
-                self._speaking = False
+                self._answering = False
             case Retrying(error=error, delay_s=delay_s):
-                void = " what was said is void," if self._speaking else ""
-                self._speaking = False
-                self.note(f"({one_line(error)};{void} trying again in {delay_s:.3g} s)")
+                discarded = " discarding the partial answer," if self._answering else ""
+                self._answering = False
+                self.note(f"({one_line(error)};{discarded} retrying in {delay_s:.3g} s)")
             case Compacted(report=report):
                 self.note(
-                    f"(compacted: a summary stands for {counted(report.summarized_count, 'message')}, "
+                    f"(compacted: a summary replaces {counted(report.summarized_count, 'message')}, "
                     f"{report.tokens_before} tokens became {report.tokens_after})"
                 )
             case NotCompacted(error=error):
                 self.note(f"(not compacted: {one_line(error)})")
             case Recovered(recovery=recovery):
-                self.note(f"(the session was broken off and is put right: {_put_right(recovery)})")
+                self.note(f"(the session was interrupted and has been repaired: {_repairs(recovery)})")
             case _:
                 pass
 
-    # -- Ctrl-C, told in the main thread
+    # -- Ctrl-C, handled in the main thread
 
     def stopped(self) -> None:
-        """Tell that what ran was stopped."""
-        self._screen.note("(stopped; what was said of it is kept)" if self._speaking else "(stopped)")
+        """Note that the running job was stopped."""
+        self._screen.note("(stopped; the partial answer is kept)" if self._answering else "(stopped)")
 
     def interrupted(self, *, last: bool) -> None:
-        """Tell what Ctrl-C at the prompt does."""
+        """Note what another Ctrl-C at the prompt does."""
         self._screen.lines([""])
         if not last:
-            self._screen.note("(Ctrl-C once more, Ctrl-D or /exit leaves)")
+            self._screen.note("(press Ctrl-C again, Ctrl-D, or type /exit to leave)")
 
-    # -- what is shown and asked
+    # -- output and questions
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Show what was asked for."""
+        """Show result lines."""
         self._front.show(partial(self._screen.lines, list(lines)))
 
     def note(self, text: str) -> None:
-        """Say something beside the conversation."""
+        """Show a note on the conversation."""
         self._front.show(partial(self._screen.note, text))
 
     async def ask(self, question: str) -> str:
-        """Ask the person something that a word answers."""
+        """Ask the person a question, and return the answer."""
         return await self._front.ask(partial(self._reader.answer, question))
 
     async def choose(self) -> Picked:
-        """Let the person choose a session on the terminal."""
+        """Let the person choose a session with the picker."""
         return await self._front.ask(partial(choose, self.home))
 
     async def summary_wanted(self, left: LeftWork) -> bool:
-        """Ask whether a branch that is left gets a summary; an answer that is made again gets none."""
+        """Ask whether an abandoned branch gets a summary; a retried answer gets none.
+
+        A script is not asked, since its next line is not an answer, and gets none either.
+        """
         if left.why == "retry":
             return False
         count = counted(left.message_count, "message")
-        return (await self.ask(f"{count} left behind: take a summary along? [y/N] ")).lower() in ("y", "yes")
+        if not self.interactive:
+            self.note(f"({count} left behind, without a summary)")
+            return False
+        return (await self.ask(f"{count} left behind: keep a summary of them? [y/N] ")).lower() in ("y", "yes")
 
 
-def _put_right(recovery: Recovery) -> str:
-    """Tell what a crash had left, and what became of it."""
-    told: list[str] = []
+def _repairs(recovery: Recovery) -> str:
+    """Describe what a crash left, and how it was repaired."""
+    repairs: list[str] = []
     if (torn := recovery.torn_tail) is not None:
-        kept = "got its newline" if torn.kept_in is None else f"is unfinished, and is kept in {torn.kept_in}"
-        told.append(f"the last line {kept}")
+        repair = "got its newline" if torn.kept_in is None else f"is unfinished, and was moved to {torn.kept_in}"
+        repairs.append(f"the last line {repair}")
     if recovery.closed_calls:
-        told.append(f"{counted(len(recovery.closed_calls), 'call')} without a result closed")
-    return ", ".join(told)
+        repairs.append(f"{counted(len(recovery.closed_calls), 'call')} without a result closed")
+    return ", ".join(repairs)

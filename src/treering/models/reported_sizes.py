@@ -1,6 +1,6 @@
-"""How long a request was, and how long one may be, as providers tell of it when one is too long.
+"""The size of a request and the limit, as providers report them when a request is too long.
 
-Some say both, some one of the two, most in words alone. What is not said is not guessed.
+Some report both, some only one, most only in the message. A size that is not reported is not guessed.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _AVAILABLE = re.compile(
 )
 
 _SUM = re.compile(rf"exceed\ context\ limit:\ {_NUMBER}\ \+\ {_NUMBER}(?:\ >\ {_NUMBER})?", re.IGNORECASE)
-"""Anthropic: the prompt and `max_tokens`, and what they exceed together."""
+"""Anthropic: the prompt, `max_tokens`, and the limit that their sum exceeds."""
 
 
-def told_sizes(said: object, words: str) -> tuple[int | None, int | None]:
-    """Return the tokens that a request takes and those that there are; None for what is not told.
+def reported_sizes(details: object, words: str) -> tuple[int | None, int | None]:
+    """Return the tokens that a request needs and those available, each None if not reported.
 
     Args:
-        said: The error as it came, decoded.
+        details: The decoded error.
         words: Its message.
     """
     together = _SUM.search(words)
     if together is not None:
         prompt, answer, limit = together.groups()
         return _tokens(prompt) + _tokens(answer), None if limit is None else _tokens(limit)
-    fields: Mapping[str, object] = cast("Mapping[str, object]", said) if isinstance(said, Mapping) else {}
+    fields: Mapping[str, object] = cast("Mapping[str, object]", details) if isinstance(details, Mapping) else {}
     needed, available = fields.get("n_prompt_tokens"), fields.get("n_ctx")  # llama.cpp
     return (
         needed if type(needed) is int else _first(_NEEDED, words),
@@ -59,8 +59,8 @@ def told_sizes(said: object, words: str) -> tuple[int | None, int | None]:
 
 
 def _first(pattern: re.Pattern[str], words: str) -> int | None:
-    found = pattern.search(words)
-    return None if found is None else _tokens(next(group for group in found.groups() if group is not None))
+    match = pattern.search(words)
+    return None if match is None else _tokens(next(group for group in match.groups() if group is not None))
 
 
 def _tokens(digits: str) -> int:

@@ -1,0 +1,72 @@
+"""The system message that a compaction stores: what the system messages of the context said up to there.
+
+A compaction takes the place of what came before it, and instructions are no history: without a stored message, those that
+are cut off would be lost, and programs differ in whether those that are kept are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Raw
+
+from ..events.content import JSON, plain_text, raw_json
+from ..events.entries import CompactionEntry, Entry, KnownEntry, MessageEntry
+from ..events.foreign.values import as_object, as_objects, as_text
+from ..events.index import LogIndex
+from ..events.kinds import Kind
+from ..projections.context import ContextMessage, ContextPlan, boundary, build, first_kept
+
+_SHOWN = frozenset({Kind.SYSTEM, Kind.CONTEXT_EDIT})
+
+
+def system_message(
+    index: LogIndex, leaf: int, path: Iterable[int], entries: Mapping[int, Entry | None], made: Sequence[KnownEntry]
+) -> Raw | None:
+    """Return the system message for a compaction to store, or None where the context shows no system message.
+
+    Args:
+        index: The log's index.
+        leaf: The ordinal of the last committed entry of the path that is compacted.
+        path: The ordinals of that path, as far up as a system message may be shown.
+        entries: The entries there.
+        made: The entries that come between the leaf and the compaction.
+    """
+    end = boundary(index, leaf)
+    held = entries.get(end)
+    previous = held if isinstance(held, CompactionEntry) else None
+    stop = first_kept(index, end, held)
+    kept = tuple(seq for seq in path if seq >= stop and index.kinds[seq] in _SHOWN)
+    plan = ContextPlan(leaf, end if previous is not None else 0, 0, 0, kept)
+    system = [each for each in build(index, plan, entries).messages if each.role == "system"]
+    for entry in made:
+        if isinstance(entry, MessageEntry) and entry.message.role == "system":
+            system.append(ContextMessage(entry.id, entry.message))
+        elif isinstance(entry, CompactionEntry) and entry.compaction.raw_system_message is None:
+            system.clear()
+    return _stored(system, previous)
+
+
+def _stored(system: Sequence[ContextMessage], previous: CompactionEntry | None) -> Raw | None:
+    if not system:
+        return None
+    stored = previous.compaction.raw_system_message if previous is not None else None
+    if stored is not None and previous is not None and [each.entry_id for each in system] == [previous.id]:
+        return stored
+    told = "\n\n".join(filter(None, (plain_text(each.content) for each in system)))
+    return raw_json({"role": "system", "content": [{"type": "text", "text": told}], **_declared(system)})
+
+
+def _declared(system: Iterable[ContextMessage]) -> dict[str, JSON]:
+    """Return what system messages of pi declare beside their text, each later one over those before it."""
+    sections: dict[str, JSON] = {}
+    tools: dict[str, JSON] = {}
+    for each in system:
+        said = each.message.metadata
+        sections |= as_object(said.get("sections"))
+        for tool in as_objects(said.get("toolsRemoved")):
+            tools.pop(as_text(tool.get("name")), None)
+        tools |= {as_text(tool.get("name")): tool for tool in as_objects(said.get("toolsAdded"))}
+    there: dict[str, JSON] = {name: body for name, body in sections.items() if body is not None}
+    declared: dict[str, JSON] = {"sections": there, "toolsAdded": [*tools.values()]}
+    return {name: value for name, value in declared.items() if value}

@@ -1,0 +1,68 @@
+"""Whether an entry's line says what the program gave.
+
+An encoder writes bytes as base64, a NaN as null, an identifier or a member of an enumeration as text, and a decoder takes
+all of these for what the field wants. What an entry is, and whether its fields have their types, is not asked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from msgspec import Raw, Struct
+
+from ..content import raw_json
+from ..entries import KnownEntry
+from ..errors import InvalidEntry
+
+
+def check_as_given(entry: KnownEntry, read: KnownEntry) -> None:
+    """Refuse an entry whose line says something else than what was given.
+
+    Lists may stand for tuples, and mappings for what they say.
+
+    Args:
+        entry: The entry as the program gave it.
+        read: The entry that its line is decoded to.
+
+    Raises:
+        InvalidEntry: A value was written as one of another type.
+    """
+    try:
+        _check(entry, read, "$")
+    except InvalidEntry as error:
+        raise InvalidEntry(f"{error} of a {read.type} entry") from error
+
+
+def _check(given: object, read: object, place: str) -> None:
+    if isinstance(read, Struct):
+        for name, key in zip(read.__struct_fields__, read.__struct_encode_fields__, strict=True):
+            theirs = cast("object", getattr(read, name))
+            _check(_field(given, name, key, theirs), theirs, f"{place}.{key}")
+    elif isinstance(read, tuple):
+        if not isinstance(given, (list, tuple)):
+            raise _wrong("array", given, place)
+        pairs = zip(cast("Sequence[object]", given), cast("tuple[object, ...]", read), strict=True)
+        for number, (mine, theirs) in enumerate(pairs):
+            _check(mine, theirs, f"{place}[{number}]")
+    elif isinstance(read, str) and not isinstance(given, str):
+        raise _wrong("str", given, place)
+    elif isinstance(read, (int, float)) and not isinstance(given, (int, float)):
+        raise _wrong(type(read).__name__, given, place)
+    elif isinstance(read, Raw) and not isinstance(given, Raw):
+        raw_json(given)
+    elif read is None and given is not None:
+        raise InvalidEntry(f"{given!r} cannot be written: give a finite number, or None - at `{place}`")
+
+
+def _field(given: object, name: str, key: str, default: object) -> object:
+    """Return what was given for a field, the default where nothing was."""
+    if isinstance(given, Mapping):
+        return cast("Mapping[str, object]", given).get(key, default)
+    return getattr(given, name, default)
+
+
+def _wrong(wanted: str, given: object, place: str) -> InvalidEntry:
+    kind = type(given).__name__
+    told = " (decode it first)" if isinstance(given, (bytes, bytearray, memoryview)) else ""
+    return InvalidEntry(f"Expected `{wanted}`, got `{kind}`{told} - at `{place}`")
