@@ -68,7 +68,7 @@ def run(
     as_json: bool = False,
     output: Path | None = None,
 ) -> None:
-    """Run scenarios: those named, or all; without a name, only a full run includes those that take long.
+    """Run the named scenarios, or all; unless named, long ones run only with --scale full.
 
     \b
     python -m bench run append-one open-cold

@@ -49,13 +49,13 @@ class VirtualTime:
         return (monotonic() - self._began) * self._speed
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """The virtual seconds until the end of the run."""
         return max(0.0, self._seconds - self.passed_s)
 
     def to_real(self, seconds: float) -> float:
         """Convert virtual seconds to real ones; at most up to the end of the run."""
-        return min(seconds, self.left_s) / self._speed
+        return min(seconds, self.remaining_s) / self._speed
 
     async def sleep(self, seconds: float) -> None:
         """Sleep for some virtual seconds, at most until the end of the run."""
@@ -83,8 +83,8 @@ class Agent:
 
     async def live(self, host: SessionHost, time: VirtualTime) -> None:
         """Think and take turns until the run ends; the last turn is completed."""
-        await time.sleep(self._random.uniform(0, min(self._think_s, time.left_s / 2)))
-        while time.left_s:
+        await time.sleep(self._random.uniform(0, min(self._think_s, time.remaining_s / 2)))
+        while time.remaining_s:
             await self._turn(host)
             await time.sleep(self._random.expovariate(1 / self._think_s))
 
@@ -166,7 +166,7 @@ async def follow(host: SessionHost, agents: Sequence[Agent], seed: int, time: Vi
     from treering import Entry
 
     random = Random(-seed - 1)
-    while time.left_s:
+    while time.remaining_s:
         agent = random.choice(agents)
         if not agent.acknowledged.count:
             await time.sleep(random.expovariate(1 / 60))

@@ -91,7 +91,7 @@ def _root_error(error: BaseException) -> BaseException:
 async def _play(seed: int, durability: Durability, trace: list[str]) -> World:
     world = World(seed, durability, trace)
     followers = [Subscriber(world, world.random.choice(world.names)) for _ in range(world.random.randrange(4))]
-    held_back = durability == "os"
+    may_lose_lines = durability == "os"
     for _ in range(LIVES):
 
         async def life(host: SessionHost) -> None:
@@ -99,9 +99,9 @@ async def _play(seed: int, durability: Durability, trace: list[str]) -> World:
 
         await world.live(life)
         await world.check_all()
-        held_back = held_back or world.end == "killed"
-        if world.end == "power cut" and held_back:
-            held_back = durability == "os"
+        may_lose_lines = may_lose_lines or world.end == "killed"
+        if world.end == "power cut" and may_lose_lines:
+            may_lose_lines = durability == "os"
             for follower in followers:  # they may have seen lines that were never flushed and are lost now
                 follower.seen.clear()
                 follower.cursor = 0

@@ -60,8 +60,8 @@ class World:
         self.operations = 0
         self.crashes = 0
         self.checks = 0
-        self._left: MemoryDisk | None = None
-        self._known: dict[str, list[str]] = {}
+        self._disk_after_crash: MemoryDisk | None = None
+        self._tokens_before_crash: dict[str, list[str]] = {}
         self._token = 0
         self._host: SessionHost | None = None
         self._sessions: dict[str, Session] = {}
@@ -90,7 +90,7 @@ class World:
         """Open a host, run `play` with it, and end it in a random way."""
         random = self.random
         self.end = random.choice(("closed", "killed", "power cut"))
-        self.gone, self._left, self._sessions = False, None, {}
+        self.gone, self._disk_after_crash, self._sessions = False, None, {}
         self.disk = UnwellDisk(self.memory, random, self.tell)
         countdown = random.randint(1, 60) if self.end != "closed" else -1
         self.tell(f"life: {self.end} after {countdown}")
@@ -116,8 +116,8 @@ class World:
                         self._crash()
         self.memory.listeners.clear()
         self._host = None
-        if self._left is not None:
-            self.memory = self._left
+        if self._disk_after_crash is not None:
+            self.memory = self._disk_after_crash
             self.crashes += 1
         else:
             for ledger in self.ledgers.values():
@@ -156,13 +156,15 @@ class World:
 
     def _crash(self) -> None:
         """Keep what a kill or a power cut would leave at this moment; everything after it is ignored."""
-        self._known = {name: replay.tokens for name in self.names if (replay := self._replay(name)) is not None}
+        self._tokens_before_crash = {
+            name: replay.tokens for name in self.names if (replay := self._replay(name)) is not None
+        }
         if self.end == "killed":
-            self._left = MemoryDisk(self.memory.image.copy())
+            self._disk_after_crash = MemoryDisk(self.memory.image.copy())
         else:
             states = list(islice(self.memory.crash_states(), STATES_MAX))
-            self._left = self.random.choice(states)
-        self.tell(f"{self.end}: {_digest(self._left)}")
+            self._disk_after_crash = self.random.choice(states)
+        self.tell(f"{self.end}: {_digest(self._disk_after_crash)}")
         self.gone = True
 
     # -- what is on the disk
@@ -266,7 +268,7 @@ class World:
     def _check_prefix(self, name: str, tokens: list[str]) -> None:
         """Check that a log that lost entries lost only its last ones."""
         required = self.ledgers[name].must_hold()
-        before = [token for token in self._known.get(name, ()) if token in required]
+        before = [token for token in self._tokens_before_crash.get(name, ()) if token in required]
         after = [token for token in tokens if token in required]
         if before[: len(after)] != after and after[: len(before)] != before:
             raise Broken(f"{name}: had {before} before the power cut, and has {after} now")
