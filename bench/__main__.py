@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from . import environments, runner
-from .comparison import compared
+from .comparison import comparison_table
 from .peer import Peer
 from .peers import all_peers
-from .report import Report, machine, show
+from .report import Report, describe_machine, show
 from .scenario import SCALES, Scenario
 from .scenarios import all_scenarios
 from .workspace import Workspace
@@ -25,8 +25,8 @@ POSITIVE = click.FloatRange(min=0, min_open=True)
 _COLUMNS = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
 
 
-class SoakGiven(TypedDict):
-    """What is said of a soak on the command line; see `bench.soak.SoakOptions`."""
+class SoakArguments(TypedDict):
+    """The options of `soak`; see `bench.soak.SoakOptions`."""
 
     agents: int
     hours: float
@@ -39,13 +39,13 @@ class SoakGiven(TypedDict):
 @click.group(invoke_without_command=True)
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Measure what things cost, as ratios within one run.
+    """Measure what operations cost, as ratios within one run.
 
     \b
-    python -m bench run                               all scenarios, in some minutes
+    python -m bench run                               the quick scenarios, in a few minutes
     python -m bench run append-one --peer 'plain loop' --peer treering/uvloop
     python -m bench prepare                           install the peers
-    python -m bench soak                              a day of a thousand agents
+    python -m bench soak                              a day with a thousand agents
     """
     if context.invoked_subcommand is None:
         context.invoke(run)
@@ -53,20 +53,22 @@ def main(context: click.Context) -> None:
 
 @main.command()
 @click.argument("names", nargs=-1, metavar="[SCENARIO]...")
-@click.option("--scale", type=click.Choice(list(SCALES)), default="quick", show_default=True, help="How large a run.")
-@click.option("--rounds", type=click.IntRange(min=1), help="How often each side is measured; the scale's own number.")
-@click.option("--peer", "wanted", multiple=True, help="Only these peers; may be given more than once.")
+@click.option(
+    "--scale", type=click.Choice(list(SCALES)), default="quick", show_default=True, help="The size of the run."
+)
+@click.option("--rounds", type=click.IntRange(min=1), help="Measurements per side; by default the scale decides.")
+@click.option("--peer", "peer_names", multiple=True, help="Measure only this peer; may be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write the results as JSON to a file, too.")
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the results as JSON to a file.")
 def run(
     names: Sequence[str],
     scale: str = "quick",
     rounds: int | None = None,
-    wanted: Sequence[str] = (),
+    peer_names: Sequence[str] = (),
     as_json: bool = False,
     output: Path | None = None,
 ) -> None:
-    """Run scenarios. Where none is named: all of them, or in a run that is not full those that do not take long.
+    """Run the named scenarios, or all; unless named, long ones run only with --scale full.
 
     \b
     python -m bench run append-one open-cold
@@ -75,76 +77,81 @@ def run(
     """
     scenarios = {each.name: each for each in all_scenarios()}
     peers = {each.name: each for each in all_peers()}
-    _check(names, list(scenarios), "scenario")
-    _check(wanted, list(peers), "peer")
+    _check_names(names, list(scenarios), "scenario")
+    _check_names(peer_names, list(peers), "peer")
     absent = {name: why for name, peer in peers.items() if (why := environments.why_absent(peer)) is not None}
     size = SCALES[scale] if rounds is None else msgspec.structs.replace(SCALES[scale], rounds=rounds)
-    asked = wanted or [name for name, peer in peers.items() if size.everything or not peer.full_only]
-    present = [peer for name, peer in peers.items() if name in asked and name not in absent]
-    all_chosen = [each for each in scenarios.values() if size.everything or not each.full_only]
-    chosen = [scenarios[name] for name in names] or all_chosen
+    wanted = peer_names or [name for name, peer in peers.items() if size.everything or not peer.full_only]
+    present = [peer for name, peer in peers.items() if name in wanted and name not in absent]
+    default_scenarios = [each for each in scenarios.values() if size.everything or not each.full_only]
+    chosen = [scenarios[name] for name in names] or default_scenarios
 
-    report = Report(machine(), scale, absent, [])
-    with Workspace() as space, Progress(*_COLUMNS, console=_errors(), transient=True) as progress:
+    report = Report(describe_machine(), scale, absent, [])
+    with Workspace() as space, Progress(*_COLUMNS, console=_stderr_console(), transient=True) as progress:
         task = progress.add_task("", total=sum(runner.measurements(each, present, size) for each in chosen))
 
-        def step(what: str) -> None:
-            progress.update(task, description=what)
+        def step(description: str) -> None:
+            progress.update(task, description=description)
             progress.advance(task)
 
         for number, each in enumerate(chosen, 1):
             if not progress.console.is_terminal:
                 click.echo(f"{number} of {len(chosen)}: {each.name}", err=True)
             report.scenarios.append(runner.run(each, present, size, space, step))
-            if output is not None:  # a run that is broken off leaves what it has
-                _written(output, _encoded(report))
+            if output is not None:  # an interrupted run keeps the scenarios that it completed
+                _write_file(output, _to_json(report))
     if as_json:
-        click.echo(_encoded(report))
+        click.echo(_to_json(report))
     else:
         show(report, Console(file=sys.stdout, width=None if sys.stdout.isatty() else 200))
 
 
 @main.command()
+@click.option("--agents", type=click.IntRange(min=1), default=1_000, show_default=True, help="The number of agents.")
 @click.option(
-    "--agents", type=click.IntRange(min=1), default=1_000, show_default=True, help="How many agents there are."
+    "--hours", type=POSITIVE, default=24.0, show_default=True, help="The length of the run, in virtual hours."
 )
-@click.option("--hours", type=POSITIVE, default=24.0, show_default=True, help="How long they live, in virtual hours.")
-@click.option("--speed", type=POSITIVE, default=144.0, show_default=True, help="How much faster than real time.")
+@click.option("--speed", type=POSITIVE, default=144.0, show_default=True, help="Virtual seconds per real second.")
 @click.option(
-    "--think", "think_s", type=POSITIVE, default=600.0, show_default=True, help="Virtual seconds between turns."
+    "--think", "think_s", type=POSITIVE, default=600.0, show_default=True, help="Mean virtual seconds between turns."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="What the agents do follows from it.")
-@click.option("--trace", is_flag=True, help="Trace allocations, too, which makes everything slower.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Determines what the agents do.")
+@click.option("--trace", is_flag=True, help="Trace allocations, which makes everything slower.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-@click.option("--output", type=click.Path(path_type=Path), help="Write the result as JSON to a file, too.")
-@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), help="Draw memory over time here.")
-def soak(as_json: bool, output: Path | None, folder: Path | None, **options: Unpack[SoakGiven]) -> None:
-    """Let a host with many agents live a day, in ten minutes.
+@click.option("--output", type=click.Path(path_type=Path), help="Also write the result as JSON to a file.")
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder for charts of memory over time.",
+)
+def soak(as_json: bool, output: Path | None, folder: Path | None, **options: Unpack[SoakArguments]) -> None:
+    """Run a host with many agents for a virtual day, in ten minutes.
 
-    In the end every log is held against what was acknowledged; where something is lost, the exit code is 1.
+    At the end every log is compared with what was acknowledged; if anything is missing, the exit code is 1.
 
     \b
     python -m bench soak
     python -m bench soak --hours 2 --trace
     python -m bench soak --output bench/results/soak.json --to docs/benchmarks
     """
-    from .soak import SoakOptions, SoakSample, soaked
+    from .soak import SoakOptions, SoakSample, run_soak
     from .soak_report import show_soak
 
     with (
         Workspace() as space,
-        Progress(*_COLUMNS[:2], TimeElapsedColumn(), console=_errors(), transient=True) as progress,
+        Progress(*_COLUMNS[:2], TimeElapsedColumn(), console=_stderr_console(), transient=True) as progress,
     ):
         task = progress.add_task("", total=options["hours"])
 
         def step(sample: SoakSample) -> None:
-            what = f"{sample.entries:,} entries, {sample.memory.resident_bytes / 1e6:.0f} MB"
-            progress.update(task, description=what, completed=sample.at_hours)
+            description = f"{sample.entries:,} entries, {sample.memory.resident_bytes / 1e6:.0f} MB"
+            progress.update(task, description=description, completed=sample.at_hours)
 
-        result = soaked(SoakOptions(**options), space, step)
+        result = run_soak(SoakOptions(**options), space, step)
     encoded = msgspec.json.format(msgspec.json.encode(result))
     if output is not None:
-        _written(output, encoded)
+        _write_file(output, encoded)
     if as_json:
         click.echo(encoded)
     else:
@@ -162,16 +169,16 @@ def soak(as_json: bool, output: Path | None, folder: Path | None, **options: Unp
 @main.command()
 @click.argument("names", nargs=-1, metavar="[PEER]...")
 def prepare(names: Sequence[str]) -> None:
-    """Install what peers need, each in an environment of its own; all of them where none is named.
+    """Install the requirements of peers, each in its own environment; of all peers if none is named.
 
     \b
     python -m bench prepare 'pi 1.5.2' 'langgraph AsyncSqliteSaver'
     """
     peers = {each.name: each for each in all_peers()}
-    _check(names, list(peers), "peer")
+    _check_names(names, list(peers), "peer")
     chosen = [peers[name] for name in names] or list(peers.values())
     failed: dict[str, str] = {}
-    with Progress(*_COLUMNS, console=_errors(), transient=True) as progress:
+    with Progress(*_COLUMNS, console=_stderr_console(), transient=True) as progress:
         for peer in progress.track(chosen, description="installing"):
             if (why := environments.prepare(peer)) is not None:
                 failed[peer.name] = why
@@ -185,20 +192,20 @@ def prepare(names: Sequence[str]) -> None:
 @click.argument("before", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("after", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def compare(before: Path, after: Path) -> None:
-    """Hold two results against each other: what of AFTER is faster or slower than in BEFORE.
+    """Compare two results: what became faster or slower from BEFORE to AFTER.
 
     \b
     python -m bench compare bench/results/before.json bench/results/after.json
     """
     old, new = (msgspec.json.decode(path.read_bytes(), type=Report) for path in (before, after))
-    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140).print(compared(old, new))
+    Console(file=sys.stdout, width=None if sys.stdout.isatty() else 140).print(comparison_table(old, new))
 
 
 @main.command()
 @click.argument("results", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), default=Path("bench/results"))
 def plot(results: Path, folder: Path) -> None:
-    """Draw the charts of a result as PNG and SVG, and write its tables as Markdown.
+    """Draw charts of a result as PNG and SVG, and write its tables as Markdown.
 
     \b
     python -m bench plot bench/results/full.json --to docs/benchmarks
@@ -216,38 +223,38 @@ def plot(results: Path, folder: Path) -> None:
 
 @main.command("list")
 def list_all() -> None:
-    """List scenarios, with their sizes in a full run, and peers.
+    """List the scenarios, with their full-run sizes, and the peers.
 
     \b
     python -m bench list
     """
     for scenario in all_scenarios():
-        click.echo(f"{scenario.name:24} {scenario.titled(SCALES['full'])}{_in_full_runs(scenario)}")
+        click.echo(f"{scenario.name:24} {scenario.title_at(SCALES['full'])}{_full_only_note(scenario)}")
     for peer in all_peers():
-        click.echo(f"{peer.name:38} {environments.why_absent(peer) or 'present'}{_in_full_runs(peer)}")
+        click.echo(f"{peer.name:38} {environments.why_absent(peer) or 'present'}{_full_only_note(peer)}")
 
 
-def _in_full_runs(what: Scenario | Peer) -> str:
-    return " (in full runs, or when asked for)" if what.full_only else ""
+def _full_only_note(item: Scenario | Peer) -> str:
+    return " (in full runs, or when named)" if item.full_only else ""
 
 
-def _errors() -> Console:
+def _stderr_console() -> Console:
     return Console(stderr=True)
 
 
-def _encoded(report: Report) -> bytes:
+def _to_json(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report))
 
 
-def _written(output: Path, encoded: bytes) -> None:
+def _write_file(output: Path, encoded: bytes) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_bytes(encoded + b"\n")
 
 
-def _check(given: Sequence[str], known: Sequence[str], what: str) -> None:
-    for name in given:
+def _check_names(names: Sequence[str], known: Sequence[str], kind: str) -> None:
+    for name in names:
         if name not in known:
-            raise click.UsageError(f"there is no {what} {name!r}; there are: {', '.join(known)}")
+            raise click.UsageError(f"unknown {kind} {name!r}: choose from {', '.join(known)}")
 
 
 if __name__ == "__main__":

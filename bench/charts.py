@@ -1,6 +1,6 @@
-"""The charts of a result: bars, one for each side, the fastest on top, with the least and the greatest.
+"""Charts: for a run, one bar per side, fastest on top, with minimum and maximum; for a soak, memory over time.
 
-And of a soak: its memory over time, with the sessions that were live.
+The chart of a soak also shows how many sessions were live.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _OURS, _OTHERS = "#2a7f62", "#9aa5b1"
 
 
 def draw(report: Report, folder: Path) -> list[Path]:
-    """Draw each scenario that has two sides or more, as PNG and SVG.
+    """Draw each scenario with at least two sides, as PNG and SVG.
 
     Args:
         report: The result.
-        folder: Where the pictures go; they are called by their scenarios.
+        folder: Where the files go; each is named after its scenario.
 
     Returns:
         The files.
@@ -34,25 +34,25 @@ def draw(report: Report, folder: Path) -> list[Path]:
             if len(sides) < 2:
                 continue
             figure = _bars(scenario, sorted(sides, key=lambda side: -side[1].median))
-            drawn += _saved(figure, folder / scenario.name)
+            drawn += _save(figure, folder / scenario.name)
     return drawn
 
 
 def draw_soak(result: SoakResult, folder: Path) -> list[Path]:
-    """Draw what a soak took of memory, as PNG and SVG.
+    """Draw the memory of a soak over time, as PNG and SVG.
 
     Args:
-        result: What came of it.
-        folder: Where the pictures go; they are called soak.
+        result: The result of the soak.
+        folder: Where the files go; they are named `soak`.
 
     Returns:
         The files.
     """
     with mpl.rc_context({"svg.hashsalt": "treering", "font.size": 9}):
-        return _saved(_lines(result), folder / "soak")
+        return _save(_lines(result), folder / "soak")
 
 
-def _saved(figure: Figure, path: Path) -> list[Path]:
+def _save(figure: Figure, path: Path) -> list[Path]:
     files = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
     for each in files:
         figure.savefig(each, dpi=130, metadata={"Date": None} if each.suffix == ".svg" else None)
@@ -99,7 +99,7 @@ def _bars(scenario: ScenarioResult, sides: list[tuple[str, Spread]]) -> Figure:
     for at, (_, spread) in enumerate(sides):
         axes.annotate(number(spread.median), (spread.max, at), (4, 0), textcoords="offset points", va="center", size=8)
     axes.set_title(scenario.title, loc="left", size=10, weight="bold")
-    axes.set_xlabel(f"{scenario.unit}; less is better")
+    axes.set_xlabel(f"{scenario.unit}; lower is better")
     axes.margins(x=0.12)
     axes.spines[["top", "right"]].set_visible(False)
     return figure

@@ -1,4 +1,4 @@
-"""Two results held against each other: by the yardstick of each run, since machines and days differ."""
+"""Compares two results relative to the yardstick of each run, since machines and conditions differ."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from .report import Report, number
 from .runner import SideResult
 
 
-def compared(old: Report, new: Report) -> Table:
-    """Make a table of what both runs measured.
+def comparison_table(old: Report, new: Report) -> Table:
+    """Make a table of everything that both runs measured.
 
-    The figure that counts is the speed against the yardstick where there is one, else the figure itself; "change" is how
-    many times better the new one is.
+    Compares the speed relative to the yardstick, or the figure itself where there is no yardstick; "change" is how many
+    times better the new value is.
     """
     table = Table(box=None, pad_edge=False, header_style="dim")
     for column in ("scenario", "side"):

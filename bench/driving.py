@@ -1,4 +1,4 @@
-"""How peers whose calls are awaited are driven: one task for each session, on asyncio with uvloop."""
+"""Drives peers through a job of appends: async ones with one task per session on asyncio, blocking ones in turn."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from .jobs import Appends
 from .timing import Sample, timed
 
 AppendOne: TypeAlias = Callable[[], Awaitable[object]]
-"""Appends to one session: a message, or a batch of them."""
+"""Appends a message or a batch to one session."""
 
 
 def on_loop(run: Callable[[], Coroutine[Any, Any, Sample]]) -> Sample:
-    """Run a job on asyncio, with uvloop where it is there."""
+    """Run a job on asyncio, with uvloop if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -23,31 +23,31 @@ def on_loop(run: Callable[[], Coroutine[Any, Any, Sample]]) -> Sample:
     return uvloop.run(run())
 
 
-async def appended(job: Appends, sessions: Sequence[AppendOne]) -> Sample:
-    """Append to all sessions, as often as the job says or until its time is up.
+async def append_all(job: Appends, sessions: Sequence[AppendOne]) -> Sample:
+    """Append to all sessions concurrently, until the calls of the job are done or its time is up.
 
     Args:
-        job: How often.
-        sessions: What appends one message, for each session.
+        job: The number of calls, and the time limit.
+        sessions: For each session, a function that appends one message.
     """
     sample = Sample(0)
     with timed(sample):
         until = time.perf_counter() + job.seconds_max
         async with asyncio.TaskGroup() as group:
             for append in sessions:
-                group.create_task(repeated(append, job.calls * job.batch, until, sample.latencies_s))
+                group.create_task(append_repeatedly(append, job.calls * job.batch, until, sample.latencies_s))
     sample.operations = len(sample.latencies_s)
     return sample
 
 
-async def repeated(append: AppendOne, calls: int, until: float, spent: list[float]) -> None:
-    """Append to one session, one call after the other, and note how long each took.
+async def append_repeatedly(append: AppendOne, calls: int, until: float, spent: list[float]) -> None:
+    """Append to one session, one call after another, and record how long each call took.
 
     Args:
-        append: Makes a call.
-        calls: How many there are.
-        until: When to make no further one.
-        spent: Gets the durations, in seconds.
+        append: Makes one call.
+        calls: The number of calls.
+        until: The time after which no further call is made.
+        spent: Receives the durations, in seconds.
     """
     clock = time.perf_counter
     for _ in range(calls):
@@ -57,8 +57,8 @@ async def repeated(append: AppendOne, calls: int, until: float, spent: list[floa
         spent.append(clock() - began)
 
 
-def appended_in_turn(job: Appends, sessions: Sequence[Callable[[], object]]) -> Sample:
-    """Do the same with calls that block."""
+def append_all_in_turn(job: Appends, sessions: Sequence[Callable[[], object]]) -> Sample:
+    """Append to all sessions in turn with calls that block."""
     sample = Sample(0)
     clock, spent = time.perf_counter, sample.latencies_s
     with timed(sample):

@@ -1,7 +1,8 @@
-"""How far the estimate of tokens is from exact counts: `python -m bench.estimator` prints the table of docs/tokens.md.
+"""Compares the token estimate with exact counts: `python -m bench.estimator` prints the table of docs/tokens.md.
 
-It needs the extra `tokens`. The texts are prose of many scripts, what people ask agents, this project's own sources and
-pages, and what tools print. Vocabularies differ more from each other than the estimate does from the newest of them.
+It needs the extra `tokens`. The texts are prose in many scripts, questions to agents, this project's own sources and
+documentation, and typical tool output. Vocabularies differ from each other more than the estimate differs from the
+newest of them.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ OTHERS = ("cl100k_base", "voyage3_base")
 
 
 class Row(NamedTuple):
-    """What was counted of one text.
+    """The counts for one text.
 
     Attributes:
         kind: "prose", "chat", "sources" or "output".
-        name: Which text it is.
+        name: The name of the text.
         chars: Its length in characters.
-        estimate: What the estimate says.
-        exact: What it takes by the reference.
-        others: What it takes by other vocabularies.
+        estimate: The estimated number of tokens.
+        exact: The exact number in the reference vocabulary.
+        others: The exact numbers in other vocabularies.
     """
 
     kind: str
@@ -44,12 +45,12 @@ class Row(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The estimate through the exact count: below 1, the estimate counts too few."""
+        """The estimate divided by the exact count; below 1, the estimate is too low."""
         return self.estimate / self.exact
 
 
 def texts() -> Iterator[tuple[str, str, str]]:
-    """Yield the texts, each with its kind and its name."""
+    """Yield each text with its kind and name."""
     yield from (("prose", name, each) for name, each in PARAGRAPHS.items())
     yield from (("chat", name, each) for name, each in CHATS.items())
     sources = sorted((ROOT / "projections").glob("*.py"))
@@ -70,8 +71,10 @@ def texts() -> Iterator[tuple[str, str, str]]:
     ]
     yield "output", "JSON", json.dumps(files)
     yield "output", "JSON, indented", json.dumps(files, indent=2)
-    found = (f"{path.name}:{at}:{line}" for path in sources for at, line in enumerate(path.read_text().splitlines(), 1))
-    yield "output", "search results", "\n".join(line for line in found if "def " in line)
+    matches = (
+        f"{path.name}:{at}:{line}" for path in sources for at, line in enumerate(path.read_text().splitlines(), 1)
+    )
+    yield "output", "search results", "\n".join(line for line in matches if "def " in line)
     yield "output", "numbers", "\n".join(f"{each * 0.7717:.6f},{each**3},{each * 37 % 1000}" for each in range(200))
     hashes = [sha256(str(each).encode()) for each in range(50)]
     yield "output", "hexadecimal", "\n".join(each.hexdigest() for each in hashes)

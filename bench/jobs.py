@@ -1,4 +1,4 @@
-"""The jobs that a peer may be able to do: what is asked for, as values that travel to the process that does it."""
+"""The jobs that a peer may be able to do, as values that are sent to the process that does them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ TEXT_1_KB = TEXT[:1024]
 
 
 class Appends(Struct, frozen=True, tag=True):
-    """Append messages of 1 KB, one call after the other in each session, all sessions at once.
+    """Append messages of 1 KB: one call after another in each session, all sessions concurrently.
 
     Attributes:
-        sessions: How many sessions there are; they exist before the clock starts.
-        calls: How many calls each of them gets.
-        batch: How many messages one call appends.
-        seconds_max: When to stop, for whoever does not get through; the sample says how many messages there were.
-        durability: For a peer that has several: "os", "file" or "group".
+        sessions: The number of sessions; they exist before the clock starts.
+        calls: The number of calls for each session.
+        batch: The number of messages that one call appends.
+        seconds_max: The time limit, after which a peer stops early; the sample says how many messages there were.
+        durability: For a peer that has several levels: "os", "file" or "group".
     """
 
     verb: ClassVar[str] = "append"
@@ -30,25 +30,25 @@ class Appends(Struct, frozen=True, tag=True):
 
     @property
     def messages(self) -> int:
-        """How many messages that makes."""
+        """The total number of messages."""
         return self.sessions * self.calls * self.batch
 
 
 class Reads(Struct, frozen=True, tag=True):
-    """Read the whole history of one session of 1 KB messages that is on disk, by a process that has not read it yet."""
+    """Read the whole history of one session of 1 KB messages from disk, in a process that has not read it before."""
 
     verb: ClassVar[str] = "read"
     entries: int
 
 
 class Opens(Struct, frozen=True, tag=True):
-    """Open a long session so that it can be appended to.
+    """Open a long session for appending.
 
     Attributes:
-        entries: How many messages of 1.1 KB it has.
-        prepared: With what an earlier opening may have left beside it; otherwise from the log alone.
-        context: Build its context, too, before the clock stops.
-        compacted: It was compacted a little before its end.
+        entries: The number of messages of 1.1 KB in it.
+        prepared: Use what an earlier opening left beside the log; otherwise open it from the log alone.
+        context: Also build its context before the clock stops.
+        compacted: Whether it was compacted shortly before its end.
     """
 
     verb: ClassVar[str] = "open"
@@ -59,12 +59,12 @@ class Opens(Struct, frozen=True, tag=True):
 
 
 class Contexts(Struct, frozen=True, tag=True):
-    """Build what a model is shown of an open session; the clock does not count the opening.
+    """Build the model context of an open session; opening it is not timed.
 
     Attributes:
-        entries: How long its path is.
-        compacted: It was compacted a little before its end.
-        again: Build it a second time.
+        entries: The length of its path.
+        compacted: Whether it was compacted shortly before its end.
+        again: Time the second context instead of the first.
     """
 
     verb: ClassVar[str] = "context"
@@ -74,7 +74,7 @@ class Contexts(Struct, frozen=True, tag=True):
 
 
 class Branches(Struct, frozen=True, tag=True):
-    """Go back to the middle of a long session and append one message there, as often as `count` says."""
+    """Branch from the middle of a long session and append one message there, `count` times."""
 
     verb: ClassVar[str] = "branch"
     entries: int
@@ -85,9 +85,9 @@ class Lists(Struct, frozen=True, tag=True):
     """List all sessions.
 
     Attributes:
-        sessions: How many there are.
-        entries: How many messages of 1 KB each of them has.
-        warm: The same process has listed them before.
+        sessions: The number of sessions.
+        entries: The number of messages of 1 KB in each of them.
+        warm: Whether the same process has listed them before.
     """
 
     verb: ClassVar[str] = "list"
@@ -97,14 +97,14 @@ class Lists(Struct, frozen=True, tag=True):
 
 
 class Searches(Struct, frozen=True, tag=True):
-    """Search all sessions for a word; who has an index has brought it up to date, and has searched before.
+    """Search all sessions for a word; a peer with an index has searched before, so that its index is up to date.
 
     Attributes:
-        sessions: How many there are; see `bench.searched`.
-        entries: How many messages each of them has.
-        word: What is looked for.
-        hits: How many hits that gives, of which no more than 50 are wanted.
-        scan: Read the logs, although there is an index.
+        sessions: The number of sessions; see `bench.search_data`.
+        entries: The number of messages in each of them.
+        word: The word to search for.
+        hits: The number of hits to expect; a search stops after 50.
+        scan: Read the logs instead of using the index.
     """
 
     verb: ClassVar[str] = "search"
@@ -116,12 +116,12 @@ class Searches(Struct, frozen=True, tag=True):
 
 
 class FanOuts(Struct, frozen=True, tag=True):
-    """Let subscribers of one session receive what is appended; one operation is one delivery.
+    """Deliver appended entries to the subscribers of one session; one operation is one delivery.
 
     Attributes:
-        subscribers: How many follow it.
-        events: How many messages are appended.
-        burst: How many are appended at once.
+        subscribers: The number of subscribers.
+        events: The number of messages appended.
+        burst: The number of messages appended in one call.
     """
 
     verb: ClassVar[str] = "fan_out"
@@ -131,11 +131,11 @@ class FanOuts(Struct, frozen=True, tag=True):
 
 
 class Holds(Struct, frozen=True, tag=True):
-    """Hold sessions that were appended to once; the value is the bytes of memory that each takes.
+    """Hold sessions that had one append each; the value is the memory that each takes, in bytes.
 
     Attributes:
-        sessions: How many.
-        live: They are active; otherwise they were let go as far as the peer can.
+        sessions: The number of sessions.
+        live: Keep them live; otherwise they are released as far as the peer can.
     """
 
     verb: ClassVar[str] = "hold"
@@ -144,7 +144,7 @@ class Holds(Struct, frozen=True, tag=True):
 
 
 class Descriptors(Struct, frozen=True, tag=True):
-    """Append one message of 1 KB to each of many sessions; the value is how many more files are open then than before."""
+    """Append one message of 1 KB to each of many sessions; the value is how many more files are open than before."""
 
     verb: ClassVar[str] = "descriptors"
     sessions: int
@@ -161,4 +161,4 @@ class Stalls(Struct, frozen=True, tag=True):
 Job: TypeAlias = (
     Appends | Reads | Opens | Contexts | Branches | Lists | Searches | FanOuts | Holds | Descriptors | Stalls
 )
-"""Anything that a peer may be asked to do."""
+"""Any job."""

@@ -1,6 +1,6 @@
-"""What a host of treering does with many sessions: it lists and searches them, and holds them while they rest.
+"""The jobs of a treering host on many sessions: listing, searching, and holding them, live or passivated.
 
-The peer itself is in `bench.peers.ours`; this is the half of it that is not about one session.
+The peer itself is in `bench.peers.ours`, with the jobs on one session.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import anyio
 from .jobs import TEXT_1_KB, Descriptors, Holds, Lists, Searches
 from .peer import Peer
 from .process import open_descriptors
-from .searched import write_sessions
+from .search_data import write_sessions
 from .timing import Sample, timed
 from .workspace import Workspace
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     from treering import Session, SessionHost
 
 _AT_ONCE = 1_000
-"""How many sessions are live before they are let go, where many are to rest."""
+"""How many sessions become live before they are passivated together."""
 
 
 class ManySessions(Peer):
-    """A host on one event loop, and the jobs that are about many sessions.
+    """A host on one event loop, with the jobs on many sessions.
 
     Args:
-        loop: What the tables call it.
+        loop: The name of the event loop in the tables.
         backend: The backend of anyio.
-        modules: The modules that have to be there.
+        modules: The modules that it needs.
         options: The backend's options.
-        full_only: Runs that are not full leave it out.
+        full_only: Only full runs include it.
     """
 
-    durability = "the process"
+    durability = "a process crash"
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class ManySessions(Peer):
     # -- finding
 
     def list(self, job: Lists, space: Workspace) -> Sample:
-        """List the sessions of a root, which a run before this one has not listed."""
+        """List the sessions of a root that no earlier run has listed."""
         from treering import SessionHost
 
         def make(folder: Path) -> None:
@@ -75,7 +75,7 @@ class ManySessions(Peer):
 
             self._run(fill)
 
-        root = space.kept(f"sessions-{job.sessions}-{job.entries}", make) / "sessions"
+        root = space.cached_folder(f"sessions-{job.sessions}-{job.entries}", make) / "sessions"
 
         async def run() -> Sample:
             sample = Sample()
@@ -92,13 +92,13 @@ class ManySessions(Peer):
         return self._run(run)
 
     def search(self, job: Searches, space: Workspace) -> Sample:
-        """Search once more in a host that has searched before, with the index or by reading the logs."""
+        """Repeat a search in the same host, with the index or by reading the logs."""
         from treering import SessionHost
 
         def make(folder: Path) -> None:
             write_sessions(folder / "sessions", job.sessions, job.entries)
 
-        root = space.kept(f"searched-{job.sessions}-{job.entries}", make) / "sessions"
+        root = space.cached_folder(f"search-{job.sessions}-{job.entries}", make) / "sessions"
 
         async def run() -> Sample:
             sample = Sample()
@@ -106,8 +106,8 @@ class ManySessions(Peer):
                 for _ in range(2):
                     sample = Sample()
                     with timed(sample):
-                        found = [hit async for hit in host.search(job.word, index=not job.scan)]
-                assert len(found) == job.hits
+                        hits = [hit async for hit in host.search(job.word, index=not job.scan)]
+                assert len(hits) == job.hits
             return sample
 
         return self._run(run)
@@ -115,64 +115,64 @@ class ManySessions(Peer):
     # -- resting
 
     def hold(self, job: Holds, space: Workspace) -> Sample:
-        """Trace what is allocated for sessions that were appended to once and then, unless `live`, passivated.
+        """Trace the allocations for sessions that had one append each and, unless `live`, were passivated afterwards.
 
-        The host's cache of entries has a bound of its own, whatever the number of sessions, and is made small here.
+        The host's entry cache has a bound that does not depend on the number of sessions; it is small here.
         """
         from treering import Limits, SessionHost
 
         async def run() -> Sample:
             limits = Limits(cache_bytes_max=16 * 1024, live_max=2 * job.sessions + 200)
-            grown = 0
-            async with SessionHost(space.fresh(), limits=limits) as host:
-                first = await _rested(host, 100, live=job.live)
+            allocated = 0
+            async with SessionHost(space.new_folder(), limits=limits) as host:
+                first = await _create_held_sessions(host, 100, live=job.live)
                 gc.collect()
                 tracemalloc.start()
                 try:
                     before = tracemalloc.get_traced_memory()[0]
-                    held = await _rested(host, job.sessions, live=job.live)
+                    held = await _create_held_sessions(host, job.sessions, live=job.live)
                     gc.collect()
-                    grown = tracemalloc.get_traced_memory()[0] - before
+                    allocated = tracemalloc.get_traced_memory()[0] - before
                 finally:
                     tracemalloc.stop()
                 assert len(first) + len(held) == job.sessions + 100
                 assert host.statistics().live == (job.sessions + 100 if job.live else 0)
-            return Sample(job.sessions, value=grown / job.sessions)
+            return Sample(job.sessions, value=allocated / job.sessions)
 
         return self._run(run)
 
     def descriptors(self, job: Descriptors, space: Workspace) -> Sample:
-        """Count the files that are open once each session was appended to; all sessions are live."""
+        """Count the files that are open after one append to each session; all sessions are live."""
         from treering import SessionHost
 
         async def run() -> Sample:
             before = open_descriptors()
-            async with SessionHost(space.fresh()) as host:
-                sessions = await begun(host, job.sessions, TEXT_1_KB)
+            async with SessionHost(space.new_folder()) as host:
+                sessions = await create_sessions(host, job.sessions, TEXT_1_KB)
                 assert host.statistics().live == len(sessions)
                 return Sample(job.sessions, value=float(open_descriptors() - before))
 
         return self._run(run)
 
 
-async def begun(host: SessionHost, count: int, said: str = "hello") -> list[Session]:
-    """Make sessions, and append one message to each."""
+async def create_sessions(host: SessionHost, count: int, message: str = "hello") -> list[Session]:
+    """Create sessions and append one message to each."""
     sessions = [await host.create() for _ in range(count)]
     for session in sessions:
-        await session.append_message("user", said)
+        await session.append_message("user", message)
     return sessions
 
 
-async def _rested(host: SessionHost, count: int, *, live: bool) -> list[Session]:
+async def _create_held_sessions(host: SessionHost, count: int, *, live: bool) -> list[Session]:
     sessions: list[Session] = []
     while len(sessions) < count:
-        sessions += await begun(host, min(_AT_ONCE, count - len(sessions)))
+        sessions += await create_sessions(host, min(_AT_ONCE, count - len(sessions)))
         if not live:
             await host.passivate_idle()
     return sessions
 
 
 def _forget_listing(root: Path) -> None:
-    """Remove what an earlier listing left."""
+    """Remove the indexes that an earlier listing left."""
     for path in (root / ".treering" / "index.jsonl", *root.rglob("*.index")):
         path.unlink(missing_ok=True)

@@ -1,16 +1,16 @@
-"""The tables of a result as Markdown, for the documentation: each with the command that makes it."""
+"""The tables of a result as Markdown for the documentation, each with the command that produces it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from .report import Report, number, promised
+from .report import Report, goal_text, number
 from .runner import ScenarioResult, SideResult, Spread
 
 _COLUMNS = (
     "",
     "{unit}",
-    "least..most",
+    "min..max",
     "speed",
     "CPU µs/op",
     "p50 µs",
@@ -21,19 +21,23 @@ _COLUMNS = (
     "survives",
 )
 
+_LEGEND = (
+    "Figures are medians of interleaved rounds. Speed is the yardstick's time divided by the side's: higher is better."
+)
+
 
 def tables(report: Report, charts: Collection[str]) -> str:
-    """Write a result down.
+    """Format a result as Markdown.
 
     Args:
         report: The result.
-        charts: The scenarios that have a chart beside the tables.
+        charts: The names of the scenarios that have a chart.
     """
     facts = report.machine
-    packages = ", ".join(f"{name} {found}" for name, found in facts.packages.items())
+    packages = ", ".join(f"{name} {installed}" for name, installed in facts.packages.items())
     parts = [
         f"{facts.processors} x {facts.processor}, {facts.system}, {facts.python}; {packages}.",
-        "Medians of interleaved rounds. Speed is the yardstick's time through the side's: more is better.",
+        _LEGEND,
     ]
     parts += [f"Absent: {name} ({why})." for name, why in report.absent.items()]
     return (
@@ -53,13 +57,13 @@ def _scenario(result: ScenarioResult, scale: str, has_chart: bool) -> str:
         lines.append(f"![{result.title}]({result.name}.svg)")
     lines.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
     for verdict in result.verdicts:
-        came = "not measured" if verdict.value is None else f"{number(verdict.value)}, {_word(verdict.met)}"
-        lines.append(f"- goal: {promised(verdict.goal, result.unit)}: {came}")
+        outcome = "not measured" if verdict.value is None else f"{number(verdict.value)}, {_met_word(verdict.met)}"
+        lines.append(f"- goal: {goal_text(verdict.goal, result.unit)}: {outcome}")
     lines += [result.note] if result.note else []
     return "\n\n".join(lines)
 
 
-def _word(met: bool | None) -> str:
+def _met_word(met: bool | None) -> str:
     return "met" if met else "**missed**"
 
 

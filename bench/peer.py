@@ -1,17 +1,17 @@
-"""What a peer is: something that people would pick, and the jobs that it can do.
+"""Peers: alternatives that people would choose, and the jobs that each can do.
 
-A peer is one file in `bench/peers` with a list `PEERS`. It derives from `Peer` and has a method for each job that it can
-do, named by the job's verb::
+A peer is a file in `bench/peers` with a list `PEERS`. Its class derives from `Peer` and has a method for each job that
+it can do, named after the job's verb::
 
     class Mine(Peer):
         name = "mine"
-        durability = "the process"
+        durability = "a process crash"
         requirements = ("mine==1.2.3",)
 
         def append(self, job: Appends, space: Workspace) -> Sample: ...
 
-Whatever is measured runs in a fresh process of an environment that has the peer's requirements, so the file imports
-nothing but the standard library and `bench` until a method is called.
+Each measurement runs in a fresh process in an environment with the peer's requirements, while the harness imports the
+file without them: outside of methods, import only the standard library and `bench`.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from .workspace import Workspace
 
 
 class Peer:
-    """Something that can be measured.
+    """A program or library that can be measured.
 
     Attributes:
-        name: What the tables call it.
-        durability: What an append has survived when its call returns.
-        requirements: The packages that its own environment has, pinned; where there are none, it runs where we do.
-        node_requirements: The packages of node that it needs, pinned.
-        modules: The modules that have to be there, where it runs where we do.
-        full_only: Runs that are not full leave it out, unless it is asked for.
+        name: Its name in the tables.
+        durability: What an append survives once its call has returned.
+        requirements: The pinned packages of its own environment; if empty, it runs in the harness's environment.
+        node_requirements: The pinned node packages that it needs.
+        modules: The modules that it needs in the harness's environment.
+        full_only: Only full runs include it, unless it is named.
     """
 
     name: str
@@ -43,20 +43,20 @@ class Peer:
     modules: tuple[str, ...] = ()
     full_only: bool = False
 
-    def absent(self) -> str | None:
-        """Say why it cannot run here; None where it can."""
+    def why_absent(self) -> str | None:
+        """Return why it cannot run here, or None if it can."""
         missing = [name for name in self.modules if find_spec(name) is None]
         return f"{', '.join(missing)} is not installed" if missing else None
 
     def can(self, job: type[Job]) -> bool:
-        """Tell whether it can do such a job."""
+        """Tell whether it can do a kind of job."""
         return hasattr(self, job.verb)
 
     def do(self, job: Job, space: Workspace) -> Sample | None:
         """Do a job.
 
         Returns:
-            The sample, or None where the job says nothing of this peer.
+            The sample, or None if the job does not apply to this peer.
         """
         method: Callable[[Job, Workspace], Sample | None] = getattr(self, job.verb)
         return method(job, space)

@@ -1,4 +1,4 @@
-"""What this process takes of the machine: its memory and its open files."""
+"""The memory and the open files of this process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LINUX = sys.platform == "linux"
 
 
 def resident_bytes() -> int:
-    """Return the memory that this process has now; where the system does not tell, the most that it has had."""
+    """Return the resident memory of this process, or its peak on systems that do not report the current value."""
     if not _LINUX:
         return peak_bytes()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -19,9 +19,9 @@ def resident_bytes() -> int:
 
 
 def peak_bytes() -> int:
-    """Return the most memory that this process has had."""
+    """Return the peak memory of this process."""
     if _LINUX:
-        # Not `ru_maxrss`: a process begins with that of the one that started it.
+        # Not `ru_maxrss`: a process inherits the value of its parent.
         status = Path("/proc/self/status").read_text()
         return int(status.partition("VmHWM:")[2].split(maxsplit=1)[0]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
@@ -29,5 +29,5 @@ def peak_bytes() -> int:
 
 def open_descriptors() -> int:
     """Count the open file descriptors of this process."""
-    # The folder is open while it is listed: it counts itself, before and after alike.
+    # Counts the descriptor that lists the folder, too; differences cancel it out.
     return len(os.listdir("/proc/self/fd" if _LINUX else "/dev/fd"))

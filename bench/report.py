@@ -1,4 +1,4 @@
-"""What a run says: tables for people, JSON for programs, and the facts about the machine that go with the figures."""
+"""The report of a run: tables for people, JSON for programs, and a description of the machine."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .runner import ScenarioResult, SideResult, Spread, Verdict
 from .scenario import Goal
 
 _COLUMNS = (
-    "least..most",
+    "min..max",
     "speed",
-    "least..most",
+    "min..max",
     "CPU µs/op",
     "CPU speed",
     "p50 µs",
@@ -32,7 +32,7 @@ _PACKAGES = ("treering", "anyio", "msgspec", "trio", "uvloop")
 
 
 class Machine(Struct, frozen=True):
-    """What the figures depend on. It names no host and no path."""
+    """The machine and versions that the figures depend on, without host names and paths."""
 
     system: str
     processor: str
@@ -42,7 +42,7 @@ class Machine(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """A whole run."""
+    """The results of a whole run."""
 
     machine: Machine
     scale: str
@@ -50,14 +50,14 @@ class Report(Struct, frozen=True):
     scenarios: list[ScenarioResult]
 
 
-def machine() -> Machine:
-    """Look at the machine."""
+def describe_machine() -> Machine:
+    """Describe this machine."""
     return Machine(
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
         processor=_processor(),
         processors=os.cpu_count() or 1,
         python=f"{platform.python_implementation()} {platform.python_version()}",
-        packages={name: found for name in _PACKAGES if (found := _version(name))},
+        packages={name: installed for name in _PACKAGES if (installed := _version(name))},
     )
 
 
@@ -82,7 +82,7 @@ def _processor() -> str:
 def show(report: Report, console: Console) -> None:
     """Print a run as tables."""
     facts = report.machine
-    packages = ", ".join(f"{name} {found}" for name, found in facts.packages.items())
+    packages = ", ".join(f"{name} {installed}" for name, installed in facts.packages.items())
     console.print(f"{facts.processors} x {facts.processor}, {facts.system}, {facts.python}; {packages}")
     for name, why in report.absent.items():
         console.print(f"absent: {name} ({why})")
@@ -105,8 +105,8 @@ def _scenario(result: ScenarioResult) -> Group:
         else:
             table.add_row(*_cells(side, side.figure))
     if any(side.durability for side in result.sides):
-        lasting = ", ".join(f"{side.name}: {side.durability}" for side in result.sides)
-        head.append(f"\nan append that returned has survived: {lasting}", "dim")
+        durabilities = ", ".join(f"{side.name}: {side.durability}" for side in result.sides)
+        head.append(f"\nan append that has returned survives: {durabilities}", "dim")
     lines: list[Table | Text] = [head, table, *failed, *(_verdict(each, result.unit) for each in result.verdicts)]
     if result.note:
         lines.append(Text(result.note, "dim"))
@@ -134,26 +134,30 @@ def _range(spread: Spread) -> str:
 
 def _verdict(verdict: Verdict, unit: str) -> Text:
     goal = verdict.goal
-    promise = promised(goal, unit)
+    text = goal_text(goal, unit)
     if verdict.value is None:
-        return Text(f"goal: {promise}: not measured here", "yellow")
+        return Text(f"goal: {text}: not measured here", "yellow")
     outcome = f"{number(verdict.value)}: {'met' if verdict.met else 'MISSED'}"
-    return Text.assemble(f"goal: {promise}: ", (outcome, "green" if verdict.met else "bold red"))
+    return Text.assemble(f"goal: {text}: ", (outcome, "green" if verdict.met else "bold red"))
 
 
-def promised(goal: Goal, unit: str) -> str:
-    """Say in words what is promised."""
+def goal_text(goal: Goal, unit: str) -> str:
+    """Describe a goal in words."""
     other = "the yardstick's"
     if goal.against is not None:
-        other = f"{goal.against[0]}'s" if len(goal.against) == 1 else "the fastest store's"
+        other = _possessive(goal.against[0]) if len(goal.against) == 1 else "the fastest store's"
     sign = ">=" if goal.of == "speed" else "<="
-    what = unit if goal.of == "figure" else f"x {other} {'speed' if goal.of == 'speed' else 'time'}"
+    measure = unit if goal.of == "figure" else f"x {other} {'speed' if goal.of == 'speed' else 'time'}"
     aim = f", aiming at {number(goal.aim)}" if goal.aim is not None else ""
-    return f"{goal.side} {sign} {number(goal.limit)} {what}{aim}"
+    return f"{goal.side} {sign} {number(goal.limit)} {measure}{aim}"
+
+
+def _possessive(name: str) -> str:
+    return f"{name}'" if name.endswith("s") else f"{name}'s"
 
 
 def number(value: float) -> str:
-    """Write a number with three significant digits."""
+    """Format a number with three significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"

@@ -1,4 +1,4 @@
-"""Runs scenarios: rounds interleaved over the sides, and what they come to."""
+"""Runs scenarios: interleaves the rounds of all sides and summarizes their samples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .workspace import Workspace
 
 
 class Spread(Struct, frozen=True):
-    """The median of some values, with the least and the greatest."""
+    """The median of some values, with their minimum and maximum."""
 
     median: float
     min: float
@@ -23,24 +23,24 @@ class Spread(Struct, frozen=True):
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Sum values up."""
+        """Summarize values."""
         return cls(statistics.median(values), min(values), max(values))
 
 
 class SideResult(Struct, frozen=True):
-    """What one side came to.
+    """The results of one side.
 
     Attributes:
-        figure: In the unit of the scenario.
-        speed: The yardstick's figure through this one's, round by round; None for the yardstick itself.
-        thrift: The same of processor time, which other programs on the machine disturb less.
-        cpu_us: Microseconds of processor time per operation, where time is measured.
+        figure: The figure, in the unit of the scenario.
+        speed: The yardstick's figure divided by this one, round by round; None for the yardstick itself.
+        thrift: The same ratio for processor time, which other programs on the machine disturb less.
+        cpu_us: Microseconds of processor time per operation, if the scenario measures time.
         p50_us: The median latency of a call, over all rounds.
-        p99_us: The latency that one call of a hundred exceeds.
-        max_us: The longest.
-        peak_bytes: The most memory that a process of it had.
-        bytes_per_operation: The size of its files through the operations, where it wrote any.
-        failed: Why it has no figures.
+        p99_us: The latency that one call in a hundred exceeds.
+        max_us: The longest latency.
+        peak_bytes: The peak memory of any of its processes.
+        bytes_per_operation: The size of its files divided by the number of operations, if it wrote any.
+        failed: Why there are no figures.
     """
 
     name: str
@@ -58,7 +58,7 @@ class SideResult(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What became of a promise; `value` is None where the side was not there."""
+    """Whether a goal was met; `value` is None if the side was not measured."""
 
     goal: Goal
     value: float | None
@@ -66,7 +66,7 @@ class Verdict(Struct, frozen=True):
 
 
 class ScenarioResult(Struct, frozen=True):
-    """What a scenario came to."""
+    """The results of a scenario."""
 
     name: str
     title: str
@@ -79,7 +79,7 @@ class ScenarioResult(Struct, frozen=True):
 
 
 def measurements(scenario: Scenario, peers: Sequence[Peer], scale: Scale) -> int:
-    """Tell how many times something will be measured."""
+    """Return how many measurements a scenario takes."""
     return len(scenario.sides(peers, scale)) * min(scale.rounds, scenario.rounds_max)
 
 
@@ -90,10 +90,10 @@ def run(
 
     Args:
         scenario: What to measure.
-        peers: Who is present.
-        scale: How large the jobs are.
+        peers: The peers that can run here.
+        scale: The size of the jobs.
         space: Where the files go.
-        step: Called before each measurement with what it is.
+        step: Called before each measurement with a description of it.
     """
     sides = scenario.sides(peers, scale)
     rounds = min(scale.rounds, scenario.rounds_max)
@@ -119,7 +119,7 @@ def run(
     ]
     return ScenarioResult(
         scenario.name,
-        scenario.titled(scale),
+        scenario.title_at(scale),
         scenario.unit,
         rounds,
         scenario.note,
@@ -130,43 +130,43 @@ def run(
 
 
 def _side(scenario: Scenario, side: Side, samples: dict[str, list[Sample]], failed: str | None) -> SideResult:
-    own = samples[side.name]
+    own_samples = samples[side.name]
     if failed is not None:
         return SideResult(side.name, side.durability, failed=failed)
-    figures = [scenario.figure(sample) for sample in own]
-    timed = all(sample.value is None for sample in own)
+    figures = [scenario.figure(sample) for sample in own_samples]
+    is_timed = all(sample.value is None for sample in own_samples)
     speed = thrift = None
     yardstick = samples.get(scenario.yardstick or "")
     if yardstick and side.name != scenario.yardstick:
-        pairs = list(zip(yardstick, own, strict=True))
+        pairs = list(zip(yardstick, own_samples, strict=True))
         speed = Spread.of([scenario.figure(other) / scenario.figure(sample) for other, sample in pairs])
-        thrift = Spread.of([other.cpu_us / sample.cpu_us for other, sample in pairs]) if timed else None
-    calls = [latency for sample in own for latency in sample.latencies_s]
-    cuts = statistics.quantiles(calls, n=100) if len(calls) > 1 else None
-    peaks = [sample.peak_bytes for sample in own if sample.peak_bytes]
-    sizes = [sample.disk_bytes / sample.operations for sample in own if sample.disk_bytes]
+        thrift = Spread.of([other.cpu_us / sample.cpu_us for other, sample in pairs]) if is_timed else None
+    latencies = [latency for sample in own_samples for latency in sample.latencies_s]
+    cuts = statistics.quantiles(latencies, n=100) if len(latencies) > 1 else None
+    peaks = [sample.peak_bytes for sample in own_samples if sample.peak_bytes]
+    sizes = [sample.disk_bytes / sample.operations for sample in own_samples if sample.disk_bytes]
     return SideResult(
         side.name,
         side.durability,
         Spread.of(figures),
         speed,
         thrift,
-        Spread.of([sample.cpu_us for sample in own]) if timed else None,
+        Spread.of([sample.cpu_us for sample in own_samples]) if is_timed else None,
         cuts[49] * 1e6 if cuts else None,
         cuts[98] * 1e6 if cuts else None,
-        max(calls) * 1e6 if cuts else None,
+        max(latencies) * 1e6 if cuts else None,
         max(peaks, default=None),
         statistics.median(sizes) if sizes else None,
     )
 
 
 def _verdict(goal: Goal, yardstick: str | None, sides: Sequence[SideResult]) -> Verdict:
-    """Hold a side against what is promised of it: of several others, against the best."""
+    """Check a side against its goal; where the goal names several other sides, against the best of them."""
     own = next((side.figure for side in sides if side.name == goal.side and side.figure is not None), None)
     if own is None:
         return Verdict(goal, None, None)
     if goal.of == "figure":
-        return Verdict(goal, own.median, goal.met(own.median))
+        return Verdict(goal, own.median, goal.is_met_by(own.median))
     if goal.against is None:
         mine = next(side for side in sides if side.name == goal.side)
         speeds = [mine.speed.median] if mine.speed is not None and yardstick is not None else []
@@ -176,4 +176,4 @@ def _verdict(goal: Goal, yardstick: str | None, sides: Sequence[SideResult]) -> 
     if not speeds:
         return Verdict(goal, None, None)
     value = min(speeds) if goal.of == "speed" else 1 / min(speeds)
-    return Verdict(goal, value, goal.met(value))
+    return Verdict(goal, value, goal.is_met_by(value))

@@ -1,4 +1,4 @@
-"""What a scenario is: sides that do the same job, and what is promised about the figures."""
+"""Scenarios: sides that do the same job, and goals for their figures."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from .environments import interpreter
 from .jobs import Job
 from .peer import Peer
 from .timing import Sample
-from .worker import Order, done
+from .worker import Order, run_in_process
 from .workspace import Workspace
 
 
 class Scale(Struct, frozen=True):
-    """How large a run is.
+    """The size of a run.
 
     Attributes:
         rounds: How often each side is measured.
-        messages: How many messages are appended in a round.
-        many: How many "many sessions" are.
-        entries: How many entries a long log has.
-        held: How many sessions are held, or searched.
-        resting: How many passivated sessions are held.
-        seconds_max: How long a side may append, in a round.
-        everything: Take in the scenarios and the peers that are measured in full runs only.
+        messages: The number of messages appended in a round.
+        many: The number of sessions in scenarios with many sessions.
+        entries: The number of entries in a long log.
+        held: The number of sessions that are held in memory, or searched.
+        resting: The number of passivated sessions whose handles are held.
+        seconds_max: The time limit for a side's appends in one round.
+        everything: Include the scenarios and peers that only full runs measure.
     """
 
     rounds: int
@@ -57,16 +57,15 @@ SCALES = {
 
 
 class Goal(Struct, frozen=True):
-    """What is promised of one side.
+    """A goal for one side.
 
     Attributes:
-        side: The side that it is promised of.
-        of: "speed" is the other's time through the side's, "cost" the side's through the other's; "figure" is the side's
-            figure itself.
-        limit: What `of` must reach ("speed") or must not pass.
-        aim: What we would like it to be.
-        against: The other side, or the beginning of the names of several, of which the best counts; the yardstick where it
-            is None.
+        side: The side that has the goal.
+        of: "speed" is the other side's time divided by this one's, "cost" the inverse; "figure" is this side's figure
+            itself.
+        limit: The least allowed value for "speed", the greatest for "cost" and "figure".
+        aim: The value to strive for.
+        against: The other side, or name prefixes of several sides, of which the best counts; None for the yardstick.
     """
 
     side: str
@@ -75,19 +74,19 @@ class Goal(Struct, frozen=True):
     aim: float | None = None
     against: tuple[str, ...] | None = None
 
-    def met(self, value: float) -> bool:
-        """Tell whether a value keeps the promise."""
+    def is_met_by(self, value: float) -> bool:
+        """Tell whether a value meets the goal."""
         return value >= self.limit if self.of == "speed" else value <= self.limit
 
 
 @dataclass(frozen=True)
 class Side:
-    """One of those who do the job.
+    """One of the contestants that do the job.
 
     Attributes:
-        name: What the table calls it.
-        run: Does the job once; None where the job says nothing of this side.
-        durability: What an append has survived when its call returns; empty where nothing is appended.
+        name: Its name in the table.
+        run: Does the job once; returns None if the job does not apply to this side.
+        durability: What an append survives once its call has returned; empty if nothing is appended.
     """
 
     name: str
@@ -97,19 +96,19 @@ class Side:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A job, who does it, and what is promised.
+    """A job, the sides that do it, and the goals.
 
     Attributes:
         name: Its name on the command line.
-        title: One line for the table; a function of the scale where it says a number that depends on it.
-        unit: The unit of its figures; less is better.
-        figure: Takes the figure out of a sample.
-        sides: Says who takes part, of the peers that are present.
-        goals: What is promised.
+        title: One line for the table; a function of the scale if it contains a number that depends on the scale.
+        unit: The unit of its figures; lower is better.
+        figure: Extracts the figure from a sample.
+        sides: Selects the sides, given the peers that can run here.
+        goals: The goals for its sides.
         yardstick: The side that ratios refer to.
-        rounds_max: The most rounds that are worth their time.
-        note: What a reader has to know to read the figures rightly.
-        full_only: Other runs leave it out, unless it is asked for.
+        rounds_max: The maximum number of rounds, whatever the scale says.
+        note: What a reader must know to interpret the figures.
+        full_only: Only full runs include it, unless it is named.
     """
 
     name: str
@@ -123,48 +122,48 @@ class Scenario:
     note: str = ""
     full_only: bool = False
 
-    def titled(self, scale: Scale) -> str:
-        """Return the title, with the numbers of a scale."""
+    def title_at(self, scale: Scale) -> str:
+        """Return the title with the numbers of a scale."""
         return self.title if isinstance(self.title, str) else self.title(scale)
 
 
 def peer_sides(
     peers: Sequence[Peer], job: Job, *, suffix: str = "", appends: bool = False, only: str = ""
 ) -> list[Side]:
-    """Let every peer that can do a job take part, each in a fresh process.
+    """Return a side for every peer that can do a job; each runs in a fresh process.
 
     Args:
-        peers: Who is present.
+        peers: The peers that can run here.
         job: The job.
-        suffix: What is put behind the names, where one peer takes part more than once.
-        appends: Say what an append survives.
-        only: Only peers whose names begin so.
+        suffix: Appended to the names, for scenarios in which a peer takes part more than once.
+        appends: Show what an append survives.
+        only: Select only peers whose names begin with this.
     """
     return [
-        Side(peer.name + suffix, _in_process_of(peer, job), peer.durability if appends else "")
+        Side(peer.name + suffix, _runner_for(peer, job), peer.durability if appends else "")
         for peer in peers
         if peer.can(type(job)) and peer.name.startswith(only)
     ]
 
 
-def _in_process_of(peer: Peer, job: Job) -> Callable[[Workspace], Sample | None]:
+def _runner_for(peer: Peer, job: Job) -> Callable[[Workspace], Sample | None]:
     def run(space: Workspace) -> Sample | None:
-        return done(type(peer).__module__, peer.name, interpreter(peer), Order(job, str(space.folder)))
+        return run_in_process(type(peer).__module__, peer.name, interpreter(peer), Order(job, str(space.folder)))
 
     return run
 
 
 def micros(sample: Sample) -> float:
-    """Microseconds per operation."""
+    """Return the microseconds per operation."""
     return sample.wall_us
 
 
 def millis(sample: Sample) -> float:
-    """Milliseconds per operation."""
+    """Return the milliseconds per operation."""
     return sample.wall_us / 1000
 
 
 def value(sample: Sample) -> float:
-    """What was measured where it is not time."""
+    """Return the figure of a scenario that does not measure time."""
     assert sample.value is not None
     return sample.value

@@ -1,8 +1,8 @@
-"""A day of a host with many agents, in less than a day: does memory stay, does the loop run, is every entry there?
+"""The soak: a virtual day of a host with many agents. Is memory stable, the loop responsive, every entry stored?
 
-Agents think most of the time, and that is what is shortened: a day at 144 times the speed takes ten minutes, with all the
-turns of that day. What an agent does takes as long as it takes; where the machine does not keep up, there are fewer
-turns. In the end every log is read line by line and held against what was acknowledged, and some are replayed.
+Agents spend most of their time thinking, and only that is shortened: at 144 times the speed, a day takes ten minutes
+and has all of its turns. Everything else runs in real time; if the machine does not keep up, there are fewer turns. At
+the end every log is read line by line and compared with what was acknowledged, and some sessions are replayed.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING
 import anyio
 from msgspec import Struct
 
-from .report import Machine, machine
+from .report import Machine, describe_machine
 from .soak_agents import Agent, VirtualTime, follow
-from .soak_check import Checked, checked
-from .watching import Histogram, Memory, Pauses, memory, pauses, tick, tracked
+from .soak_check import Checked, check_logs
+from .watching import Histogram, Memory, Pauses, count_tracked_objects, memory, pauses, tick
 from .workspace import Workspace
 
 if TYPE_CHECKING:
     from treering import HostStatistics, SessionHost
 
 FULL_PAUSE_MAX_MS = 50.0
-"""What no full collection may exceed."""
+"""The longest pause that a full collection may take."""
 
 _SAMPLES = 120
 _TYPES = 12
@@ -37,15 +37,15 @@ _IDLE_AFTER_S = 300.0
 
 
 class SoakOptions(Struct, frozen=True, kw_only=True):
-    """How a soak is run.
+    """The options of a soak.
 
     Attributes:
-        agents: How many agents there are, each with a session of its own; a tenth as many follow.
-        hours: How long it lasts, in virtual hours.
-        speed: How many virtual seconds are one of the machine's.
+        agents: The number of agents, each with its own session; there are a tenth as many followers.
+        hours: The length of the run, in virtual hours.
+        speed: Virtual seconds per real second.
         think_s: How long an agent thinks between two turns, on average, in virtual seconds.
-        seed: What the agents do follows from it.
-        trace: Trace allocations, which makes everything slower and larger.
+        seed: Determines what the agents do.
+        trace: Trace allocations, which costs time and memory.
     """
 
     agents: int = 1_000
@@ -57,7 +57,7 @@ class SoakOptions(Struct, frozen=True, kw_only=True):
 
 
 class SoakSample(Struct, frozen=True):
-    """How things were at one time. `live` sessions hold their index; `resting` ones have been appended to and were let go."""
+    """The state at one moment. `live` sessions hold their index; `resting` ones have entries and were passivated."""
 
     at_hours: float
     memory: Memory
@@ -69,23 +69,26 @@ class SoakSample(Struct, frozen=True):
 
 
 class SoakResult(Struct, frozen=True):
-    """What came of a soak.
+    """The result of a soak.
 
     Attributes:
+        machine: The machine and versions.
+        options: The options of the run.
         real_s: How long it took.
-        cpu_s: The processor time of it.
-        did: How often the agents and followers did what they do.
-        entries: How many entries were acknowledged.
+        cpu_s: Its processor time.
+        did: How often agents and followers performed each of their actions.
+        entries: The number of acknowledged entries.
         bytes: The size of their lines.
-        full_pauses: How often full collections stopped everything, and for how long.
-        young_pauses: The same of the others.
-        late_p50_ms: How late a ticker of 5 ms was.
-        late_p99_ms: What one tick of a hundred exceeded.
-        late_max_ms: The latest.
-        commit_p99_ms: What one commit of a hundred exceeded.
-        tracked: How many objects a full collection went through in the end.
-        tracked_types: The most frequent of them.
-        checked: What was looked for in the end, and not found.
+        full_pauses: The pauses for full collections.
+        young_pauses: The pauses for all other collections.
+        late_p50_ms: The median delay of a 5 ms ticker.
+        late_p99_ms: The delay that one tick in a hundred exceeded.
+        late_max_ms: The longest delay.
+        commit_p99_ms: The duration that one commit in a hundred exceeded.
+        tracked: The number of objects that a full collection traversed at the end.
+        tracked_types: The most frequent types among them.
+        checked: The result of the final check.
+        samples: The state over time.
     """
 
     machine: Machine
@@ -107,15 +110,15 @@ class SoakResult(Struct, frozen=True):
     samples: list[SoakSample]
 
 
-def soaked(options: SoakOptions, space: Workspace, step: Callable[[SoakSample], None]) -> SoakResult:
-    """Run a soak on asyncio, with uvloop where it is there.
+def run_soak(options: SoakOptions, space: Workspace, step: Callable[[SoakSample], None]) -> SoakResult:
+    """Run a soak on asyncio, with uvloop if it is installed.
 
     Args:
-        options: How.
+        options: The options.
         space: Where the sessions go.
         step: Called with each sample.
     """
-    run = _Soak(options, space.fresh(), step)
+    run = _Soak(options, space.new_folder(), step)
     if options.trace:
         tracemalloc.start()
     try:
@@ -139,65 +142,65 @@ class _Soak:
         options = self._options
         clock = VirtualTime(options.speed, options.hours * 3600)
         limits = Limits(idle_after_s=_IDLE_AFTER_S / options.speed, live_max=max(1, options.agents * 3 // 4))
-        late = Histogram()
+        delays = Histogram()
         gc.collect()
-        gc.freeze()  # as a host does that runs for days: what is imported by now need not be looked at again
+        gc.freeze()  # as a long-running host does: full collections need not traverse what is imported by now
         began, cpu = time.perf_counter(), time.process_time()
-        with pauses() as found:
+        with pauses() as pauses_by_generation:
             async with SessionHost(self._root, limits=limits, clock=clock) as host:
-                await self._live(host, clock, late)
+                await self._run_agents(host, clock, delays)
                 real_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
                 figures = host.statistics()
-                count, types = tracked(_TYPES)
+                count, types = count_tracked_objects(_TYPES)
         acknowledged = {each.session.ref: each.acknowledged for each in self._agents if each.acknowledged.count}
         return SoakResult(
-            machine=machine(),
+            machine=describe_machine(),
             options=options,
             real_s=real_s,
             cpu_s=cpu_s,
             did=dict(self._did),
             entries=figures.appends,
             bytes=figures.bytes,
-            full_pauses=found[-1],
-            young_pauses=_together(found[:-1]),
-            late_p50_ms=late.quantile(0.5) * 1000,
-            late_p99_ms=late.quantile(0.99) * 1000,
-            late_max_ms=late.max_s * 1000,
+            full_pauses=pauses_by_generation[-1],
+            young_pauses=_sum_pauses(pauses_by_generation[:-1]),
+            late_p50_ms=delays.quantile(0.5) * 1000,
+            late_p99_ms=delays.quantile(0.99) * 1000,
+            late_max_ms=delays.max_s * 1000,
             commit_p99_ms=figures.commit.p99_s * 1000,
             tracked=count,
             tracked_types=types,
-            checked=await checked(self._root, acknowledged),
+            checked=await check_logs(self._root, acknowledged),
             samples=self._samples,
         )
 
-    async def _live(self, host: SessionHost, clock: VirtualTime, late: Histogram) -> None:
+    async def _run_agents(self, host: SessionHost, clock: VirtualTime, delays: Histogram) -> None:
         options = self._options
         for number in range(options.agents):
             seed = options.seed * 1_000_003 + number
             self._agents.append(Agent(await host.create(), seed, options.think_s, self._did))
         async with anyio.create_task_group() as watchers:
-            watchers.start_soon(tick, late)
-            watchers.start_soon(self._sample, host, clock)
+            watchers.start_soon(tick, delays)
+            watchers.start_soon(self._sample_repeatedly, host, clock)
             async with anyio.create_task_group() as group:
                 for agent in self._agents:
                     group.start_soon(agent.live, host, clock)
                 for number in range(max(1, options.agents // 10)):
                     group.start_soon(follow, host, self._agents, options.seed + number, clock, self._did)
             watchers.cancel_scope.cancel()
-        self._look(host.statistics(), clock)
+        self._record_sample(host.statistics(), clock)
 
-    async def _sample(self, host: SessionHost, clock: VirtualTime) -> None:
+    async def _sample_repeatedly(self, host: SessionHost, clock: VirtualTime) -> None:
         while True:
-            self._look(host.statistics(), clock)
+            self._record_sample(host.statistics(), clock)
             await anyio.sleep(self._options.hours * 3600 / self._options.speed / _SAMPLES)
 
-    def _look(self, figures: HostStatistics, clock: VirtualTime) -> None:
-        begun = sum(agent.acknowledged.count > 0 for agent in self._agents)
+    def _record_sample(self, figures: HostStatistics, clock: VirtualTime) -> None:
+        started = sum(agent.acknowledged.count > 0 for agent in self._agents)
         sample = SoakSample(
             clock.passed_s / 3600,
             memory(),
             figures.live,
-            max(0, begun - figures.live),
+            max(0, started - figures.live),
             figures.passivated,
             figures.subscribers,
             figures.appends,
@@ -206,9 +209,9 @@ class _Soak:
         self._step(sample)
 
 
-def _together(found: Sequence[Pauses]) -> Pauses:
+def _sum_pauses(pauses: Sequence[Pauses]) -> Pauses:
     total = Pauses()
-    for each in found:
+    for each in pauses:
         total.count += each.count
         total.total_ms += each.total_ms
         total.max_ms = max(total.max_ms, each.max_ms)

@@ -1,4 +1,4 @@
-"""Who lives in the soak: agents that think, ask, call tools, go back and compact, and followers that come and go."""
+"""The agents of a soak, which think, ask, call tools, branch and compact, and followers that come and go."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _STAY_S = 1_800.0
 
 
 class VirtualTime:
-    """Time that passes faster than the machine's.
+    """A clock that runs faster than real time.
 
     Args:
-        speed: How many of its seconds are one of the machine's.
-        seconds: How long it lasts, in its own seconds.
+        speed: Virtual seconds per real second.
+        seconds: The length of the run, in virtual seconds.
     """
 
     def __init__(self, speed: float, seconds: float) -> None:
@@ -40,36 +40,36 @@ class VirtualTime:
         self._began = monotonic()
 
     def __call__(self) -> datetime:
-        """Tell the time, as the clock of a host; it does not stop at the end."""
+        """Return the time, as the clock of a host; it goes on after the end of the run."""
         return _BEGIN + timedelta(seconds=self.passed_s)
 
     @property
     def passed_s(self) -> float:
-        """Virtual seconds since the beginning."""
+        """The virtual seconds since the beginning."""
         return (monotonic() - self._began) * self._speed
 
     @property
-    def left_s(self) -> float:
-        """Virtual seconds to the end."""
+    def remaining_s(self) -> float:
+        """The virtual seconds until the end of the run."""
         return max(0.0, self._seconds - self.passed_s)
 
-    def real(self, seconds: float) -> float:
-        """Return how long the machine takes for that many virtual seconds, or for those that are left."""
-        return min(seconds, self.left_s) / self._speed
+    def to_real(self, seconds: float) -> float:
+        """Convert virtual seconds to real ones; at most up to the end of the run."""
+        return min(seconds, self.remaining_s) / self._speed
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep for that many virtual seconds, or for those that are left."""
-        await anyio.sleep(self.real(seconds))
+        """Sleep for some virtual seconds, at most until the end of the run."""
+        await anyio.sleep(self.to_real(seconds))
 
 
 class Agent:
-    """One agent with its session.
+    """An agent with its session.
 
     Args:
-        session: The session, in which nothing is yet.
-        seed: What it does follows from this number; when it does it, from the machine as well.
+        session: Its session, still empty.
+        seed: Determines what it does; when it does it also depends on the machine.
         think_s: How long it thinks between two turns, on average, in virtual seconds.
-        did: Counts what it does.
+        did: Counts its actions.
     """
 
     def __init__(self, session: Session, seed: int, think_s: float, did: Counter[str]) -> None:
@@ -82,9 +82,9 @@ class Agent:
         self._ends: deque[str] = deque(maxlen=8)
 
     async def live(self, host: SessionHost, time: VirtualTime) -> None:
-        """Think and take turns until the time is over; the last turn is brought to its end."""
-        await time.sleep(self._random.uniform(0, min(self._think_s, time.left_s / 2)))
-        while time.left_s:
+        """Think and take turns until the run ends; the last turn is completed."""
+        await time.sleep(self._random.uniform(0, min(self._think_s, time.remaining_s / 2)))
+        while time.remaining_s:
             await self._turn(host)
             await time.sleep(self._random.expovariate(1 / self._think_s))
 
@@ -92,7 +92,7 @@ class Agent:
         self._turns += 1
         self._did["turns"] += 1
         if self._random.random() < 0.05:
-            await self._take_up_again(host)
+            await self._reload(host)
         if self._ends and self._random.random() < 0.05:
             await self._go_back()
         await self._say("user", self._words(100, 1_000))
@@ -102,18 +102,20 @@ class Agent:
         if self._turns % _COMPACT_EVERY == 0:
             await self._compact()
 
-    async def _take_up_again(self, host: SessionHost) -> None:
-        """Let the handle go and load the session anew, as another request of a program would."""
+    async def _reload(self, host: SessionHost) -> None:
+        """Close the handle and load the session again, as the next request to a server would."""
         if self.acknowledged.count:
             await self.session.close()
             self.session = await host.load(self.session.id)
             self._did["loads"] += 1
 
     async def _go_back(self) -> None:
-        """Go on from the end of an earlier turn, at times with a summary of what is left behind."""
+        """Branch from the end of an earlier turn, sometimes with a summary of the abandoned branch."""
         end = self._random.choice(self._ends)
         if self._random.random() < 0.3:
-            self._note(await self.session.branch_with_summary(end, "Another way was tried, and given up."))
+            self._note_acknowledged(
+                await self.session.branch_with_summary(end, "Another approach was tried and abandoned.")
+            )
         else:
             await self.session.branch(end)
         self._did["branches"] += 1
@@ -123,38 +125,40 @@ class Agent:
 
         await self.session.context()  # what a model would be sent
         arguments = {"path": f"src/{self._random.randrange(1_000)}.py"}
-        said = await self.session.append_message("assistant", [text("I read it."), tool_use(call, "read", arguments)])
-        self._note(said)
-        read = self._words(3_000, 5_000) if self._random.random() < 0.05 else self._words(100, 1_500)
-        made = await self.session.append_tool_execution(
-            call, "read", arguments, read, duration_ms=12.5, message_id=said
+        call_id = await self.session.append_message(
+            "assistant", [text("I read it."), tool_use(call, "read", arguments)]
         )
-        self._note(*made)
+        self._note_acknowledged(call_id)
+        result = self._words(3_000, 5_000) if self._random.random() < 0.05 else self._words(100, 1_500)
+        entry_ids = await self.session.append_tool_execution(
+            call, "read", arguments, result, duration_ms=12.5, message_id=call_id
+        )
+        self._note_acknowledged(*entry_ids)
         self._did["tools"] += 1
 
     async def _compact(self) -> None:
         report = await self.session.compact(_summarize, keep_tokens=_KEEP_TOKENS)
         if report.entry_id is not None:
-            self._note(report.entry_id)
+            self._note_acknowledged(report.entry_id)
             self._did["compactions"] += 1
 
-    async def _say(self, role: str, said: str) -> str:
+    async def _say(self, role: str, content: str) -> str:
         await self.session.context()
-        entry_id = await self.session.append_message(role, said)
-        self._note(entry_id)
+        entry_id = await self.session.append_message(role, content)
+        self._note_acknowledged(entry_id)
         return entry_id
 
-    def _note(self, *ids: str) -> None:
+    def _note_acknowledged(self, *ids: str) -> None:
         for each in ids:
             self.acknowledged.add(each)
 
-    def _words(self, least: int, most: int) -> str:
+    def _words(self, length_min: int, length_max: int) -> str:
         at = self._random.randrange(100)
-        return _TEXT[at : at + self._random.randint(least, most)]
+        return _TEXT[at : at + self._random.randint(length_min, length_max)]
 
 
 async def follow(host: SessionHost, agents: Sequence[Agent], seed: int, time: VirtualTime, did: Counter[str]) -> None:
-    """Follow one session after the other for a while each, some from their beginning, and look that nothing is left out.
+    """Follow one session after another for a while, some from the beginning, and check that no entry is skipped.
 
     Raises:
         OutOfOrder: A subscriber got an entry that was not the next one.
@@ -162,7 +166,7 @@ async def follow(host: SessionHost, agents: Sequence[Agent], seed: int, time: Vi
     from treering import Entry
 
     random = Random(-seed - 1)
-    while time.left_s:
+    while time.remaining_s:
         agent = random.choice(agents)
         if not agent.acknowledged.count:
             await time.sleep(random.expovariate(1 / 60))
@@ -170,11 +174,11 @@ async def follow(host: SessionHost, agents: Sequence[Agent], seed: int, time: Vi
         session = await host.load(agent.session.id)
         seq = 0 if random.random() < 0.2 else agent.acknowledged.count
         did["subscriptions"] += 1
-        with anyio.move_on_after(time.real(random.expovariate(1 / _STAY_S))):
+        with anyio.move_on_after(time.to_real(random.expovariate(1 / _STAY_S))):
             async with session.subscribe(after=seq) as entries:
                 async for entry in entries:
                     if not isinstance(entry, Entry) or entry.seq != seq + 1:
-                        raise OutOfOrder(f"after entry {seq} of session {session.id} came {entry!r}")
+                        raise OutOfOrder(f"session {session.id}: expected entry {seq + 1}, got {entry!r}")
                     seq += 1
                     did["deliveries"] += 1
         await session.close()

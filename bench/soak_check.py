@@ -1,4 +1,4 @@
-"""Whether everything that was acknowledged is there: each log is read line by line, and some are replayed by a new host."""
+"""Checks that every acknowledged entry is stored: reads each log line by line and replays some in a new host."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _REPLAYED = 50
 
 
 class Acknowledged:
-    """What was acknowledged of one session: little enough not to be what a soak measures.
+    """What was acknowledged in one session, in constant memory, so that it does not distort what a soak measures.
 
     Attributes:
-        count: How many entries.
+        count: The number of entries.
         crc: A checksum of their ids, in order.
-        last: The id of the last one.
+        last: The id of the last entry.
     """
 
     __slots__ = ("count", "crc", "last")
@@ -31,19 +31,19 @@ class Acknowledged:
             self.add(each)
 
     def add(self, entry_id: str) -> None:
-        """Take one more entry in."""
+        """Add an entry."""
         self.count += 1
         self.crc = crc32(entry_id.encode(), self.crc)
         self.last = entry_id
 
 
 class Checked(Struct, frozen=True):
-    """What was found.
+    """The result of the check.
 
     Attributes:
-        entries: How many entries were looked for.
-        replayed: How many sessions were opened and replayed.
-        lost: What is not as it was acknowledged, a line each; nothing, if all is well.
+        entries: The number of entries that were expected.
+        replayed: The number of sessions that were opened and replayed.
+        lost: One line for each log that differs from what was acknowledged.
     """
 
     entries: int
@@ -51,26 +51,26 @@ class Checked(Struct, frozen=True):
     lost: list[str]
 
 
-async def checked(root: Path, acknowledged: Mapping[str, Acknowledged]) -> Checked:
-    """Look for every entry that was acknowledged.
+async def check_logs(root: Path, acknowledged: Mapping[str, Acknowledged]) -> Checked:
+    """Compare every log with what was acknowledged.
 
     Args:
-        root: Where the logs are.
-        acknowledged: What was acknowledged, by the names of the logs' files.
+        root: The folder of the logs.
+        acknowledged: What was acknowledged, by the file names of the logs.
     """
     from treering import SessionHost
 
     lost: list[str] = []
-    for name, promised in acknowledged.items():
-        lost += _differences(name, promised, _ids(root / name))
+    for name, expected in acknowledged.items():
+        lost += _differences(name, expected, _ids(root / name))
     names = list(acknowledged)
-    some = names[:: max(1, len(names) // _REPLAYED)][:_REPLAYED]
+    replayed_names = names[:: max(1, len(names) // _REPLAYED)][:_REPLAYED]
     async with SessionHost(root) as host:
-        for name in some:
+        for name in replayed_names:
             session = await host.load(root / name, read_only=True)
             ids = [entry.id or "" for entry in await session.entries()]
             lost += _differences(f"{name}, replayed", acknowledged[name], ids)
-    return Checked(sum(each.count for each in acknowledged.values()), len(some), lost)
+    return Checked(sum(each.count for each in acknowledged.values()), len(replayed_names), lost)
 
 
 class _Line(Struct):
@@ -78,15 +78,15 @@ class _Line(Struct):
 
 
 def _ids(path: Path) -> list[str]:
-    """Read the ids of a log without the library: a line each, after the header."""
+    """Read the ids in a log without the library, from each line after the header."""
     lines = path.read_bytes().split(b"\n")[1:-1]
     decode = msgspec.json.Decoder(_Line).decode
     return [decode(line).id for line in lines]
 
 
-def _differences(name: str, promised: Acknowledged, ids: Iterable[str]) -> list[str]:
-    found = Acknowledged(ids)
-    if (found.count, found.crc, found.last) == (promised.count, promised.crc, promised.last):
+def _differences(name: str, expected: Acknowledged, ids: Iterable[str]) -> list[str]:
+    stored = Acknowledged(ids)
+    if (stored.count, stored.crc, stored.last) == (expected.count, expected.crc, expected.last):
         return []
-    expected = f"{promised.count} entries were acknowledged, the last {promised.last!r}"
-    return [f"{name}: {expected}; there are {found.count}, the last {found.last!r}"]
+    acknowledged = f"{expected.count} entries were acknowledged, the last {expected.last!r}"
+    return [f"{name}: {acknowledged}; {stored.count} are stored, the last {stored.last!r}"]

@@ -1,4 +1,4 @@
-"""What a soak says to people: memory over time, pauses, lateness, and whether every entry is there."""
+"""The report of a soak: memory over time, pauses, delays, and whether every entry is stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ROWS = 12
 
 
 def show_soak(result: SoakResult, console: Console) -> None:
-    """Print what came of a soak."""
+    """Print the result of a soak."""
     options, facts = result.options, result.machine
     console.print(f"{facts.processors} x {facts.processor}, {facts.system}, {facts.python}")
     console.print(
@@ -25,21 +25,23 @@ def show_soak(result: SoakResult, console: Console) -> None:
     console.print()
     console.print(_over_time(result))
     console.print()
-    console.print(f"full collections: {_said(result.full_pauses)}; the others: {_said(result.young_pauses)}")
+    console.print(
+        f"full collections: {_pause_text(result.full_pauses)}; the others: {_pause_text(result.young_pauses)}"
+    )
     console.print(
         f"a ticker of 5 ms was late by {number(result.late_p50_ms)} ms p50, {number(result.late_p99_ms)} ms p99, "
         f"{number(result.late_max_ms)} ms at most; commits took {number(result.commit_p99_ms)} ms p99"
     )
     kinds = ", ".join(f"{name.removeprefix('builtins.')} {count:,}" for name, count in result.tracked_types.items())
-    console.print(f"the collector tracked {result.tracked:,} objects in the end: {kinds}", style="dim")
+    console.print(f"the collector tracked {result.tracked:,} objects at the end: {kinds}", style="dim")
     console.print(_verdict("no full collection takes", result.full_pauses.max_ms, FULL_PAUSE_MAX_MS))
-    found = f"{result.checked.entries:,} entries of all logs were looked for, {result.checked.replayed:,} sessions replayed: "
+    summary = f"checked {result.checked.entries:,} entries in all logs, {result.checked.replayed:,} sessions replayed: "
     if result.checked.lost:
-        console.print(Text.assemble(found, ("NOT AS ACKNOWLEDGED", "bold red")))
+        console.print(Text.assemble(summary, ("NOT AS ACKNOWLEDGED", "bold red")))
         for each in result.checked.lost:
             console.print(Text(each, "red"))
     else:
-        console.print(Text.assemble(found, ("all there", "green")))
+        console.print(Text.assemble(summary, ("all there", "green")))
 
 
 def _over_time(result: SoakResult) -> Table:
@@ -74,13 +76,14 @@ def _over_time(result: SoakResult) -> Table:
     return table
 
 
-def _said(pauses: Pauses) -> str:
+def _pause_text(pauses: Pauses) -> str:
     if not pauses.count:
         return "none"
-    return f"{pauses.count:,}, {number(pauses.max_ms)} ms at most ({number(pauses.cpu_max_ms)} ms of processor time), {number(pauses.total_ms)} ms in all"
+    longest = f"{number(pauses.max_ms)} ms at most ({number(pauses.cpu_max_ms)} ms of processor time)"
+    return f"{pauses.count:,}, {longest}, {number(pauses.total_ms)} ms in total"
 
 
-def _verdict(what: str, came: float, limit: float) -> Text:
-    met = came <= limit
-    outcome = f"{number(came)}: {'met' if met else 'MISSED'}"
-    return Text.assemble(f"goal: {what} more than {number(limit)} ms: ", (outcome, "green" if met else "bold red"))
+def _verdict(claim: str, value: float, limit: float) -> Text:
+    met = value <= limit
+    outcome = f"{number(value)}: {'met' if met else 'MISSED'}"
+    return Text.assemble(f"goal: {claim} more than {number(limit)} ms: ", (outcome, "green" if met else "bold red"))

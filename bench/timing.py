@@ -1,4 +1,4 @@
-"""How things are timed: wall and processor time of a stretch, and the latency of each operation in it."""
+"""Times a block of operations: its wall and processor time, and the latency of each call."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from msgspec import Struct
 
 
 class Sample(Struct):
-    """What one round of one peer came to.
+    """The measurements of one round of one peer.
 
     Attributes:
         operations: How many operations were timed.
         wall_s: How long they took.
-        cpu_s: The processor time of the process, all its threads, meanwhile.
-        latencies_s: How long each call took, where that is measured.
-        value: Where it is not time that is measured: the figure, in the unit of the scenario.
-        peak_bytes: The most memory that the process has had, where it was one of its own.
-        disk_bytes: The bytes that its files have.
+        cpu_s: The processor time that all threads of the process used meanwhile.
+        latencies_s: How long each call took, if that is measured.
+        value: The figure, in the unit of the scenario, if something other than time is measured.
+        peak_bytes: The peak memory of the process, if the peer has its own.
+        disk_bytes: The size of its files.
     """
 
     operations: int = 1
@@ -44,7 +44,7 @@ class Sample(Struct):
 
 @contextmanager
 def timed(sample: Sample) -> Generator[None]:
-    """Time a block into a sample. Garbage of what came before is collected first; collection itself stays on."""
+    """Add the time of a block to a sample; collects earlier garbage first and leaves the collector on."""
     gc.collect()
     wall, cpu = time.perf_counter(), time.process_time()
     yield

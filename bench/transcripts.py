@@ -1,8 +1,8 @@
-"""Transcripts as Claude Code writes them, made up: the same for the same size, and shaped like real ones.
+"""Synthetic Claude Code transcripts: deterministic for a given size, and shaped like real ones.
 
-A turn is a prompt and some rounds of work; a round is an answer in three lines (thinking with its signature, text, a call),
-a progress report, and the result, which stands in its line twice, as it does in real ones. Most lines have 1 to 3
-KB; one result in twenty is a file of 40 KB.
+A turn is a prompt and some rounds of work. A round is an answer in three lines (thinking with its signature, text, a
+call), a progress report, and the result, which appears twice in its line, as it does in real transcripts. Most lines
+have 1 to 3 KB; one result in twenty is a file of 40 KB.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from typing import Any
 from uuid import UUID
 
 _WORDS = ("session", "log", "keeps", "every", "entry", "of", "the", "tree", "and", "nobody", "rewrites", "what", "was")
-_CODE = 'def load(path: str) -> bytes:\n    """Read a file."""\n    with open(path, "rb") as file:\n        return file.read()\n'
+_CODE = (
+    'def load(path: str) -> bytes:\n    """Read a file."""\n'
+    '    with open(path, "rb") as file:\n        return file.read()\n'
+)
 
 
 class _Writer:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.parent: str | None = None
-        self.session = self.fresh()
+        self.session = self.new_id()
         self.seconds = 0
         self.lines: list[bytes] = []
         self.size = 0
 
-    def fresh(self) -> str:
+    def new_id(self) -> str:
         return str(UUID(int=self.random.getrandbits(128), version=4))
 
     def prose(self, size: int) -> str:
@@ -35,7 +38,7 @@ class _Writer:
         return " ".join(words)
 
     def add(self, kind: str, *, follows: bool = True, **fields: object) -> str:
-        own = self.fresh()
+        own = self.new_id()
         self.seconds += 1
         line = {
             "parentUuid": self.parent,
@@ -74,8 +77,8 @@ class _Writer:
         for part in parts:
             usage = {"input_tokens": 9, "cache_creation_input_tokens": 512, "cache_read_input_tokens": 40_000}
             tokens = {**usage, "output_tokens": 300, "service_tier": "standard"}
-            said = {"model": "claude-opus-4-5", "id": message, "type": "message", "role": "assistant"}
-            body = {**said, "content": [part], "stop_reason": None, "stop_sequence": None, "usage": tokens}
+            envelope = {"model": "claude-opus-4-5", "id": message, "type": "message", "role": "assistant"}
+            body = {**envelope, "content": [part], "stop_reason": None, "stop_sequence": None, "usage": tokens}
             self.add("assistant", message=body, requestId=f"req_{message[4:]}")
         report = {"type": "hook_progress", "hookEvent": "PostToolUse", "command": self.prose(200)}
         self.add("progress", follows=False, data=report, toolUseID=call, parentToolUseID=call)
@@ -90,7 +93,7 @@ class _Writer:
 
 
 def write_transcript(path: Path, size: int) -> int:
-    """Write a transcript of at least a size in bytes, and return what it came to."""
+    """Write a transcript of at least `size` bytes and return its actual size."""
     writer = _Writer(Random(1))
     while writer.size < size:
         writer.turn()

@@ -1,4 +1,4 @@
-"""The process that does one job of one peer: the job comes on standard input, the sample goes to standard output.
+"""The process that does one job of one peer: reads the job from standard input, writes the sample to standard output.
 
 python -m bench.worker bench.peers.plain "plain loop"
 """
@@ -21,18 +21,18 @@ from .process import peak_bytes
 from .timing import Sample
 from .workspace import Workspace
 
-GIVEN_UP_AFTER_S = 120.0
-"""How long a measurement may take with all that it prepares, for every peer alike; treering needs a fraction of it."""
-_HELD_FOR_S = 1_200.0
-"""How long it may take to hold sessions, which treering alone does: a hundred thousand, with each allocation traced."""
+TIMEOUT_S = 120.0
+"""How long a measurement may take, including its preparations, for any peer; treering needs a fraction of it."""
+_HOLD_TIMEOUT_S = 1_200.0
+"""The same for holding sessions: a hundred thousand, with every allocation traced. Only treering does this job."""
 
 CACHING = {"PYTHONDONTWRITEBYTECODE": ""}
-"""Has a process keep the bytecode that it compiles, even where this one was told not to.
+"""Makes a process cache its bytecode even if this process does not.
 
-Modules that are imported late would else be compiled in the midst of every measurement, and not of the first alone.
+Otherwise modules that are imported late would be compiled during every measurement instead of only during the first.
 """
 
-_NAMED = re.compile(r"[\w.]+(Error|Exception|Warning|Failed|Locked)\b")
+_ERROR_LINE = re.compile(r"[\w.]+(Error|Exception|Warning|Failed|Locked)\b")
 
 
 class Order(Struct, frozen=True):
@@ -43,28 +43,28 @@ class Order(Struct, frozen=True):
 
 
 def main() -> None:
-    """Do what is asked for."""
+    """Do the job on standard input."""
     module, name = sys.argv[1:]
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
-    said = os.dup(1)
-    os.dup2(2, 1)  # what a library prints is not the sample
+    output = os.dup(1)
+    os.dup2(2, 1)  # keeps what a library prints out of the sample
     peers: list[Peer] = importlib.import_module(module).PEERS
     peer = next(each for each in peers if each.name == name)
     space = Workspace(Path(order.folder))
     sample = peer.do(order.job, space)
     if sample is not None:
         sample.peak_bytes = sample.peak_bytes or peak_bytes()
-        sample.disk_bytes = sample.disk_bytes or space.bytes_made()
-    os.set_blocking(said, True)  # whatever an event loop made of it
-    with os.fdopen(said, "wb") as answer:
-        answer.write(msgspec.json.encode(sample))
+        sample.disk_bytes = sample.disk_bytes or space.bytes_written()
+    os.set_blocking(output, True)  # an event loop may have made it non-blocking
+    with os.fdopen(output, "wb") as file:
+        file.write(msgspec.json.encode(sample))
 
 
-def done(module: str, name: str, python: str, order: Order) -> Sample | None:
-    """Have a job done in a fresh process.
+def run_in_process(module: str, name: str, python: str, order: Order) -> Sample | None:
+    """Run a job in a fresh process.
 
     Raises:
-        PeerFailed: The process ended with an error, or not in time.
+        PeerFailed: The process failed or timed out.
     """
     root = Path(__file__).resolve().parents[1]
     paths = os.pathsep.join(filter(None, (str(root), str(root / "src"), os.environ.get("PYTHONPATH"))))
@@ -75,27 +75,27 @@ def done(module: str, name: str, python: str, order: Order) -> Sample | None:
         stderr=subprocess.PIPE,
         env={**os.environ, **CACHING, "PYTHONPATH": paths, "PYTHONWARNINGS": "ignore"},
     ) as process:
-        limit_s = _HELD_FOR_S if isinstance(order.job, Holds) else GIVEN_UP_AFTER_S
+        limit_s = _HOLD_TIMEOUT_S if isinstance(order.job, Holds) else TIMEOUT_S
         try:
             answer, errors = process.communicate(msgspec.json.encode(order), limit_s)
         except subprocess.TimeoutExpired:
             process.kill()
             kind = type(order.job).__name__
-            raise PeerFailed(f"{name}, {kind}: given up, not through after {limit_s:g} s") from None
+            raise PeerFailed(f"{name}, {kind}: timed out after {limit_s:g} s") from None
     if process.returncode != 0:
         raise PeerFailed(f"{name}, {type(order.job).__name__}: {_reason(errors.decode(errors='replace'))}")
     return msgspec.json.decode(answer, type=Sample | None)
 
 
 def _reason(errors: str) -> str:
-    """Find the line that says what went wrong; a group of exceptions draws a tree around it."""
+    """Return the line of a traceback that names the error; an exception group draws a tree around it."""
     lines = [line.strip(" |+-") for line in errors.splitlines()]
-    named = [line for line in lines if _NAMED.match(line) and "ExceptionGroup" not in line]
-    return (named or [line for line in lines if line] or ["it ended without a word"])[-1]
+    error_lines = [line for line in lines if _ERROR_LINE.match(line) and "ExceptionGroup" not in line]
+    return (error_lines or [line for line in lines if line] or ["the process failed without an error message"])[-1]
 
 
 class PeerFailed(Exception):
-    """A peer's process ended with an error, or not in time."""
+    """A peer's process failed or timed out."""
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The files that a run works on: fresh folders, and large logs that are made once."""
+"""The files that a run works on: new folders, and large logs that are created once."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ COMPACTION_OF_PI = (
     '"summary":"{text}","firstKeptEntryId":"{kept}","tokensBefore":100000}}\n'
 )
 TEXT = "All work and no play makes a long log of nothing in particular. " * 17
-"""So that a line is 1.3 KB, and 100,000 of them 130 MB."""
+"""Makes a line 1.3 KB long, and 100,000 of them 130 MB."""
 
 KEPT = 40
-"""How many entries stay before a compaction, and how many come after it."""
+"""How many entries a compaction keeps, and how many follow it."""
 
 
 class Log(Struct, frozen=True):
-    """A log in a folder of its own."""
+    """A log in its own folder."""
 
     path: Path
     entries: int
@@ -46,15 +46,15 @@ class Log(Struct, frozen=True):
 
 
 class Workspace:
-    """The folder of one run, shared by all processes that work for it.
+    """The folder of one run, shared by all of its processes.
 
     Args:
-        folder: Where it is; without one, a temporary directory that goes when the block ends.
+        folder: The folder; if omitted, a temporary directory that is deleted when the block ends.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="treering-bench-") if folder is None else None
-        self._made: list[Path] = []
+        self._new_folders: list[Path] = []
         self.folder = Path(self._temporary.name) if self._temporary is not None else folder or Path()
 
     def __enter__(self) -> Self:
@@ -66,39 +66,39 @@ class Workspace:
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def fresh(self) -> Path:
-        """Make an empty folder."""
+    def new_folder(self) -> Path:
+        """Create an empty folder."""
         path = Path(tempfile.mkdtemp(dir=self.folder))
-        self._made.append(path)
+        self._new_folders.append(path)
         return path
 
-    def kept(self, name: str, make: Callable[[Path], None]) -> Path:
-        """Return a folder that is made once for the whole run."""
+    def cached_folder(self, name: str, make: Callable[[Path], None]) -> Path:
+        """Return a folder that is filled once for the whole run."""
         path = self.folder / name
-        if not (path / "made").exists():
-            shutil.rmtree(path, ignore_errors=True)  # what a failed try left
+        if not (path / "complete").exists():
+            shutil.rmtree(path, ignore_errors=True)  # left by an attempt that failed
             path.mkdir()
             make(path)
-            (path / "made").touch()
+            (path / "complete").touch()
         return path
 
     def log(self, entries: int, *, compacted: bool = False) -> Log:
-        """Return a native log of one long path, which nobody has opened yet when it is first asked for."""
+        """Return a native log of one long path; the first call creates it, and nothing has opened it before."""
 
         def make(folder: Path) -> None:
             write_log(folder / "bench.jsonl", entries, compacted=compacted)
 
-        folder = self.kept(f"log-{entries}-{'compacted' if compacted else 'whole'}", make)
+        folder = self.cached_folder(f"log-{entries}-{'compacted' if compacted else 'whole'}", make)
         return Log(folder / "bench.jsonl", entries, compacted)
 
-    def bytes_made(self) -> int:
-        """Return the size of all files in the folders that were made fresh; what is sparse counts as what it takes."""
-        files = [each.stat() for folder in self._made for each in folder.rglob("*") if each.is_file()]
+    def bytes_written(self) -> int:
+        """Return the size of all files in the new folders; a sparse file counts with its allocated blocks."""
+        files = [each.stat() for folder in self._new_folders for each in folder.rglob("*") if each.is_file()]
         return sum(min(each.st_size, each.st_blocks * 512) for each in files)
 
 
 def write_log(path: Path, entries: int, *, compacted: bool) -> None:
-    """Write a log line by line; a compacted one has its compaction a little before the end."""
+    """Write a log line by line; a compacted log has its compaction `KEPT` entries before the end."""
     parent = "null"
     at = entries - KEPT if compacted and entries > 2 * KEPT else 0
     with path.open("w") as file:
@@ -114,5 +114,5 @@ def write_log(path: Path, entries: int, *, compacted: bool) -> None:
 
 
 def _id(seq: int) -> str:
-    # Scattered like real ids: neighbours that share a prefix would be kind to whoever hashes them.
+    # Scattered like real ids: consecutive ids with a shared prefix would be unrealistically cheap to hash.
     return str(UUID(int=seq * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128, version=4))

@@ -1,4 +1,4 @@
-"""Who is measured: each module here has a list `PEERS`, and is found by being here."""
+"""The peers: each module in this package has a list `PEERS` and is discovered by being here."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..peer import Peer
 
 
 def all_peers() -> list[Peer]:
-    """Return every peer, those that cannot run here included."""
-    found: list[Peer] = []
+    """Return all peers, including those that cannot run here."""
+    peers: list[Peer] = []
     for module in pkgutil.iter_modules(__path__):
-        found += import_module(f"{__name__}.{module.name}").PEERS
-    return found
+        peers += import_module(f"{__name__}.{module.name}").PEERS
+    return peers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from ..driving import appended, on_loop
+from ..driving import append_all, on_loop
 from ..jobs import TEXT_1_KB, Appends, Reads
 from ..peer import Peer
 from ..timing import Sample, timed
@@ -13,24 +13,24 @@ from ..workspace import Workspace
 
 
 class AgentFramework(Peer):
-    """`FileHistoryProvider`: it reads the whole file before each append, to leave out what is there."""
+    """`FileHistoryProvider`: reads the whole file before each append, to skip messages that are already stored."""
 
     name = "agent-framework FileHistoryProvider"
-    durability = "the process"
+    durability = "a process crash"
     requirements = ("agent-framework-core==1.23.0",)
     full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Save one message a call."""
+        """Save one message per call."""
         from agent_framework import FileHistoryProvider, Message
 
-        provider = FileHistoryProvider(space.fresh())
+        provider = FileHistoryProvider(space.new_folder())
 
         async def one(name: str) -> None:
             await provider.save_messages(name, [Message("user", [TEXT_1_KB])])
 
         async def run() -> Sample:
-            return await appended(job, [partial(one, str(number)) for number in range(job.sessions)])
+            return await append_all(job, [partial(one, str(number)) for number in range(job.sessions)])
 
         return on_loop(run)
 
@@ -46,7 +46,7 @@ class AgentFramework(Peer):
 
             on_loop(fill)
 
-        folder = space.kept(f"agent-framework-{job.entries}", make)
+        folder = space.cached_folder(f"agent-framework-{job.entries}", make)
 
         async def run() -> Sample:
             sample = Sample()

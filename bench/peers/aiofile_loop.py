@@ -1,4 +1,4 @@
-"""A plain loop on aiofiles: one open file for each session, one awaited write for each line."""
+"""A plain loop with aiofiles: one open file per session, one awaited write per line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
-from ..driving import appended, on_loop
+from ..driving import append_all, on_loop
 from ..jobs import TEXT_1_KB, Appends
 from ..peer import Peer
 from ..timing import Sample
@@ -16,10 +16,10 @@ from ..workspace import Workspace
 
 
 class Aiofiles(Peer):
-    """Each write goes through the thread pool."""
+    """Writes lines with aiofiles, each in the thread pool."""
 
     name = "aiofiles loop"
-    durability = "the process"
+    durability = "a process crash"
     requirements = ("aiofiles==25.1.0",)
     full_only = True
 
@@ -28,7 +28,7 @@ class Aiofiles(Peer):
         import aiofiles
         from aiofiles.threadpool.binary import AsyncBufferedIOBase
 
-        folder = space.fresh()
+        folder = space.new_folder()
 
         async def one(file: AsyncBufferedIOBase) -> None:
             fields = {"id": str(uuid4()), "timestamp": datetime.now(UTC), "role": "user", "text": TEXT_1_KB}
@@ -38,7 +38,7 @@ class Aiofiles(Peer):
         async def run() -> Sample:
             files = [await aiofiles.open(folder / f"{number}.jsonl", "ab") for number in range(job.sessions)]
             try:
-                return await appended(job, [partial(one, file) for file in files])
+                return await append_all(job, [partial(one, file) for file in files])
             finally:
                 for file in files:
                     await file.close()

@@ -1,4 +1,4 @@
-"""The session store that the Claude Agent SDK brings: a dictionary of lists, lost with the process."""
+"""The session store of the Claude Agent SDK: a dictionary of lists, lost with the process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from functools import partial
 from uuid import uuid4
 
-from ..driving import appended, on_loop
+from ..driving import append_all, on_loop
 from ..jobs import TEXT_1_KB, Appends
 from ..peer import Peer
 from ..timing import Sample
@@ -14,7 +14,7 @@ from ..workspace import Workspace
 
 
 class InMemory(Peer):
-    """`InMemorySessionStore`: it writes nothing, and shows what the interface alone costs."""
+    """`InMemorySessionStore`: writes nothing, so it shows the cost of the interface alone."""
 
     name = "claude-agent-sdk InMemorySessionStore"
     durability = "nothing"
@@ -22,7 +22,7 @@ class InMemory(Peer):
     full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Append one entry a call."""
+        """Append one entry per call."""
         from claude_agent_sdk import InMemorySessionStore
 
         store = InMemorySessionStore()
@@ -32,7 +32,7 @@ class InMemory(Peer):
             return store.append({"project_key": "bench", "session_id": name}, [entry])
 
         async def run() -> Sample:
-            return await appended(job, [partial(one, str(number)) for number in range(job.sessions)])
+            return await append_all(job, [partial(one, str(number)) for number in range(job.sessions)])
 
         return on_loop(run)
 

@@ -1,4 +1,4 @@
-"""The `eventsourcing` library on SQLite: an aggregate for each session, saved after each message."""
+"""The `eventsourcing` library on SQLite: one aggregate per session, saved after each message."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..driving import appended_in_turn
+from ..driving import append_all_in_turn
 from ..jobs import TEXT_1_KB, Appends, Reads
 from ..peer import Peer
 from ..timing import Sample, timed
@@ -17,7 +17,7 @@ from ..workspace import Workspace
 
 @cache
 def _session_class() -> type[Any]:
-    """Make the aggregate, and have a process find it that reads what another one wrote."""
+    """Define the aggregate, and register it so that a process can read what another one wrote."""
     from eventsourcing.domain import Aggregate, event
     from eventsourcing.utils import get_topic
 
@@ -31,7 +31,7 @@ def _session_class() -> type[Any]:
             self.messages.append(text)
 
     for each in (Session, *(kind for kind in vars(Session).values() if isinstance(kind, type))):
-        get_topic(each)  # notes under which name it is found
+        get_topic(each)  # registers the class under its topic
     return Session
 
 
@@ -44,16 +44,16 @@ def _application(folder: Path) -> tuple[Any, type[Any]]:
 
 
 class EventSourcing(Peer):
-    """One transaction for each save; it blocks."""
+    """An application on SQLite: one blocking transaction per save."""
 
     name = "eventsourcing on SQLite"
-    durability = "the process (WAL, synchronous as the library sets it)"
+    durability = "a process crash (WAL, synchronous as set by the library)"
     requirements = ("eventsourcing==9.5.6",)
     full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Trigger one event a call, and save."""
-        application, session_class = _application(space.fresh())
+        """Trigger one event per call, and save."""
+        application, session_class = _application(space.new_folder())
         sessions = [session_class() for _ in range(job.sessions)]
         application.save(*sessions)
 
@@ -64,10 +64,10 @@ class EventSourcing(Peer):
 
             return append
 
-        return appended_in_turn(job, [appender(each) for each in sessions])
+        return append_all_in_turn(job, [appender(each) for each in sessions])
 
     def read(self, job: Reads, space: Workspace) -> Sample:
-        """Fold a session from its events."""
+        """Rebuild a session from its events."""
 
         def make(folder: Path) -> None:
             application, session_class = _application(folder)
@@ -77,7 +77,7 @@ class EventSourcing(Peer):
             application.save(session)
             (folder / "id").write_text(str(session.id))
 
-        folder = space.kept(f"eventsourcing-{job.entries}", make)
+        folder = space.cached_folder(f"eventsourcing-{job.entries}", make)
         application, _ = _application(folder)
         from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""The session services that Google's Agent Development Kit brings for files."""
+"""The file-based session services of Google's Agent Development Kit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..driving import appended, on_loop
+from ..driving import append_all, on_loop
 from ..jobs import TEXT_1_KB, Appends, Lists, Reads
 from ..peer import Peer
 from ..timing import Sample, timed
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from google.adk.events import Event
     from google.adk.sessions import BaseSessionService
 
-_WHO = {"app_name": "bench", "user_id": "user"}
+_USER = {"app_name": "bench", "user_id": "user"}
 
 
 def _event() -> Event:
@@ -28,10 +28,10 @@ def _event() -> Event:
 
 
 class SqliteService(Peer):
-    """`SqliteSessionService`: a connection and a transaction for each event."""
+    """`SqliteSessionService`: one connection and one transaction per event."""
 
     name = "google-adk SqliteSessionService"
-    durability = "the process (SQLite's default)"
+    durability = "a process crash (SQLite's default)"
     requirements = ("google-adk==2.13.0", "sqlalchemy[asyncio]==2.1.9", "aiosqlite==0.22.1")
     full_only = True
 
@@ -41,16 +41,16 @@ class SqliteService(Peer):
         return SqliteSessionService(str(folder / "sessions.db"))
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Append one event a call."""
-        service = self._service(space.fresh())
+        """Append one event per call."""
+        service = self._service(space.new_folder())
 
         async def run() -> Sample:
-            sessions = [await service.create_session(**_WHO) for _ in range(job.sessions)]
+            sessions = [await service.create_session(**_USER) for _ in range(job.sessions)]
 
             def one(number: int) -> Awaitable[object]:
                 return service.append_event(sessions[number], _event())
 
-            return await appended(job, [partial(one, number) for number in range(job.sessions)])
+            return await append_all(job, [partial(one, number) for number in range(job.sessions)])
 
         return on_loop(run)
 
@@ -60,20 +60,20 @@ class SqliteService(Peer):
         def make(folder: Path) -> None:
             async def fill() -> Sample:
                 service = self._service(folder)
-                session = await service.create_session(**_WHO, session_id="long")
+                session = await service.create_session(**_USER, session_id="long")
                 for _ in range(job.entries):
                     await service.append_event(session, _event())
                 return Sample()
 
             on_loop(fill)
 
-        folder = space.kept(f"{type(self).__name__}-{job.entries}", make)
+        folder = space.cached_folder(f"{type(self).__name__}-{job.entries}", make)
 
         async def run() -> Sample:
             sample = Sample()
             service = self._service(folder)
             with timed(sample):
-                session = await service.get_session(**_WHO, session_id="long")
+                session = await service.get_session(**_USER, session_id="long")
             assert session is not None
             assert len(session.events) == job.entries
             return sample
@@ -81,27 +81,27 @@ class SqliteService(Peer):
         return on_loop(run)
 
     def list(self, job: Lists, space: Workspace) -> Sample:
-        """List the sessions of a user; they come without events."""
+        """List the sessions of a user, without their events."""
 
         def make(folder: Path) -> None:
             async def fill() -> Sample:
                 service = self._service(folder)
                 for _ in range(job.sessions):
-                    await service.create_session(**_WHO)
+                    await service.create_session(**_USER)
                 return Sample()
 
             on_loop(fill)
 
-        folder = space.kept(f"{type(self).__name__}-list-{job.sessions}", make)
+        folder = space.cached_folder(f"{type(self).__name__}-list-{job.sessions}", make)
 
         async def run() -> Sample:
             sample = Sample()
             service = self._service(folder)
             if job.warm:
-                await service.list_sessions(**_WHO)
+                await service.list_sessions(**_USER)
             with timed(sample):
-                found = await service.list_sessions(**_WHO)
-            assert len(found.sessions) == job.sessions
+                listing = await service.list_sessions(**_USER)
+            assert len(listing.sessions) == job.sessions
             return sample
 
         return on_loop(run)

@@ -1,4 +1,4 @@
-"""LangGraph's checkpointer for SQLite: the whole list of messages again in each checkpoint."""
+"""LangGraph's checkpointer for SQLite: each checkpoint contains the whole list of messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from ..driving import appended, on_loop
+from ..driving import append_all, on_loop
 from ..jobs import TEXT_1_KB, Appends, Reads
 from ..peer import Peer
 from ..timing import Sample, timed
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class _Thread:
-    """One conversation, as a graph with a single list of messages checkpoints it."""
+    """One conversation, checkpointed like a graph with a single list of messages."""
 
     def __init__(self, saver: AsyncSqliteSaver, name: str) -> None:
         self._saver = saver
@@ -25,7 +25,7 @@ class _Thread:
         self._messages: list[dict[str, str]] = []
 
     async def append(self) -> None:
-        """Put a checkpoint with one message more."""
+        """Write a checkpoint with one more message."""
         from langgraph.checkpoint.base import empty_checkpoint
 
         self._messages.append({"id": str(uuid4()), "role": "user", "content": TEXT_1_KB})
@@ -41,20 +41,20 @@ class LangGraph(Peer):
     """`AsyncSqliteSaver`: one connection and one lock for all threads."""
 
     name = "langgraph AsyncSqliteSaver"
-    durability = "the process (WAL)"
+    durability = "a process crash (WAL)"
     requirements = ("langgraph==1.2.22", "langgraph-checkpoint==4.3.2", "langgraph-checkpoint-sqlite==3.1.2")
     full_only = True
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Put one checkpoint a message."""
+        """Write one checkpoint per message."""
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-        folder = space.fresh()
+        folder = space.new_folder()
 
         async def run() -> Sample:
             async with AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.db")) as saver:
                 await saver.setup()
-                return await appended(job, [_Thread(saver, str(number)).append for number in range(job.sessions)])
+                return await append_all(job, [_Thread(saver, str(number)).append for number in range(job.sessions)])
 
         return on_loop(run)
 
@@ -63,7 +63,7 @@ class LangGraph(Peer):
         from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
         if job.entries > 1_000:
-            return None  # what it writes until then grows with the square
+            return None  # the bytes to write beforehand grow quadratically
 
         def make(folder: Path) -> None:
             async def fill() -> Sample:
@@ -75,15 +75,15 @@ class LangGraph(Peer):
 
             on_loop(fill)
 
-        folder = space.kept(f"langgraph-{job.entries}", make)
+        folder = space.cached_folder(f"langgraph-{job.entries}", make)
 
         async def run() -> Sample:
             sample = Sample()
             async with AsyncSqliteSaver.from_conn_string(str(folder / "checkpoints.db")) as saver:
                 with timed(sample):
-                    found = await saver.aget_tuple({"configurable": {"thread_id": "long", "checkpoint_ns": ""}})
-                assert found is not None
-                assert len(found.checkpoint["channel_values"]["messages"]) == job.entries
+                    checkpoint = await saver.aget_tuple({"configurable": {"thread_id": "long", "checkpoint_ns": ""}})
+                assert checkpoint is not None
+                assert len(checkpoint.checkpoint["channel_values"]["messages"]) == job.entries
             return sample
 
         return on_loop(run)

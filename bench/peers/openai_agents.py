@@ -1,4 +1,4 @@
-"""The session stores that the OpenAI Agents SDK brings: SQLite, one database for all sessions."""
+"""The session stores of the OpenAI Agents SDK: one SQLite database for all sessions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..driving import appended, on_loop
+from ..driving import append_all, on_loop
 from ..jobs import TEXT_1_KB, Appends, Branches, Descriptors, Reads
 from ..peer import Peer
 from ..process import open_descriptors
@@ -20,10 +20,10 @@ _ITEM = {"role": "user", "content": TEXT_1_KB}
 
 
 class OpenAIAgents(Peer):
-    """`SQLiteSession`: a thread hop and a transaction for each call."""
+    """`SQLiteSession`: one thread hop and one transaction per call."""
 
     name = "openai-agents SQLiteSession"
-    durability = "the process (WAL, synchronous as SQLite's default)"
+    durability = "a process crash (WAL, SQLite's default synchronous level)"
     requirements = ("openai-agents==0.24.0", "sqlalchemy==2.1.9", "aiosqlite==0.22.1")
 
     def _session(self, folder: Path, name: str) -> SQLiteSession:
@@ -32,13 +32,13 @@ class OpenAIAgents(Peer):
         return SQLiteSession(name, folder / "sessions.db")
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Add one item a call."""
-        folder = space.fresh()
+        """Add one item per call."""
+        folder = space.new_folder()
 
         async def run() -> Sample:
             sessions = [self._session(folder, str(number)) for number in range(job.sessions)]
             try:
-                return await appended(job, [partial(each.add_items, [_ITEM]) for each in sessions])
+                return await append_all(job, [partial(each.add_items, [_ITEM]) for each in sessions])
             finally:
                 for each in sessions:
                     each.close()
@@ -61,8 +61,8 @@ class OpenAIAgents(Peer):
         return on_loop(run)
 
     def descriptors(self, job: Descriptors, space: Workspace) -> Sample:
-        """Count the files that are open once each session was added to; all of them share one database."""
-        folder = space.fresh()
+        """Count the files that are open after adding one item to each session; all sessions share one database."""
+        folder = space.new_folder()
 
         async def run() -> Sample:
             before = open_descriptors()
@@ -87,11 +87,11 @@ class OpenAIAgents(Peer):
 
             on_loop(fill)
 
-        return space.kept(f"{type(self).__name__}-{entries}", make)
+        return space.cached_folder(f"{type(self).__name__}-{entries}", make)
 
 
 class AdvancedOpenAIAgents(OpenAIAgents):
-    """`AdvancedSQLiteSession`: a row of structure beside each message; a branch copies those of all earlier ones."""
+    """`AdvancedSQLiteSession`: a structure row beside each message; branching copies the rows of all earlier ones."""
 
     name = "openai-agents AdvancedSQLiteSession"
     full_only = True
@@ -102,10 +102,10 @@ class AdvancedOpenAIAgents(OpenAIAgents):
         return AdvancedSQLiteSession(session_id=name, db_path=folder / "advanced.db", create_tables=True)
 
     def branch(self, job: Branches, space: Workspace) -> Sample:
-        """Branch from the turn in the middle, and add an item there."""
+        """Branch from the middle turn and add an item there."""
         from agents.extensions.memory import AdvancedSQLiteSession
 
-        folder = space.fresh()
+        folder = space.new_folder()
 
         async def run() -> Sample:
             sample = Sample(job.count)

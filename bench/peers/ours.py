@@ -1,4 +1,4 @@
-"""Treering itself, on each of the event loops."""
+"""Treering on each of the event loops."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 
-from ..driving import AppendOne, repeated
+from ..driving import AppendOne, append_repeatedly
 from ..jobs import TEXT_1_KB, Appends, Branches, Contexts, FanOuts, Opens, Reads, Stalls
-from ..many_sessions import ManySessions, begun
+from ..many_sessions import ManySessions, create_sessions
 from ..peer import Peer
 from ..timing import Sample, timed
 from ..workspace import Log, Workspace
@@ -27,50 +27,50 @@ TICK_S = 0.005
 
 
 class Treering(ManySessions):
-    """The same, and the jobs that are about one session, or about appending to all of them."""
+    """A treering host on one event loop: adds the jobs on one session, and appends to many, to `ManySessions`."""
 
     # -- appending
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Append from one task for each session."""
+        """Append from one task per session."""
         from treering import SessionHost
 
         async def run() -> Sample:
             sample = Sample(0)
-            async with SessionHost(space.fresh()) as host:
-                sessions = await begun(host, job.sessions)
+            async with SessionHost(space.new_folder()) as host:
+                sessions = await create_sessions(host, job.sessions)
                 with timed(sample):
                     until = time.perf_counter() + job.seconds_max
                     async with anyio.create_task_group() as group:
                         for session in sessions:
                             append = _append(session, job.batch)
-                            group.start_soon(repeated, append, job.calls, until, sample.latencies_s)
+                            group.start_soon(append_repeatedly, append, job.calls, until, sample.latencies_s)
             sample.operations = len(sample.latencies_s) * job.batch
             return sample
 
         return self._run(run)
 
     def stall(self, job: Stalls, space: Workspace) -> Sample:
-        """Append from all sessions as fast as it goes, and look at how late a ticker is."""
+        """Append to all sessions as fast as possible, and measure the delay of a ticker."""
         from treering import SessionHost
 
         async def run() -> Sample:
-            late: list[float] = []
-            async with SessionHost(space.fresh()) as host:
-                sessions = await begun(host, job.sessions)
+            delays_s: list[float] = []
+            async with SessionHost(space.new_folder()) as host:
+                sessions = await create_sessions(host, job.sessions)
                 with anyio.move_on_after(job.seconds):
                     async with anyio.create_task_group() as group:
-                        group.start_soon(_tick, late)
+                        group.start_soon(_tick, delays_s)
                         for session in sessions:
-                            group.start_soon(repeated, _append(session), sys.maxsize, inf, [])
-            return Sample(len(late), value=statistics.quantiles(late, n=100)[98] * 1000)
+                            group.start_soon(append_repeatedly, _append(session), sys.maxsize, inf, [])
+            return Sample(len(delays_s), value=statistics.quantiles(delays_s, n=100)[98] * 1000)
 
         return self._run(run)
 
     # -- reading
 
     def open(self, job: Opens, space: Workspace) -> Sample:
-        """Load the session; what is prepared is the snapshot that passivation leaves."""
+        """Load the session; if the job is prepared, with the snapshot that passivation leaves."""
         from treering import Limits, SessionHost
 
         log = space.log(job.entries, compacted=job.compacted)
@@ -137,10 +137,10 @@ class Treering(ManySessions):
 
         async def run() -> Sample:
             sample = Sample(job.count)
-            async with SessionHost(space.fresh()) as host:
+            async with SessionHost(space.new_folder()) as host:
                 session = await host.fork_from(log.path)
                 middle = session.path()[job.entries // 2]
-                await session.branch(middle)  # it is taken up now, as the others' sessions are
+                await session.branch(middle)  # activates the session: the other peers' sessions are open, too
                 with timed(sample):
                     for _ in range(job.count):
                         began = time.perf_counter()
@@ -154,28 +154,28 @@ class Treering(ManySessions):
     # -- following
 
     def fan_out(self, job: FanOuts, space: Workspace) -> Sample:
-        """Append in bursts, and let every subscriber take in all of it."""
+        """Append in bursts until every subscriber has received every entry."""
         from treering import Message, SessionHost, text
 
         async def run() -> Sample:
             sample = Sample(job.subscribers * job.events)
-            async with SessionHost(space.fresh()) as host:
-                (session,) = await begun(host, 1)
-                ready, through = 0, 0
-                done = anyio.Event()
+            async with SessionHost(space.new_folder()) as host:
+                (session,) = await create_sessions(host, 1)
+                ready, finished = 0, 0
+                all_finished = anyio.Event()
 
                 async def follow() -> None:
-                    nonlocal ready, through
+                    nonlocal ready, finished
                     async with session.subscribe(after=session.cursor) as entries:
                         ready += 1
-                        left = job.events
+                        remaining = job.events
                         async for _ in entries:
-                            left -= 1
-                            if not left:
+                            remaining -= 1
+                            if not remaining:
                                 break
-                    through += 1
-                    if through == job.subscribers:
-                        done.set()
+                    finished += 1
+                    if finished == job.subscribers:
+                        all_finished.set()
 
                 async with anyio.create_task_group() as group:
                     for _ in range(job.subscribers):
@@ -189,7 +189,7 @@ class Treering(ManySessions):
                             else:
                                 await session.append_many([Message("user", (text(TEXT_1_KB),))] * job.burst)
                             await anyio.lowlevel.checkpoint()
-                        await done.wait()
+                        await all_finished.wait()
             return sample
 
         return self._run(run)
@@ -207,11 +207,11 @@ async def _append_batch(session: Session, count: int) -> None:
     await session.append_many([Message("user", (text(TEXT_1_KB),)) for _ in range(count)])
 
 
-async def _tick(late: list[float]) -> None:
+async def _tick(delays_s: list[float]) -> None:
     while True:
         began = time.perf_counter()
         await anyio.sleep(TICK_S)
-        late.append(time.perf_counter() - began - TICK_S)
+        delays_s.append(time.perf_counter() - began - TICK_S)
 
 
 def _snapshot(log: Log) -> Path:

@@ -1,4 +1,4 @@
-// Does one job with pi's own SessionManager, and prints the sample as JSON.
+// Does one job with pi's own SessionManager and prints the sample as JSON.
 //
 //     node pi.mjs <session-manager.js> '<job>' <folder>
 
@@ -6,9 +6,9 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [module, given, folder] = process.argv.slice(2);
+const [module, jobJson, folder] = process.argv.slice(2);
 const { SessionManager } = await import(pathToFileURL(module).href);
-const job = JSON.parse(given);
+const job = JSON.parse(jobJson);
 const TEXT = "The quick brown fox jumps over the lazy dog, and then over it again; ".repeat(15).slice(0, 1024);
 const sample = { operations: 1, wall_s: 0, cpu_s: 0, latencies_s: [] };
 
@@ -16,7 +16,10 @@ const user = () => ({ role: "user", content: TEXT, timestamp: Date.now() });
 const assistant = () => ({
     role: "assistant", content: [{ type: "text", text: TEXT }], timestamp: Date.now(), stopReason: "stop",
     api: "none", provider: "none", model: "none",
-    usage: { input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2, cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 } },
+    usage: {
+        input: 1, output: 1, cacheRead: 0, cacheWrite: 0, totalTokens: 2,
+        cost: { input: 0, output: 0, cacheRead: 0, cacheWrite: 0, total: 0 },
+    },
 });
 
 async function timed(work) {
@@ -33,7 +36,7 @@ function create(where) {
     mkdirSync(where, { recursive: true });
     const session = SessionManager.create("/work", where);
     session.appendMessage(user());
-    session.appendMessage(assistant()); // nothing is written before the first answer
+    session.appendMessage(assistant()); // pi writes nothing before the first answer
     return session;
 }
 
@@ -61,11 +64,11 @@ const jobs = {
             if (job.context) opened.buildSessionContext();
             return opened;
         });
-        if (session.getEntries().length !== job.entries) throw new Error("it did not open the whole file");
+        if (session.getEntries().length !== job.entries) throw new Error("pi did not open the whole file");
     },
     async Reads() {
         const messages = await timed(() => SessionManager.open(job.file).buildSessionContext().messages);
-        if (messages.length !== job.entries) throw new Error("it did not read the whole file");
+        if (messages.length !== job.entries) throw new Error("pi did not read the whole file");
     },
     async Contexts() {
         const session = SessionManager.open(job.file);
@@ -85,10 +88,11 @@ const jobs = {
         });
     },
     async Lists() {
-        const listed = () => SessionManager.list("/work", job.file);
-        if (job.warm) await listed();
-        const found = await timed(listed);
-        if (found.length !== job.sessions) throw new Error(`it listed ${found.length} sessions`);
+        const list = () => SessionManager.list("/work", job.file);
+        if (job.warm) await list();
+        const listed = await timed(list);
+        if (listed.length !== job.sessions)
+            throw new Error(`pi listed ${listed.length} sessions instead of ${job.sessions}`);
     },
     async MakeLists() {
         mkdirSync(folder, { recursive: true });

@@ -1,4 +1,4 @@
-"""Plain loops: what appending costs when nothing is kept but the line. A floor, not rivals: they keep no tree and no view."""
+"""Plain loops, which only write a line: a lower bound for appends, not rivals, since they keep no tree and no view."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ import msgspec
 from ..jobs import TEXT_1_KB, Appends, Descriptors, Opens, Reads, Searches
 from ..peer import Peer
 from ..process import open_descriptors
-from ..searched import write_sessions
+from ..search_data import write_sessions
 from ..timing import Sample, timed
 from ..workspace import Workspace
 
 Encode: TypeAlias = Callable[[str, str | None], bytes]
-"""Encodes a message by its id and its parent's."""
+"""Encodes a message, given its id and its parent's."""
 
 
 class Message(msgspec.Struct):
-    """A line of the plain loop."""
+    """A line that the plain loop writes."""
 
     id: str
     parent: str | None
@@ -35,7 +35,7 @@ class Message(msgspec.Struct):
 
 
 class Line(msgspec.Struct):
-    """What has to be known of a line to build a tree of them."""
+    """The fields of a line that are needed to build the tree."""
 
     type: str
     id: str
@@ -66,27 +66,27 @@ _ENCODERS: dict[str, Callable[[], Encode]] = {"msgspec": _with_msgspec, "json": 
 
 
 class PlainLoop(Peer):
-    """A uuid4, a timestamp, an encode, one `os.write`.
+    """A loop that writes lines: a uuid4, a timestamp, an encode, and one `os.write` each.
 
     Args:
-        name: What the tables call it.
-        library: What encodes: "msgspec", "json" or "orjson".
-        handles: "held" keeps all files open, "opened" opens one for each line, "synced" flushes it after each.
+        name: Its name in the tables.
+        library: The library that encodes: "msgspec", "json" or "orjson".
+        handles: "held" keeps all files open, "opened" opens one for each line, "synced" flushes after each line.
     """
 
     def __init__(
         self, name: str, library: str = "msgspec", handles: Literal["held", "opened", "synced"] = "held"
     ) -> None:
         self.name = name
-        self.durability = "the power" if handles == "synced" else "the process"
+        self.durability = "a power cut" if handles == "synced" else "a process crash"
         self.modules = (library,)
         self.full_only = name != "plain loop"
         self._library = library
         self._handles = handles
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Append in turn to each of the files."""
-        folder = space.fresh()
+        """Append to the files in turn."""
+        folder = space.new_folder()
         files = [_open(folder, number) for number in range(job.sessions)] if self._handles != "opened" else []
         sample = Sample(0)
         encode, clock, spent = _ENCODERS[self._library](), time.perf_counter, sample.latencies_s
@@ -114,26 +114,26 @@ class PlainLoop(Peer):
         return sample
 
     def descriptors(self, job: Descriptors, space: Workspace) -> Sample | None:
-        """Count the files that are open after a line in each; what encodes it, and whether it is flushed, says nothing."""
+        """Count the files that are open after one line in each; encoding and flushing make no difference."""
         if self._library != "msgspec" or self._handles == "synced":
             return None
-        folder, encode, before = space.fresh(), _with_msgspec(), open_descriptors()
-        held: list[int] = []
+        folder, encode, before = space.new_folder(), _with_msgspec(), open_descriptors()
+        open_files: list[int] = []
         for number in range(job.sessions):
             file = _open(folder, number)
             os.write(file, encode(str(uuid4()), None))
             if self._handles == "held":
-                held.append(file)
+                open_files.append(file)
             else:
                 os.close(file)
         sample = Sample(job.sessions, value=float(open_descriptors() - before))
-        for file in held:
+        for file in open_files:
             os.close(file)
         return sample
 
 
 class Floor(PlainLoop):
-    """The plain loop that the others are held against; it reads, too."""
+    """The plain loop that is the yardstick for the others; it also reads."""
 
     def open(self, job: Opens, space: Workspace) -> Sample | None:
         """Read the file and decode three fields of each line."""
@@ -157,12 +157,12 @@ class Floor(PlainLoop):
         return sample
 
     def search(self, job: Searches, space: Workspace) -> Sample:
-        """Read every file and look for the bytes of the word, until there are hits enough."""
+        """Read the files and search for the bytes of the word, until there are enough hits."""
 
         def make(folder: Path) -> None:
             write_sessions(folder / "sessions", job.sessions, job.entries)
 
-        root = space.kept(f"searched-{job.sessions}-{job.entries}", make) / "sessions"
+        root = space.cached_folder(f"search-{job.sessions}-{job.entries}", make) / "sessions"
         word = job.word.encode()
         sample = Sample()
         with timed(sample):

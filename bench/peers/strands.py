@@ -1,4 +1,4 @@
-"""Strands Agents' session manager for files: one file for each message."""
+"""Strands Agents' file session manager: one file per message."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..driving import appended_in_turn
+from ..driving import append_all_in_turn
 from ..jobs import TEXT_1_KB, Appends, Reads
 from ..peer import Peer
 from ..timing import Sample, timed
@@ -42,29 +42,29 @@ def _appender(manager: FileSessionManager, name: str) -> Callable[[], object]:
 
 
 class Strands(Peer):
-    """`FileSessionManager`: it blocks, on the event loop when an agent uses it."""
+    """`FileSessionManager`: its calls block, even on the event loop of an agent."""
 
     name = "strands FileSessionManager"
-    durability = "the process (a file each, renamed into place)"
+    durability = "a process crash (one file per message, renamed into place)"
     requirements = ("strands-agents==1.62.0",)
 
     def append(self, job: Appends, space: Workspace) -> Sample:
-        """Create one message a call."""
-        folder = space.fresh()
+        """Create one message per call."""
+        folder = space.new_folder()
         names = [str(number) for number in range(job.sessions)]
-        return appended_in_turn(job, [_appender(_manager(folder, name), name) for name in names])
+        return append_all_in_turn(job, [_appender(_manager(folder, name), name) for name in names])
 
     def read(self, job: Reads, space: Workspace) -> Sample | None:
         """List all messages of a session."""
         if job.entries > 10_000:
-            return None  # one file each
+            return None  # one file per message
 
         def make(folder: Path) -> None:
             append = _appender(_manager(folder, "long"), "long")
             for _ in range(job.entries):
                 append()
 
-        folder = space.kept(f"strands-{job.entries}", make)
+        folder = space.cached_folder(f"strands-{job.entries}", make)
         sample = Sample()
         with timed(sample):
             messages = _manager(folder, "long").list_messages("long", _AGENT)

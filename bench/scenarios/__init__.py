@@ -1,4 +1,4 @@
-"""What is measured: each module here has a list `SCENARIOS`, and is found by being here."""
+"""The scenarios: each module in this package has a list `SCENARIOS` and is discovered by being here."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ..scenario import Scenario
 
 
 def all_scenarios() -> list[Scenario]:
-    """Return every scenario, in the order of their modules' names."""
-    found: list[Scenario] = []
+    """Return all scenarios, in the order of their modules' names."""
+    scenarios: list[Scenario] = []
     for module in pkgutil.iter_modules(__path__):
-        found += import_module(f"{__name__}.{module.name}").SCENARIOS
-    return found
+        scenarios += import_module(f"{__name__}.{module.name}").SCENARIOS
+    return scenarios

@@ -1,7 +1,7 @@
-"""What an agent sends in a long conversation that does not fit its model's window, by a model that follows a script.
+"""What an agent sends to a scripted model in a long conversation that does not fit the model's window.
 
-Each turn, the user asks, the model calls a tool, and answers. Tokens are the estimate by bytes on all sides. What the full
-history would have taken is added up beside it: no window of that size is needed for that.
+In each turn the user asks, the model calls a tool, and then answers. All sides count tokens with the byte estimate. The
+tokens that the full history would have taken are computed along the way, which needs no window of that size.
 """
 
 from __future__ import annotations
@@ -63,16 +63,16 @@ SUMMARY = "The user has small changes made to files, one after the other; each w
 
 
 class Figures(Struct, frozen=True):
-    """What came of one conversation.
+    """The figures of one conversation.
 
     Attributes:
-        turns: How many turns it had.
-        requests: How many requests the turns took.
-        sent: The tokens of all of them.
-        summaries: How many requests were for summaries.
-        summary_tokens: What those took.
-        over: How many requests were larger than the window minus the reserve.
-        lost: Of the bytes that a request repeats of the one before, the share that is no longer its beginning.
+        turns: The number of turns.
+        requests: The number of requests for turns.
+        sent: The tokens of those requests.
+        summaries: The number of requests for summaries.
+        summary_tokens: The tokens of those requests.
+        over: The number of requests that were larger than the window minus the reserve.
+        lost: The share of a request, in percent, with which the next request does not begin.
     """
 
     turns: int
@@ -96,8 +96,8 @@ def _body(messages: Sequence[Message]) -> bytes:
     return msgspec.json.encode([(each.role, each.content) for each in messages])
 
 
-def _common(one: bytes, other: bytes) -> int:
-    """Return how many bytes two requests have in common at their beginning."""
+def _common_prefix_length(one: bytes, other: bytes) -> int:
+    """Return the length of the common prefix of two requests."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -106,7 +106,7 @@ def _common(one: bytes, other: bytes) -> int:
 
 
 async def _converse(turns: int, strategies: Sequence[ContextStrategy]) -> tuple[Figures, int]:
-    """Hold a conversation; return its figures, and what the full history would have taken."""
+    """Run a conversation; return its figures and the tokens that the full history would have taken."""
     random = Random(turns)
 
     async def read(arguments: object) -> str:
@@ -130,22 +130,22 @@ async def _converse(turns: int, strategies: Sequence[ContextStrategy]) -> tuple[
         )
         for _ in range(turns):
             await agent.respond(_words(random, 25))
-        said = await session.all_messages()
-    asked = [each for each in model.requests if not _is_summary(each)]
-    summed = [each for each in model.requests if _is_summary(each)]
-    sizes = [count_messages(each.messages) for each in asked]
-    bodies = [_body(each.messages)[:-1] for each in asked]  # without the bracket that closes the list
-    kept = sum(_common(one, other) for one, other in pairwise(bodies))
-    before = list(accumulate((count_messages((each,)) for each in said), initial=0))
-    full = sum(size for each, size in zip(said, before, strict=False) if each.role == "assistant")
+        messages = await session.all_messages()
+    turn_requests = [each for each in model.requests if not _is_summary(each)]
+    summary_requests = [each for each in model.requests if _is_summary(each)]
+    sizes = [count_messages(each.messages) for each in turn_requests]
+    bodies = [_body(each.messages)[:-1] for each in turn_requests]  # without the bracket that closes the list
+    repeated_bytes = sum(_common_prefix_length(one, other) for one, other in pairwise(bodies))
+    tokens_before = list(accumulate((count_messages((each,)) for each in messages), initial=0))
+    full = sum(size for each, size in zip(messages, tokens_before, strict=False) if each.role == "assistant")
     figures = Figures(
         turns,
-        len(asked),
+        len(turn_requests),
         sum(sizes),
-        len(summed),
-        sum(count_messages(each.messages) for each in summed),
+        len(summary_requests),
+        sum(count_messages(each.messages) for each in summary_requests),
         sum(size > WINDOW - RESERVE for size in sizes),
-        100 * (1 - kept / sum(map(len, bodies[:-1]))),
+        100 * (1 - repeated_bytes / sum(map(len, bodies[:-1]))),
     )
     return figures, full
 
@@ -163,14 +163,14 @@ def _simulated(name: str, turns: int) -> tuple[Figures, int]:
 
 def _figure(name: str, turns: int, of: str, space: Workspace) -> Sample:
     figures, full = _simulated(name, turns)
-    told = {
+    values = {
         "sent": (figures.sent + figures.summary_tokens) / figures.turns,
         "full": full / figures.turns,
         "summaries": float(figures.summaries),
         "over": float(figures.over),
         "lost": figures.lost,
     }
-    return Sample(figures.requests, value=told[of])
+    return Sample(figures.requests, value=values[of])
 
 
 def _sides(of: str, peers: Sequence[Peer], scale: Scale) -> list[Side]:
@@ -181,13 +181,16 @@ def _sides(of: str, peers: Sequence[Peer], scale: Scale) -> list[Side]:
     return sides
 
 
-_NOTE = f"{TURNS:,} turns (fewer where the run is no full one) of one session against a window of {WINDOW:,} tokens, {RESERVE:,} of them reserved."
-_BOTH = tuple(Goal(name, "figure", 0) for name in STRATEGIES)
+_NOTE = (
+    f"{TURNS:,} turns (fewer unless the run is full) in one session, with a context window of {WINDOW:,} tokens, "
+    f"{RESERVE:,} of which are reserved for the response."
+)
+_NONE_OVER = tuple(Goal(name, "figure", 0) for name in STRATEGIES)
 
 SCENARIOS = [
     Scenario(
         "agent-tokens",
-        "tokens sent per turn of a long conversation, those for summaries included",
+        "tokens sent per turn of a long conversation, including those for summaries",
         "tokens",
         value,
         partial(_sides, "sent"),
@@ -198,17 +201,17 @@ SCENARIOS = [
     ),
     Scenario(
         "agent-over-budget",
-        "requests of a long conversation that were larger than the budget",
+        "requests of a long conversation that exceeded the budget",
         "requests",
         value,
         partial(_sides, "over"),
-        _BOTH,
+        _NONE_OVER,
         rounds_max=1,
         note=_NOTE,
     ),
     Scenario(
         "agent-summaries",
-        "how often a long conversation asks for a summary",
+        "summaries requested in a long conversation",
         "summaries",
         value,
         partial(_sides, "summaries"),
@@ -218,12 +221,12 @@ SCENARIOS = [
     ),
     Scenario(
         "agent-prefix",
-        "what a request no longer begins with, of the one before it",
+        "share of a request with which the next request does not begin",
         "%",
         value,
         partial(_sides, "lost"),
         (Goal("masking, then summaries", "figure", 20),),
         rounds_max=1,
-        note=f"{_NOTE} A provider's prompt cache holds the rest. The full history loses nothing.",
+        note=f"{_NOTE} A provider's prompt cache covers the rest. The full history loses nothing.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Going back to the middle of a long session and saying something else there."""
+"""Branching from the middle of a long session."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ SCENARIOS = [
         (),
         "pi 1.5.2",
         rounds_max=3,
-        note="pi holds the leaf in memory and forgets it with the process; treering's is written down before branch() returns.",
+        note="pi keeps the leaf in memory and loses it with the process; "
+        "treering writes it to disk before branch() returns.",
     )
 ]

@@ -1,4 +1,4 @@
-"""Building the context of a session that is open: of long paths, and of one that was compacted a little before its end."""
+"""Building the context of an open session: of long paths, and of one that was compacted shortly before its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _whole(entries: int) -> Scenario:
         (),
         "pi 1.5.2",
         rounds_max=3,
-        note="pi holds every message in memory from opening on; treering reads the bodies now.",
+        note="pi holds every message in memory once the session is open; treering reads the bodies at this point.",
         full_only=entries != 10_000,
     )
 
@@ -41,7 +41,8 @@ SCENARIOS = [
         _compacted,
         (Goal("treering/uvloop", "figure", 5.0),),
         rounds_max=5,
-        note="The first context reads its messages from the file; the next finds them decoded. pi holds all in memory.",
+        note="The first context reads its messages from the file, the second finds them decoded. "
+        "pi holds all in memory.",
     ),
     *map(_whole, (1_000, 10_000, 100_000)),
 ]

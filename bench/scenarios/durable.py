@@ -1,7 +1,7 @@
-"""What durability costs: a journal for all sessions against one flush for each file, and against none at all.
+"""What durability costs: one journal for all sessions compared with one flush per file, and with no flush.
 
-The disk whose flush takes 2 ms is the machine's own with a sleep after each `datasync`, in the thread that called it; that
-is the one place where the delay is put in.
+The disk whose flush takes 2 ms is the machine's own disk with a sleep after each `datasync`, in the calling thread. The
+delay is added nowhere else.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from ..workspace import Workspace
 FLUSH_S = 0.002
 THREADS = 32
 WAVES = 5
-"""How often each session has an append pending, in a round; the next one comes when the last one is durable."""
+"""How many appends each session gets in a round; the next one starts once the previous one is durable."""
 
 _BARE = f"{THREADS} bare threads"
 _OPTIONS = {"use_uvloop": find_spec("uvloop") is not None}
-_SURVIVES = {"os": "the process", "file": "the power", "group": "the power"}
+_SURVIVES = {"os": "a process crash", "file": "a power cut", "group": "a power cut"}
 _NATIVE = NativeDialect()
 
 
 class SlowFlush(OsDisk):
-    """The machine's disk, with a flush that takes 2 ms longer."""
+    """The machine's disk with a flush that takes 2 ms longer."""
 
     def datasync(self, fd: int) -> None:
-        """Make a file's bytes survive, and take one's time."""
+        """Flush a file, then sleep."""
         super().datasync(fd)
         time.sleep(FLUSH_S)
 
@@ -59,22 +59,22 @@ def _run(job: Callable[[], Awaitable[Sample]]) -> Sample:
 
 def _through_store(durability: Durability, scale: Scale, space: Workspace) -> Sample:
     async def run() -> Sample:
-        store = FileStore(space.fresh(), durability=durability, disk=SlowFlush(), syncs_max=THREADS)
+        store = FileStore(space.new_folder(), durability=durability, disk=SlowFlush(), syncs_max=THREADS)
         leases = await store.acquire([f"{number}.jsonl" for number in range(scale.many)], "bench")
-        held = [each for each in leases if isinstance(each, Lease)]
+        held_leases = [each for each in leases if isinstance(each, Lease)]
         header = _NATIVE.encode_header(Header(id="bench", version=NATIVE_VERSION, timestamp=TIME))
-        made = await store.append([Append(each, each.head, (), False, header, _NATIVE) for each in held])
-        heads = [each.head for each in made if isinstance(each, Committed)]
+        created = await store.append([Append(each, each.head, (), False, header, _NATIVE) for each in held_leases])
+        heads = [each.head for each in created if isinstance(each, Committed)]
         sample = Sample(len(heads) * WAVES)
         for wave in range(1, WAVES + 1):
-            written = (line(wave, TEXT_1_KB),)
-            appends = [Append(lease, head, written) for lease, head in zip(held, heads, strict=True)]
+            new_lines = (line(wave, TEXT_1_KB),)
+            appends = [Append(lease, head, new_lines) for lease, head in zip(held_leases, heads, strict=True)]
             with timed(sample):
                 began = time.perf_counter()
                 outcomes = await store.append(appends)
                 sample.latencies_s.append(time.perf_counter() - began)
             heads = [each.head for each in outcomes if isinstance(each, Committed)]
-            assert len(heads) == len(held)
+            assert len(heads) == len(held_leases)
         await store.aclose()
         return sample
 
@@ -82,8 +82,8 @@ def _through_store(durability: Durability, scale: Scale, space: Workspace) -> Sa
 
 
 def _by_threads(scale: Scale, space: Workspace) -> Sample:
-    """Write and flush each file in a thread of a pool, and nothing else: what a store's bookkeeping is measured by."""
-    disk, folder = SlowFlush(), space.fresh()
+    """Only write and flush each file, in a thread pool: the reference for the cost of a store's bookkeeping."""
+    disk, folder = SlowFlush(), space.new_folder()
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     files = [disk.open(str(folder / str(number)), flags) for number in range(scale.many)]
     sample = Sample(len(files) * WAVES)
@@ -111,7 +111,7 @@ def _through_sessions(durability: Durability, sessions: int, calls: int, space: 
     async def run() -> Sample:
         sample = Sample(sessions * calls)
         disk = SlowFlush() if slow else OsDisk()
-        store = FileStore(space.fresh(), durability=durability, disk=disk, syncs_max=THREADS)
+        store = FileStore(space.new_folder(), durability=durability, disk=disk, syncs_max=THREADS)
         async with SessionHost(store=store) as host:
             handles = [await host.create() for _ in range(sessions)]
             async with anyio.create_task_group() as group:
@@ -126,12 +126,12 @@ def _through_sessions(durability: Durability, sessions: int, calls: int, space: 
     return _run(run)
 
 
-async def _append(session: Session, calls: int, spent: list[float]) -> None:
+async def _append(session: Session, calls: int, latencies_s: list[float]) -> None:
     clock = time.perf_counter
     for _ in range(calls):
         began = clock()
         await session.append_message("user", TEXT_1_KB)
-        spent.append(clock() - began)
+        latencies_s.append(clock() - began)
 
 
 # -- scenarios
@@ -151,14 +151,14 @@ def _pending(durability: Durability, scale: Scale, space: Workspace) -> Sample:
     return _through_sessions(durability, scale.many, WAVES, space, slow=True)
 
 
-def _as_it_is(durability: Durability, scale: Scale, space: Workspace) -> Sample:
+def _unslowed(durability: Durability, scale: Scale, space: Workspace) -> Sample:
     calls = max(1, scale.messages // scale.many)
     return _through_sessions(durability, scale.many, calls, space, slow=False)
 
 
 _NOTE = (
-    f"The flush is the machine's and {FLUSH_S * 1000:.0f} ms; `file` flushes on {THREADS} threads. "
-    "The files of all sessions may be open."
+    f"A flush takes {FLUSH_S * 1000:.0f} ms longer than the machine's own; `file` flushes on {THREADS} threads. "
+    "The files of all sessions may be open at once."
 )
 
 SCENARIOS = [
@@ -174,7 +174,7 @@ SCENARIOS = [
         (Goal("group", "speed", 10.0), Goal("group", "cost", 1 / 10, against=(_BARE,))),
         "file",
         5,
-        f"{_NOTE} The bare threads write and flush files, and do nothing else that a store does.",
+        f"{_NOTE} The bare threads write and flush files, and do none of a store's other work.",
     ),
     Scenario(
         "durable-sessions",
@@ -189,13 +189,13 @@ SCENARIOS = [
     ),
     Scenario(
         "durable-many-sessions",
-        "awaited appends of 1 KB, one at a time in each of many sessions, the disk as it is",
+        "awaited appends of 1 KB, one at a time in each of many sessions, without added delay",
         "µs/message",
         micros,
-        _sides(_as_it_is, "os", "file", "group"),
+        _sides(_unslowed, "os", "file", "group"),
         (Goal("group", "speed", 1 / 2),),
         "os",
         5,
-        "What the machine's flush takes decides about `file`.",
+        "The figure of `file` depends on how long the machine's own flush takes.",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Telling subscribers of one session what is appended: event by event, and in bursts."""
+"""Delivering appended entries to the subscribers of one session: one at a time, and in bursts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the whole history of a session that this process has not read yet."""
+"""Reading the whole history of a session that the process has not read before."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _scenario(entries: int) -> Scenario:
         "plain loop",
         rounds_max=3,
         full_only=entries != 10_000,
-        note="treering and pi open the session, too: it could be appended to. The plain loop decodes lines and no more.",
+        note="treering and pi also open the session for appending. The plain loop only decodes lines.",
     )
 
 

@@ -1,4 +1,4 @@
-"""How long `import treering` takes in a process of its own."""
+"""The duration of `import treering` in a fresh process."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from ..workspace import Workspace
 
 
 def _import(modules: str, space: Workspace) -> Sample:
-    """Import twice, and time the second: the first fills a cache of bytecode of their own."""
+    """Import in two processes and time the second: the first fills a bytecode cache."""
     program = f"import time; began = time.perf_counter(); import {modules}; print(time.perf_counter() - began)"
-    cached = {**os.environ, **CACHING, "PYTHONPYCACHEPREFIX": str(space.fresh())}
+    environment = {**os.environ, **CACHING, "PYTHONPYCACHEPREFIX": str(space.new_folder())}
     for _ in range(2):
-        ended = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=cached)
-    return Sample(value=float(ended.stdout) * 1000)
+        completed = subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment
+        )
+    return Sample(value=float(completed.stdout) * 1000)
 
 
 def _sides(_: Sequence[Peer], __: Scale) -> list[Side]:
@@ -40,6 +42,6 @@ SCENARIOS = [
         value,
         _sides,
         (Goal("import treering", "figure", 150),),
-        note="The others are a part of it, and show how much of it is not our own.",
+        note="treering imports the other modules, so they show how much of its time is spent in dependencies.",
     )
 ]

@@ -1,4 +1,4 @@
-"""Listing many sessions: by a process that finds nothing prepared, and once more."""
+"""Listing many sessions: without an index of sessions, and again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def _scenario(name: str, title: str, sessions: int, entries: int, warm: bool, *g
         lambda peers, scale: _sides(sessions, entries, warm, peers, scale),
         goals,
         rounds_max=3,
-        note="Cold means that no index of sessions is there. pi and treering read the files then; adk's are rows of a table.",
+        note="Cold means without an index of sessions: pi and treering then read the files. "
+        "google-adk reads table rows.",
         full_only=sessions > 1_000,
     )
 

@@ -1,4 +1,4 @@
-"""Opening a long log: from the log alone, with the snapshot that an earlier opening left beside it, and with its context."""
+"""Opening a long log: from the log alone, with the snapshot of an earlier opening, and including its context."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from ..jobs import Opens
 from ..peer import Peer
 from ..scenario import Goal, Scale, Scenario, Side, millis, peer_sides
 
-_NOTE = (
-    "The file is in the page cache for all sides alike; cold means without a snapshot. pi's file has the same messages."
-)
+_NOTE = "The file is in the page cache for all sides; cold means without a snapshot. pi's file has the same messages."
 _PI = ("pi 1.5.2",)
 
 

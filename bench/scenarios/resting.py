@@ -1,16 +1,16 @@
-"""What sessions cost that a program holds, the files that they keep open, and how late the event loop is while all of them append."""
+"""What many sessions cost a program: memory, open files, and delays of the event loop while all of them append."""
 
 from __future__ import annotations
 
 from ..jobs import Descriptors, Holds, Stalls
 from ..scenario import Goal, Scenario, peer_sides, value
 
-_NOTE = "Traced allocations per session, after each was appended to once; the handle came from create()."
+_NOTE = "Traced allocations per session, after one append to each; the handles came from create()."
 
 SCENARIOS = [
     Scenario(
         "memory-passivated",
-        lambda scale: f"memory of each of {scale.resting:,} passivated sessions that a program still holds",
+        lambda scale: f"memory of each of {scale.resting:,} passivated sessions whose handles are held",
         "bytes",
         value,
         lambda peers, scale: peer_sides(peers, Holds(scale.resting)),
@@ -20,7 +20,7 @@ SCENARIOS = [
     ),
     Scenario(
         "memory-live",
-        lambda scale: f"memory of each of {scale.held:,} live sessions that do nothing",
+        lambda scale: f"memory of each of {scale.held:,} live sessions that are idle",
         "bytes",
         value,
         lambda peers, scale: peer_sides(peers, Holds(scale.held, live=True)),
@@ -29,18 +29,19 @@ SCENARIOS = [
     ),
     Scenario(
         "descriptors",
-        lambda scale: f"files that a process has open after appending to {scale.many:,} sessions",
+        lambda scale: f"files that are open in a process after appending to {scale.many:,} sessions",
         "files",
         value,
         lambda peers, scale: peer_sides(peers, Descriptors(scale.many)),
         (Goal("treering/uvloop", "figure", 1_200),),
         rounds_max=1,
-        note="More than before it began, the event loop's own not counted. Of treering, they are an eighth of what the process may "
-        "open, up to 1,024, and 128 for locks: where it may open 256, a thousand sessions are appended to all the same.",
+        note="The number that the job added, without the event loop's own. treering opens at most an eighth of the "
+        "process's limit, up to 1,024, and 128 for locks: "
+        "with a limit of 256, appending to a thousand sessions still works.",
     ),
     Scenario(
         "loop-stall",
-        lambda scale: f"how late a ticker of 5 ms is, p99, while {scale.many:,} sessions append as fast as they can",
+        lambda scale: f"p99 delay of a 5 ms ticker while {scale.many:,} sessions append as fast as they can",
         "ms",
         value,
         lambda peers, scale: peer_sides(peers, Stalls(scale.many)),

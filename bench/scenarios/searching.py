@@ -1,4 +1,4 @@
-"""Searching many sessions: with the index brought up to date already, and by reading the logs."""
+"""Searching many sessions: with an index that is up to date, and by reading the logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..jobs import Searches
 from ..peer import Peer
 from ..scenario import Goal, Scale, Scenario, Side, millis, peer_sides
-from ..searched import COMMON, COMMON_HITS, RARE, RARE_HITS
+from ..search_data import COMMON, COMMON_HITS, RARE, RARE_HITS
 
 _ENTRIES = 50
 
@@ -16,21 +16,21 @@ def _sides(peers: Sequence[Peer], scale: Scale, word: str, hits: int) -> list[Si
     indexed, scanned = (Searches(scale.held, _ENTRIES, word, hits, scan) for scan in (False, True))
     ours = [peer for peer in peers if peer.name.startswith("treering/")]
     others = [peer for peer in peers if peer not in ours]
-    # How a log is scanned depends on no loop: one side says what the index saves.
+    # A scan does not depend on the event loop: one side is enough to show what the index saves.
     return [*peer_sides(ours, indexed), *peer_sides(ours[:1], scanned, suffix=" scan"), *peer_sides(others, scanned)]
 
 
-def _scenario(name: str, what: str, word: str, hits: int) -> Scenario:
+def _scenario(name: str, target: str, word: str, hits: int) -> Scenario:
     return Scenario(
         name,
-        lambda scale: f"search {scale.held:,} sessions of {_ENTRIES} entries for {what}, again",
+        lambda scale: f"search {scale.held:,} sessions of {_ENTRIES} entries for {target}, again",
         "ms",
         millis,
         lambda peers, scale: _sides(peers, scale, word, hits),
         (Goal("treering/uvloop", "figure", 50),),
         rounds_max=3,
-        note="The host has searched before; it looks at every file again to see what has changed. "
-        "The plain loop looks for the word's bytes, in small letters only.",
+        note="The host has searched before, and checks every file for changes. "
+        "The plain loop searches for the bytes of the word, in lower case only.",
     )
 
 

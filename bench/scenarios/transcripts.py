@@ -1,4 +1,4 @@
-"""Importing a transcript of another program into a folder of sessions."""
+"""Importing another program's transcript into a folder of sessions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BYTES_PER_ENTRY = 1_000
 
 
 def _import(entries: int, space: Workspace) -> Sample:
-    folder = space.fresh()
+    folder = space.new_folder()
     size = write_transcript(folder / "transcript.jsonl", entries * _BYTES_PER_ENTRY)
     sample = Sample(operations=max(round(size / 1e6), 1))
 
@@ -46,6 +46,7 @@ SCENARIOS = [
         _sides,
         (Goal("Claude Code", "figure", 10),),
         rounds_max=3,
-        note="An operation is a megabyte; 10 ms/MB are 100 MB/s. Most lines have 1 to 3 KB; results stand in them twice, as in real ones.",
+        note="An operation is a megabyte; 10 ms/MB is 100 MB/s. "
+        "Most lines have 1 to 3 KB, and tool results appear in them twice, as in real transcripts.",
     )
 ]

@@ -16,7 +16,7 @@ from treering.testing.stores import StoreSuite
 
 BROKEN = Path(__file__).with_name("broken_stores.py")
 CAUGHT_BY = {
-    "LosesTheLastLine": "test_ordinals_go_on_from_append_to_append",
+    "LosesTheLastLine": "test_seqs_continue_across_appends",
     "IgnoresTheHead": "test_an_outdated_head_is_fenced_and_writes_nothing",
     "ForgetsFencing": "test_a_lost_lease_is_fenced_before_its_heir_writes",
     "ForgetsFencingWhenTried": "test_trying_is_fenced_like_appending",

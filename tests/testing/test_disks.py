@@ -1,4 +1,4 @@
-"""The disks for tests: like the real one, and after a power cut no better and no worse than it has to be."""
+"""The disks for tests behave like the real one, and a power cut leaves exactly the states that it may leave."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ P = ParamSpec("P")
 ALL_ARE_DISKS: list[Disk] = [OsDisk(), MemoryDisk(), RecordingDisk(), FaultyDisk(OsDisk()), WrappedDisk(OsDisk())]
 
 
-# the memory disk beside the operating system's
+# the memory disk compared with the operating system's
 
 Step: TypeAlias = tuple[Any, ...]
 
@@ -34,7 +34,9 @@ FLAGS = st.builds(
     lambda mode, extra: mode | extra,
     st.sampled_from([os.O_RDONLY, os.O_WRONLY, os.O_RDWR]),
     st.lists(st.sampled_from([os.O_CREAT, os.O_EXCL, os.O_APPEND, os.O_DIRECTORY]), max_size=2, unique=True).map(sum),
-).filter(lambda flags: not (flags & os.O_DIRECTORY and flags & os.O_CREAT))  # undefined together, as is O_TRUNC to read
+).filter(
+    lambda flags: not (flags & os.O_DIRECTORY and flags & os.O_CREAT)
+)  # the combination is undefined, as is O_TRUNC when reading
 TRUNCATING = st.sampled_from([os.O_WRONLY | os.O_TRUNC, CREATE | os.O_TRUNC, APPEND | os.O_TRUNC])
 OPENED = st.integers(0, 3)
 STEPS = st.one_of(
@@ -49,7 +51,7 @@ STEPS = st.one_of(
 
 
 class Player:
-    """Plays programs on a disk, below a folder, and notes what came of each step."""
+    """Runs programs on a disk, below a folder, and records the outcome of each step."""
 
     def __init__(self, disk: Disk, folder: str) -> None:
         self.disk = disk
@@ -77,7 +79,7 @@ class Player:
         return self.comparable(result)
 
     def comparable(self, result: object) -> object:
-        """Leave out of a `FileStat` what no two disks share."""
+        """Drop the fields of a `FileStat` that differ between disks."""
         if (inode := getattr(result, "inode", None)) is None:
             return result
         number = self.inodes.setdefault(inode, len(self.inodes))
@@ -114,7 +116,7 @@ def test_a_disk_in_memory_behaves_like_the_real_one(program: list[Step]) -> None
             for step in program:
                 real, ours = [player.play(step) for player in players]
                 assert ours == real, step
-                if step[0] == "close" and real is None:  # which file gets the number next is each disk's own business
+                if step[0] == "close" and real is None:  # the order in which disks reuse descriptors may differ
                     for player in players:
                         del player.opened[step[1]]
             assert players[1].files() == players[0].files()
@@ -123,7 +125,7 @@ def test_a_disk_in_memory_behaves_like_the_real_one(program: list[Step]) -> None
                 os.close(fd)
 
 
-def test_a_disk_in_memory_takes_no_relative_path() -> None:
+def test_a_disk_in_memory_refuses_relative_paths() -> None:
     with pytest.raises(ValueError, match="absolute"):
         MemoryDisk().open("a", CREATE)
     with pytest.raises(ValueError, match="null"):
@@ -133,7 +135,7 @@ def test_a_disk_in_memory_takes_no_relative_path() -> None:
     assert MemoryDisk().real_path("/a/./b/../c") == "/a/c"
 
 
-def test_descriptors_are_counted_and_end() -> None:
+def test_descriptors_are_counted_and_invalid_once_closed() -> None:
     disk = MemoryDisk()
     fds = [disk.open(f"/{name}", CREATE) for name in "abc"]
     assert disk.open_files == 3
@@ -147,7 +149,7 @@ def test_descriptors_are_counted_and_end() -> None:
     assert caught.value.errno == errno.EBADF
 
 
-def test_the_clock_gives_the_times() -> None:
+def test_times_come_from_the_clock() -> None:
     times = iter([10, 20, 30])
     disk = MemoryDisk(clock=lambda: next(times))
     fd = disk.open("/a", CREATE)
@@ -190,7 +192,7 @@ def test_threads_share_a_disk() -> None:
 
 
 def lay(disk: Disk, path: str, *writes: bytes, sync: bool = False) -> int:
-    """Append to a file, made where it is not there."""
+    """Append to a file, creating it if necessary."""
     fd = disk.open(path, APPEND)
     for data in writes:
         disk.write(fd, data)
@@ -228,7 +230,7 @@ def test_unsynced_writes_are_dropped_from_the_end_and_torn() -> None:
     assert contents == {b"one", b"onet", b"onetwo", b"onetwo!", b"onetwo!3"}
 
 
-def test_writes_are_torn_at_the_boundaries_of_sectors() -> None:
+def test_writes_are_torn_at_sector_boundaries() -> None:
     disk = MemoryDisk()
     fd = lay(disk, "/a", b"x" * 500, sync=True)
     disk.sync_directory("/")
@@ -237,7 +239,7 @@ def test_writes_are_torn_at_the_boundaries_of_sectors() -> None:
     assert sizes == [500, 501, 512, 1024, 1536, 1599, 1600]
 
 
-def test_a_cut_file_may_come_back_whole() -> None:
+def test_a_truncated_file_may_be_restored_by_a_power_cut() -> None:
     disk = MemoryDisk()
     fd = lay(disk, "/a", b"whole", sync=True)
     disk.sync_directory("/")
@@ -245,7 +247,7 @@ def test_a_cut_file_may_come_back_whole() -> None:
     assert left(disk) == {(("/a", b"whole"),), (("/a", b"wh"),)}
 
 
-def test_a_name_is_there_or_not_until_its_directory_is_synced() -> None:
+def test_a_name_may_be_lost_until_its_directory_is_synced() -> None:
     disk = MemoryDisk()
     lay(disk, "/a", b"1", sync=True)
     assert left(disk) == {(), (("/a", b"1"),)}
@@ -257,7 +259,7 @@ def test_a_name_is_there_or_not_until_its_directory_is_synced() -> None:
     assert left(disk) == {()}
 
 
-def test_a_directory_takes_what_it_holds_with_it() -> None:
+def test_a_lost_directory_loses_its_content() -> None:
     disk = MemoryDisk()
     disk.make_directory("/d/e")
     lay(disk, "/d/e/a", b"1", sync=True)
@@ -298,7 +300,7 @@ def test_a_rename_is_never_half_done() -> None:
     assert left(disk) == {after}
 
 
-def test_a_name_that_was_synced_brings_along_what_it_needs() -> None:
+def test_syncing_a_name_also_keeps_the_changes_that_it_depends_on() -> None:
     disk = MemoryDisk()
     for path in ("/d", "/e"):
         disk.make_directory(path)
@@ -310,14 +312,14 @@ def test_a_name_that_was_synced_brings_along_what_it_needs() -> None:
     assert left(disk) == {(("/d/a", b"2"), ("/e/b", b"1"))}
 
 
-def test_names_without_each_other_survive_without_each_other() -> None:
+def test_independent_changes_of_names_survive_independently() -> None:
     disk = MemoryDisk()
     for name in "abc":
         lay(disk, f"/{name}", name.encode(), sync=True)
     assert len(left(disk)) == 8
 
 
-def test_every_moment_of_a_program_is_cut() -> None:
+def test_every_moment_of_a_program_has_a_power_cut() -> None:
     disk = RecordingDisk()
     fd = disk.open("/a", APPEND)
     disk.sync_directory("/")
@@ -333,7 +335,7 @@ def test_every_moment_of_a_program_is_cut() -> None:
     assert {state.files()["/a"] for state in disk.crash_states(since=2, until=3)} == {b"", b"1", b"12"}
 
 
-def test_what_lay_on_the_disk_before_is_part_of_the_story() -> None:
+def test_the_earlier_content_of_the_disk_is_included() -> None:
     memory = MemoryDisk()
     fd = lay(memory, "/old", b"kept", sync=True)
     memory.sync_directory("/")
@@ -345,7 +347,7 @@ def test_what_lay_on_the_disk_before_is_part_of_the_story() -> None:
         RecordingDisk(OsDisk())
 
 
-def test_only_what_happened_is_recorded() -> None:
+def test_only_operations_that_reached_the_disk_are_recorded() -> None:
     faulty = FaultyDisk(MemoryDisk())
     disk = RecordingDisk(faulty)
     faulty.shorten(2, then=errno.ENOSPC)
@@ -359,7 +361,7 @@ def test_only_what_happened_is_recorded() -> None:
     assert [(each.kind, each.data) for each in disk.operations] == [("open", b""), ("write", b"12")]
 
 
-def test_a_disk_after_a_power_cut_can_be_used_and_cut_again() -> None:
+def test_a_disk_left_by_a_power_cut_can_be_used_and_lose_power_again() -> None:
     disk = RecordingDisk()
     lay(disk, "/a", b"12", sync=True)
     for state in disk.crash_states():
@@ -386,7 +388,7 @@ SMALL = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(SMALL)
-def test_what_was_synced_is_always_there_and_all_else_was_once_written(program: list[Step]) -> None:
+def test_synced_bytes_always_survive_and_other_bytes_were_written_at_some_point(program: list[Step]) -> None:
     disk = RecordingDisk()
     written: set[bytes] = set()
     for step in program:
@@ -454,7 +456,7 @@ def test_the_nth_call_fails_and_does_nothing(number: int) -> None:
     assert disk.counts["write"] == 5
 
 
-def test_faults_meet_the_paths_that_they_name() -> None:
+def test_faults_apply_to_matching_paths() -> None:
     disk = FaultyDisk(MemoryDisk())
     disk.make_directory("/d")
     disk.fail("open", errno.EACCES, path="*.jsonl", times=2)
@@ -477,7 +479,7 @@ def test_a_fault_may_last_until_it_is_lifted() -> None:
     disk.datasync(fd)
 
 
-def test_a_short_write_is_followed_by_no_space() -> None:
+def test_a_short_write_is_followed_by_enospc() -> None:
     disk = FaultyDisk(MemoryDisk())
     fd = disk.open("/a", APPEND)
     disk.shorten(2, nth=2)
@@ -535,7 +537,7 @@ def test_a_stalled_call_waits_in_its_thread(by_healing: bool) -> None:
     disk.datasync(fd)
 
 
-def test_faults_strike_on_a_real_disk_too(tmp_path: Path) -> None:
+def test_faults_also_apply_to_a_real_disk(tmp_path: Path) -> None:
     disk = FaultyDisk(OsDisk())
     fd = disk.open(str(tmp_path / "a"), APPEND)
     disk.shorten(1)

@@ -1,6 +1,7 @@
-"""For tests, yours and ours: what every store has to pass, disks that fail and lose power, sessions drawn at random.
+"""Tools for tests: a conformance suite for stores, disks that fail and lose power, randomly generated sessions.
 
-`stores` is the conformance suite of stores and needs pytest with anyio's plugin. `strategies` needs hypothesis. `disks` and
-`clocks` are for hosts that a test makes. `models` is a model that follows a script, `model_server` answers clients of
-models over real connections. Nothing else in treering imports this package.
+`stores` is the conformance suite for stores and needs pytest with anyio's plugin. `strategies` needs hypothesis.
+`disks` and `clocks` are for hosts that a test creates. `models` is a model that follows a script; `model_server`
+answers model clients over real connections. `simulation` runs a whole host deterministically from a seed and needs
+trio. Nothing else in treering imports this package.
 """

@@ -1,4 +1,4 @@
-"""A server that speaks to clients of models, over real sockets, in the two protocols that there are.
+"""A server that answers model clients over real sockets, in the protocols of OpenAI and Anthropic.
 
     with ModelServer() as server:
         server.says("Hello", usage=Counts(9, 5))
@@ -6,8 +6,8 @@
         ...
     assert server.requests[0].body["model"] == "any"
 
-What it answers is put in a queue beforehand, one reply for each request, and is told in the protocol of the path that was
-asked: `/v1/chat/completions` or `/v1/messages`. It runs in threads of its own, so that any event loop can talk to it.
+A test queues one reply for each request. The path of a request, `/v1/chat/completions` or `/v1/messages`, decides in
+which protocol the reply is sent. The server runs in its own threads, so clients on any event loop can use it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from .model_speech import COUNTED, Call, Counts, Speech, anthropic_events, opena
 __all__ = ["Call", "Counts", "Failure", "ModelServer", "Raw", "Reply", "Request", "Speech"]
 
 WAIT_S = 20.0
-"""How long a thread of the server waits for a client that was to go away, in seconds; no good test takes as long."""
+"""How long a server thread waits for a client to disconnect, in seconds; a passing test takes less."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An answer that is an error."""
+    """An error response."""
 
     status: int
     body: Mapping[str, Any] | str = ""
@@ -39,7 +39,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Raw:
-    """A stream of these very bytes."""
+    """A stream of exactly these bytes."""
 
     body: bytes
 
@@ -49,13 +49,13 @@ Reply: TypeAlias = Speech | Failure | Raw
 
 @dataclass(frozen=True)
 class Request:
-    """What a client sent.
+    """A request from a client.
 
     Attributes:
-        path: What it asked for.
+        path: The requested path.
         headers: The headers, with names in lower case.
-        body: The body, decoded.
-        raw: The body's very bytes.
+        body: The decoded body.
+        raw: The bytes of the body.
     """
 
     path: str
@@ -65,12 +65,12 @@ class Request:
 
 
 class ModelServer:
-    """The server; entered, it listens on a port of its own.
+    """The server, a context manager that listens on a free port.
 
     Attributes:
-        requests: What was asked so far.
-        connections: How many connections were made so far.
-        gone: Set when a client went away in the middle of an answer that was being held.
+        requests: The requests so far.
+        connections: The number of connections so far.
+        gone: Set when a client disconnects while the server holds or sends an answer.
     """
 
     def __init__(self) -> None:
@@ -88,34 +88,34 @@ class ModelServer:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._thread.join()
-        self._server.server_close()  # waits for the threads of all connections: a client that leaked one is found out
+        self._server.server_close()  # waits for the threads of all connections, which reveals a leaked one
 
     @property
     def url(self) -> str:
-        """Where it is, without a path: what Anthropic's client takes."""
+        """The base URL for Anthropic's client, without a path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
     @property
     def openai_url(self) -> str:
-        """Where OpenAI's client finds it."""
+        """The base URL for OpenAI's client."""
         return f"{self.url}/v1"
 
     def reply(self, *replies: Reply) -> None:
-        """Put replies in the queue."""
+        """Queue replies."""
         self._replies.extend(replies)
 
     def says(self, *text: str, usage: Counts | None = COUNTED) -> None:
-        """Put an answer of text in the queue."""
+        """Queue an answer that consists of text."""
         self.reply(Speech(text=text, usage=usage))
 
     def calls(self, *calls: Call, text: Sequence[str] = ()) -> None:
-        """Put an answer that calls tools in the queue."""
+        """Queue an answer that calls tools."""
         self.reply(Speech(text=text, calls=calls, stop="tool_use"))
 
     def next_reply(self) -> Reply:
-        """Take the next reply out of the queue."""
+        """Remove the next reply from the queue and return it."""
         if not self._replies:
-            return Failure(418, {"error": {"message": "the test has put no reply in the queue"}})
+            return Failure(418, {"error": {"message": "the test queued no reply for this request"}})
         return self._replies.popleft()
 
 
@@ -143,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._owner.connections += 1
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: a test says what it wants to know."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         owner = self._owner
@@ -152,51 +152,51 @@ class _Handler(BaseHTTPRequestHandler):
         owner.requests.append(Request(self.path, headers, json.loads(body), body))
         reply = owner.next_reply()
         if isinstance(reply, Failure):
-            self._fail(reply)
+            self._send_failure(reply)
         elif isinstance(reply, Raw):
-            self._begin()
-            self._piece(reply.body)
-            self._piece(b"")
+            self._send_headers()
+            self._send_chunk(reply.body)
+            self._send_chunk(b"")
         else:
-            tell = openai_events if self.path.endswith("/chat/completions") else anthropic_events
-            self._speak(reply, list(tell(reply)))
+            encode = openai_events if self.path.endswith("/chat/completions") else anthropic_events
+            self._send_answer(reply, list(encode(reply)))
 
-    def _fail(self, failure: Failure) -> None:
-        told = failure.body if isinstance(failure.body, str) else json.dumps(failure.body)
+    def _send_failure(self, failure: Failure) -> None:
+        text = failure.body if isinstance(failure.body, str) else json.dumps(failure.body)
         self.send_response(failure.status)
         self.send_header("content-type", "text/plain" if isinstance(failure.body, str) else "application/json")
-        self.send_header("content-length", str(len(told.encode())))
+        self.send_header("content-length", str(len(text.encode())))
         for name, value in failure.headers:
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(told.encode())
+        self.wfile.write(text.encode())
 
-    def _begin(self) -> None:
+    def _send_headers(self) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
 
-    def _piece(self, body: bytes) -> None:
+    def _send_chunk(self, body: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(body), body))
 
-    def _speak(self, speech: Speech, events: Sequence[bytes]) -> None:
+    def _send_answer(self, speech: Speech, events: Sequence[bytes]) -> None:
         cut = speech.cut_after
         if cut is not None and cut < 0:
             cut += len(events)
         try:
-            self._begin()
+            self._send_headers()
             for sent, event in enumerate(events):
                 if sent == cut:
-                    self.close_connection = True  # without the piece of no length that ends a stream
+                    self.close_connection = True  # without the empty chunk that ends a stream
                     return
                 if sent == speech.hold_after:
                     self.close_connection = True
                     if self.connection.recv(1) == b"":
                         self._owner.gone.set()
                     return
-                self._piece(event)
-            self._piece(b"")
-        except ConnectionError:  # the client went away without reading all that was sent
+                self._send_chunk(event)
+            self._send_chunk(b"")
+        except ConnectionError:  # the client disconnected before it had read everything
             self.close_connection = True
             self._owner.gone.set()

@@ -1,4 +1,4 @@
-"""What a server for tests says, and how it is told in the two protocols that there are."""
+"""The answers of the model server for tests, and their encoding in the protocols of OpenAI and Anthropic."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Counts:
-    """What the server says that it counted; `input` holds what was read from and written to the cache."""
+    """The token counts that the server reports; `input` includes tokens read from and written to the cache."""
 
     input: int = 10
     output: int = 5
@@ -19,12 +19,12 @@ class Counts:
 
 
 COUNTED = Counts()
-"""What was counted, where a test does not care."""
+"""Token counts for tests to which they do not matter."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a tool; `arguments` are text, in the pieces in which they are sent."""
+    """A tool call; `arguments` are the pieces of JSON text in which they are sent."""
 
     id: str
     name: str
@@ -37,14 +37,14 @@ class Speech:
 
     Attributes:
         text: The pieces of its text.
-        thought: The pieces of what was thought before.
-        calls: The tools that are called.
-        stop: Why it ends: "stop", "length", "tool_use" or "refusal"; None for an answer that does not say.
-        usage: What was counted.
-        cut_after: After how many events the connection is cut; a negative number counts from the end.
-        hold_after: After how many events the server stops until the client goes away.
-        signature: What Anthropic's protocol wants back with a thought.
-        extra: Events to send as they are, before the one that says why the answer ends.
+        thought: The pieces of the thinking that precedes the text.
+        calls: The tool calls.
+        stop: Why it ends: "stop", "length", "tool_use" or "refusal"; None for an answer without a reason.
+        usage: The token counts to report.
+        cut_after: The number of events after which the server cuts the connection; a negative one counts from the end.
+        hold_after: The number of events after which the server waits until the client disconnects.
+        signature: The signature that Anthropic's protocol requires to be sent back with a thought.
+        extra: Events to send unchanged, before the event with the stop reason.
     """
 
     text: Sequence[str] = ()
@@ -59,15 +59,15 @@ class Speech:
 
 
 def _event(data: Mapping[str, Any] | str, name: str | None = None) -> bytes:
-    told = data if isinstance(data, str) else json.dumps(data)
-    return f"{f'event: {name}{chr(10)}' if name else ''}data: {told}\n\n".encode()
+    payload = data if isinstance(data, str) else json.dumps(data)
+    return f"{f'event: {name}{chr(10)}' if name else ''}data: {payload}\n\n".encode()
 
 
 _FINISH = {"tool_use": "tool_calls", "refusal": "content_filter"}
 
 
 def openai_events(speech: Speech) -> Iterator[bytes]:
-    """Tell it in the chunks of OpenAI's chat completions."""
+    """Encode an answer as the chunks of OpenAI's chat completions."""
 
     def chunk(delta: Mapping[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -81,7 +81,7 @@ def openai_events(speech: Speech) -> Iterator[bytes]:
     for index, call in enumerate(speech.calls):
         function = {"name": call.name, "arguments": ""}
         yield chunk({"tool_calls": [{"index": index, "id": call.id, "type": "function", "function": function}]})
-    for place in range(max((len(call.arguments) for call in speech.calls), default=0)):  # of parallel calls, in turn
+    for place in range(max((len(call.arguments) for call in speech.calls), default=0)):  # parallel calls take turns
         for index, call in enumerate(speech.calls):
             if place < len(call.arguments):
                 fragment = {"index": index, "function": {"arguments": call.arguments[place]}}
@@ -108,7 +108,7 @@ _STOPS = {"stop": "end_turn", "length": "max_tokens"}
 
 
 def anthropic_events(speech: Speech) -> Iterator[bytes]:
-    """Tell it in the events of Anthropic's messages."""
+    """Encode an answer as the events of Anthropic's messages."""
 
     def event(name: str, **fields: object) -> bytes:
         return _event({"type": name, **fields}, name)
@@ -126,7 +126,7 @@ def anthropic_events(speech: Speech) -> Iterator[bytes]:
         "cache_read_input_tokens": counts.cache_read,
         "cache_creation_input_tokens": counts.cache_write,
     }
-    said: dict[str, Any] = {
+    message: dict[str, Any] = {
         "id": "msg_1",
         "type": "message",
         "role": "assistant",
@@ -134,7 +134,7 @@ def anthropic_events(speech: Speech) -> Iterator[bytes]:
         "content": [],
         "usage": usage,
     }
-    yield event("message_start", message={**said, "stop_reason": None, "stop_sequence": None})
+    yield event("message_start", message={**message, "stop_reason": None, "stop_sequence": None})
     yield event("ping")
     index = 0
     if speech.thought:

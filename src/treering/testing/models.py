@@ -1,11 +1,11 @@
-"""A model for tests: it answers as its script says, and remembers what it was asked.
+"""A model for tests that answers from a script and records its requests.
 
     model = ScriptedModel(["Hello!", answer(tool_use("1", "read", {"path": "a"})), "It says: a"])
     turn = await AgentSession(model, tools=[read]).respond("What is in a?")
     assert model.requests[0].messages[-1].role == "user"
 
-A step of a script is a text, a whole message, an error to raise, or one of the things below. A script that is a function
-makes the step for each request.
+A step of a script is a text, a whole message, an error to raise, or one of the classes below. A script may also be a
+function that returns the step for each request.
 """
 
 from __future__ import annotations
@@ -27,41 +27,41 @@ from ..projections.tokens import Tokenizer, count_messages
 
 
 class Broken(Struct, frozen=True):
-    """An answer that breaks off: some text, and then an error."""
+    """An answer that is interrupted: some text, then an error."""
 
     text: str
     error: Exception
 
 
 class Stalled(Struct, frozen=True):
-    """An answer that says some text, and then nothing for ever; `reached` is set when it gets there."""
+    """An answer that stalls forever after some text; `reached` is set at that point."""
 
     text: str
     reached: anyio.Event
 
 
 Step: TypeAlias = str | Message | Exception | Broken | Stalled
-"""What becomes of one request."""
+"""The response to one request."""
 
 Script: TypeAlias = Iterable[Step] | Callable[[ModelRequest], Step]
-"""What becomes of all requests, in their order."""
+"""The responses to all requests, in order."""
 
 
 class ScriptedModel:
-    """Answers as its script says.
+    """A model that answers from a script.
 
-    Where a message of the script tells no usage, the model counts the request and the answer as if it were the provider.
+    If a message of the script has no usage, the model counts the request and the answer, as a provider would.
 
     Args:
-        script: The steps, or a function that makes them. A request after the last step fails the test.
-        context_window: The window that it says to have, in tokens; a longer request raises `RequestTooLong`.
-        provider: Who serves it.
-        model_id: What it is called there.
-        tokenizer: What counts; an estimate by bytes where none is given.
-        piece_chars: How many characters of a text come at once.
+        script: The steps, or a function that returns them. A request after the last step fails the test.
+        context_window: Its context window, in tokens; a longer request raises `RequestTooLong`.
+        provider: The name of its provider.
+        model_id: Its name at the provider.
+        tokenizer: Counts tokens; by default an estimate from the number of bytes.
+        piece_chars: How many characters of a text are streamed at once.
 
     Attributes:
-        requests: What it was asked, in order.
+        requests: The requests so far, in order.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class ScriptedModel:
 
     @property
     def last_request(self) -> ModelRequest:
-        """What it was asked last."""
+        """The latest request."""
         return self.requests[-1]
 
     async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
-        """Answer a request as the script says; see `Model.generate`."""
+        """Answer a request from the script; see `Model.generate`."""
         self.requests.append(request)
         size = count_messages(request.messages, self._tokenizer)
         if self.context_window is not None and size > self.context_window:
@@ -100,9 +100,9 @@ class ScriptedModel:
         step = self._step(request)
         if isinstance(step, Exception):
             raise step
-        said = _answer_of(step)
+        message = _message_of(step)
         if isinstance(step, (Broken, Stalled)):
-            async with aclosing(replayed(said, piece_chars=self._piece_chars)) as pieces:
+            async with aclosing(replayed(message, piece_chars=self._piece_chars)) as pieces:
                 async for piece in pieces:
                     if isinstance(piece, TextDelta):
                         yield piece
@@ -110,11 +110,11 @@ class ScriptedModel:
                 raise step.error
             step.reached.set()
             await anyio.sleep_forever()
-        if said.usage is None:
-            told = count_messages((said,), self._tokenizer)
-            said = replace(said, usage=Usage(size, told, total_tokens=size + told))
-        said = replace(said, provider=said.provider or self.provider, model=said.model or self.model_id)
-        async with aclosing(replayed(said, piece_chars=self._piece_chars)) as pieces:
+        if message.usage is None:
+            output = count_messages((message,), self._tokenizer)
+            message = replace(message, usage=Usage(size, output, total_tokens=size + output))
+        message = replace(message, provider=message.provider or self.provider, model=message.model or self.model_id)
+        async with aclosing(replayed(message, piece_chars=self._piece_chars)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -124,15 +124,15 @@ def answer(content: ContentLike, *, usage: Usage | None = None, stop_reason: str
 
     Args:
         content: A text, a part such as a call, or a sequence of both.
-        usage: What the provider is to have counted; the model counts where none is given.
-        stop_reason: Why the answer ends; "tool_use" or "stop" where none is given, as the content has it.
+        usage: The usage that the provider reports; by default the model counts it.
+        stop_reason: Why the answer ends; by default "tool_use" if the content has a call, otherwise "stop".
     """
     parts = as_content(content)
     calls = any(isinstance(part, ToolUsePart) for part in parts)
     return Message("assistant", parts, usage=usage, stop_reason=stop_reason or ("tool_use" if calls else "stop"))
 
 
-def _answer_of(step: str | Message | Broken | Stalled) -> Message:
+def _message_of(step: str | Message | Broken | Stalled) -> Message:
     if isinstance(step, Message):
         return step
     return answer(step if isinstance(step, str) else step.text)
@@ -144,6 +144,6 @@ def _in_order(script: Iterable[Step]) -> Callable[[ModelRequest], Step]:
     def step(request: ModelRequest) -> Step:
         for each in steps:
             return each
-        raise AssertionError("the script has no step for this request: the agent asks more often than it should")
+        raise AssertionError("the script has no step for this request: the agent made more requests than expected")
 
     return step

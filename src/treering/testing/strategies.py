@@ -1,4 +1,4 @@
-"""Hypothesis strategies for what a session is made of, for the tests of programs that read, write or fold entries.
+"""Hypothesis strategies for the parts of a session, for tests of programs that read, write or fold entries.
 
     from hypothesis import given
     from treering.testing import strategies
@@ -6,8 +6,8 @@
     @given(strategies.trees())
     def test_my_projection_survives_any_session(entries): ...
 
-It needs hypothesis, which `pip install 'treering[test]'` brings. Whatever is drawn is well-formed: it can be written in
-the native dialect and reads back equal.
+This needs hypothesis, which `pip install 'treering[test]'` installs. Everything drawn is well-formed: it can be written
+in the native dialect and reads back equal.
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ _Drawn = TypeVar("_Drawn")
 
 
 def ids() -> SearchStrategy[str]:
-    """Ids of entries, as both a uuid and eight hexadecimal digits."""
+    """Draw entry ids: uuids, or eight hexadecimal digits."""
     return st.uuids(version=4).map(str) | st.uuids(version=4).map(lambda uuid: uuid.hex[:8])
 
 
 def times() -> SearchStrategy[datetime]:
-    """Times in UTC."""
+    """Draw times in UTC."""
     return st.datetimes(datetime(1970, 1, 2), datetime(9000, 1, 1), timezones=st.just(UTC))
 
 
 def json_values(*, max_leaves: int = 8) -> SearchStrategy[JSON]:
-    """Any JSON value: nested, in any script, with numbers beyond 64 bits.
+    """Draw any JSON value: nested, with text in any script and numbers beyond 64 bits.
 
     Args:
-        max_leaves: How many scalars a value has at most.
+        max_leaves: The maximum number of scalars in a value.
     """
     scalars: SearchStrategy[JSON] = (
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | _words()
@@ -95,10 +95,10 @@ def json_values(*, max_leaves: int = 8) -> SearchStrategy[JSON]:
 
 
 def parts(role: str | None = None) -> SearchStrategy[Content]:
-    """Content parts.
+    """Draw content parts.
 
     Args:
-        role: Only the parts that a message of this role holds by its nature.
+        role: Draw only parts that a message with this role may hold.
     """
     shown: SearchStrategy[Content] = _texts() | _images()
     if role is None:
@@ -109,18 +109,18 @@ def parts(role: str | None = None) -> SearchStrategy[Content]:
 
 
 def contents(role: str | None = None, *, min_size: int = 0, max_size: int = 3) -> SearchStrategy[tuple[Content, ...]]:
-    """Contents of messages.
+    """Draw message contents.
 
     Args:
-        role: Only the parts that a message of this role holds by its nature.
-        min_size: How many parts there are at least.
-        max_size: How many parts there are at most.
+        role: Draw only parts that a message with this role may hold.
+        min_size: The minimum number of parts.
+        max_size: The maximum number of parts.
     """
     return st.lists(parts(role), min_size=min_size, max_size=max_size).map(tuple)
 
 
 def messages(roles: Sequence[str] = tuple(sorted(ROLES))) -> SearchStrategy[Message]:
-    """Messages, each with the parts and the fields that its role has by its nature.
+    """Draw messages, each with the parts and fields that its role may have.
 
     Args:
         roles: The roles to draw from.
@@ -130,71 +130,71 @@ def messages(roles: Sequence[str] = tuple(sorted(ROLES))) -> SearchStrategy[Mess
 
 @cache
 def payloads() -> SearchStrategy[Payload]:
-    """Payloads of every type; the ids of other entries in them are made up."""
+    """Draw payloads of every type; the entry ids that they refer to are random."""
     return st.one_of([strategy() for strategy in _PAYLOADS.values()])
 
 
 def entries(types: Sequence[str] | None = None) -> SearchStrategy[KnownEntry]:
-    """Entries of every type, each by itself: their parents and whatever they refer to are made up.
+    """Draw single entries of every type; their parents and the entries that they refer to do not exist.
 
     Args:
-        types: The names of the types to draw from, such as "message".
+        types: The names of the types to draw from, such as "message"; by default all.
     """
     return _entries_of(st.one_of([_PAYLOADS[name]() for name in (_PAYLOADS if types is None else types)]))
 
 
 @st.composite
 def trees(draw: DrawFn, *, min_size: int = 0, max_size: int = 12) -> list[KnownEntry]:
-    """The entries of one session in the order of its log, with branches, a second root now and then, entries aside.
+    """Draw the entries of one session in log order, with branches, occasional second roots, and entries aside.
 
-    Ids are unique, ordinals count from 1, times never decrease, parents and targets are earlier entries, what a
-    compaction keeps lies on its path, and a tool's result answers an earlier call wherever there is one.
+    Ids are unique, seqs count from 1, times never decrease, parents and targets are earlier entries, the entries that a
+    compaction keeps are on its path, and a tool result answers an earlier call if there is one.
 
     Args:
-        draw: Given by hypothesis.
-        min_size: How many entries there are at least.
-        max_size: How many entries there are at most.
+        draw: Passed by hypothesis.
+        min_size: The minimum number of entries.
+        max_size: The maximum number of entries.
     """
     names = draw(st.lists(ids(), unique=True, min_size=min_size, max_size=max_size))
-    grown: dict[str, KnownEntry] = {}
+    entry_by_id: dict[str, KnownEntry] = {}
     leaf: str | None = None
     time = _BEGINNING
     for seq, entry_id in enumerate(names, 1):
         parent = leaf
-        if grown and draw(st.integers(0, 3)) == 0:
-            parent = draw(st.none() | st.sampled_from(list(grown)))
-        path = _path(grown, parent)
+        if entry_by_id and draw(st.integers(0, 3)) == 0:
+            parent = draw(st.none() | st.sampled_from(list(entry_by_id)))
+        path = _path(entry_by_id, parent)
         payload = draw(payloads()) if path else _rootable(draw(payloads()))
         time += timedelta(milliseconds=draw(st.integers(0, 5_000)))
         aside = parent != leaf and draw(st.booleans())
-        placed = _placed(draw, payload, grown, path, leaf)
-        grown[entry_id] = _entry(placed, id=entry_id, parent_id=parent, timestamp=time, seq=seq, aside=aside)
+        payload = _with_existing_targets(draw, payload, entry_by_id, path, leaf)
+        entry_by_id[entry_id] = _entry(payload, id=entry_id, parent_id=parent, timestamp=time, seq=seq, aside=aside)
         leaf = leaf if aside else entry_id
-    return list(grown.values())
+    return list(entry_by_id.values())
 
 
-def _path(grown: Mapping[str, KnownEntry], entry_id: str | None) -> list[str]:
+def _path(entry_by_id: Mapping[str, KnownEntry], entry_id: str | None) -> list[str]:
     path: list[str] = []
     while entry_id is not None:
         path.append(entry_id)
-        entry_id = grown[entry_id].parent_id
+        entry_id = entry_by_id[entry_id].parent_id
     return path[::-1]
 
 
 def _rootable(payload: Payload) -> Payload:
-    """Put something in the place of a payload that needs earlier entries to refer to."""
-    needy = isinstance(payload, (Label, Compaction, BranchSummary, ContextEdit))
-    return ThinkingLevel("off") if needy else payload
+    """Replace a payload that has to refer to an earlier entry."""
+    needs_target = isinstance(payload, (Label, Compaction, BranchSummary, ContextEdit))
+    return ThinkingLevel("off") if needs_target else payload
 
 
-def _placed(
-    draw: DrawFn, payload: Payload, grown: Mapping[str, KnownEntry], path: Sequence[str], leaf: str | None
+def _with_existing_targets(
+    draw: DrawFn, payload: Payload, entry_by_id: Mapping[str, KnownEntry], path: Sequence[str], leaf: str | None
 ) -> Payload:
-    """Let a payload refer to entries that there are."""
+    """Make a payload refer to existing entries."""
     replace = msgspec.structs.replace
     match payload:
         case Label():
-            return replace(payload, target_id=draw(st.sampled_from(list(grown))))
+            return replace(payload, target_id=draw(st.sampled_from(list(entry_by_id))))
         case ContextEdit():
             return replace(payload, target_id=draw(st.sampled_from(list(path))))
         case Compaction():
@@ -202,7 +202,7 @@ def _placed(
         case BranchSummary():
             return replace(payload, from_id=leaf or path[-1])
         case Message(role="tool"):
-            return _answering(draw, payload, [grown[each] for each in path])
+            return _answering(draw, payload, [entry_by_id[each] for each in path])
         case _:
             return payload
 

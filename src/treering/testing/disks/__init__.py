@@ -1,10 +1,10 @@
-"""Disks for tests, behind the `Disk` protocol: in memory, recorded, cut off from power, faulty.
+"""Disks for tests, behind the `Disk` protocol: in memory, recording, losing power, faulty.
 
-`MemoryDisk` keeps a whole file system in memory and knows what of it a power cut would spare. `RecordingDisk` notes
-every change and gives back each disk that a power cut at any moment may leave. `FaultyDisk` fails, tears and stalls
-calls by a script, and counts them. They stack: a `FaultyDisk` over a `RecordingDisk` over a `MemoryDisk` does all of it.
+`MemoryDisk` keeps a file system in memory and knows what would survive a power cut. `RecordingDisk` records every
+change and yields each disk that a power cut at any moment may leave. `FaultyDisk` fails, tears and stalls calls by a
+script, and counts them. They stack: a `FaultyDisk` over a `RecordingDisk` over a `MemoryDisk` does all of this.
 
-None of them has locks between processes: to the operating system a `MemoryDisk` is not there.
+None of them supports locks between processes, since a `MemoryDisk` does not exist for the operating system.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The parts of a disk image: nodes, what can change in them, and what is noted of a change."""
+"""The parts of a disk image: nodes, the changes to them, and the record of an operation."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ OperationKind: TypeAlias = Literal[
 
 
 class Operation(Struct, frozen=True):
-    """One thing that was done to a disk.
+    """One operation on a disk.
 
     Attributes:
-        kind: The call of `Disk` that did it; opening with O_TRUNC is an "open" and a "truncate".
-        path: The file or directory; of a file that was opened, the name under which it was opened.
-        node: The number of the file or directory; 0 where it is found by the path.
-        target: The new name, of a rename.
-        offset: Where the bytes went, of a write; the new size, of a truncate.
-        data: The bytes, of a write.
-        created: Of an "open": the file was not there before.
-        modified_ns: The disk's time when it was done.
+        kind: The call of `Disk`; opening with O_TRUNC is an "open" followed by a "truncate".
+        path: The file or directory; for an open file, the path under which it was opened.
+        node: The number of the file or directory; 0 if the path identifies it.
+        target: The new path of a rename.
+        offset: The offset of a write; the new size of a truncate.
+        data: The bytes of a write.
+        created: Whether an "open" created the file.
+        modified_ns: The disk's time of the operation.
     """
 
     kind: OperationKind
@@ -37,13 +37,13 @@ class Operation(Struct, frozen=True):
 
 
 class Write(Struct, frozen=True):
-    """Bytes put into a file."""
+    """Bytes written to a file."""
 
     offset: int
     data: bytes
 
     def apply(self, content: bytearray) -> None:
-        """Put the bytes there; a gap before them is filled with zeros."""
+        """Write the bytes; a gap before them is filled with zeros."""
         if self.offset > len(content):
             content.extend(bytes(self.offset - len(content)))
         content[self.offset : self.offset + len(self.data)] = self.data
@@ -55,7 +55,7 @@ class Cut(Struct, frozen=True):
     size: int
 
     def apply(self, content: bytearray) -> None:
-        """Give the content that size; it grows by zeros."""
+        """Resize the content; it grows with zeros."""
         if self.size < len(content):
             del content[self.size :]
         else:
@@ -63,19 +63,19 @@ class Cut(Struct, frozen=True):
 
 
 Change: TypeAlias = Write | Cut
-"""What can happen to a file's bytes."""
+"""A change to the bytes of a file."""
 
 
 class Node:
-    """A file or a directory, by whatever name.
+    """A file or directory, independent of its names.
 
     Attributes:
-        number: What `FileStat` calls the inode; it is never given twice.
+        number: The inode in `FileStat`; never reused.
         names: The names in a directory; None for a file.
-        synced_names: The names that a power cut leaves in any case.
+        synced_names: The names that survive any power cut.
         content: The bytes of a file.
-        synced: The bytes that a power cut leaves in any case.
-        waiting: The changes that lead from `synced` to `content`.
+        synced: The bytes that survive any power cut.
+        waiting: The changes from `synced` to `content`.
         modified_ns: When the content or the names last changed.
     """
 
@@ -91,23 +91,23 @@ class Node:
         self.modified_ns = 0
 
     def child(self, name: str) -> Node:
-        """Return the node that has a name in this directory."""
+        """Return the node with a name in this directory."""
         return (self.names or {})[name]
 
     def change(self, change: Change, now_ns: int) -> None:
-        """Change the bytes of a file."""
+        """Apply a change to the bytes of a file."""
         change.apply(self.content)
         self.waiting.append(change)
         self.modified_ns = now_ns
 
     def sync(self) -> None:
-        """Make the bytes survive."""
+        """Make the bytes survive a power cut."""
         for change in self.waiting:
             change.apply(self.synced)
         self.waiting.clear()
 
     def copy(self) -> Node:
-        """Return a node with the same bytes, and as yet without names."""
+        """Return a node with the same bytes, but without names."""
         twin = Node(self.number, is_directory=self.names is not None)
         twin.content, twin.synced, twin.waiting = self.content[:], self.synced[:], self.waiting[:]
         twin.modified_ns = self.modified_ns
@@ -115,11 +115,11 @@ class Node:
 
 
 Slot: TypeAlias = tuple[Node, str]
-"""Where a name stands: the directory and the name."""
+"""The place of a name: a directory, and the name in it."""
 
 
 class Naming(Struct, frozen=True, eq=False):
-    """A name taken away (`old`), given to a node (`new`), or both in one step."""
+    """A change of names: removes a name (`old`), adds one (`new`), or does both in one step."""
 
     old: Slot | None
     new: Slot | None
@@ -127,41 +127,41 @@ class Naming(Struct, frozen=True, eq=False):
 
     @property
     def slots(self) -> list[Slot]:
-        """Where it changes something."""
+        """The slots that it changes."""
         return [slot for slot in (self.old, self.new) if slot is not None]
 
     @property
     def directory(self) -> Node:
-        """The directory that has to be synced for it to survive."""
+        """The directory that must be synced for the change to survive."""
         return self.slots[-1][0]
 
     @property
     def places(self) -> set[tuple[int, str]]:
-        """The slots as plain values, which can be compared."""
+        """The slots as plain values that can be compared."""
         return {(directory.number, name) for directory, name in self.slots}
 
     def apply(self, names: Mapping[int, dict[str, Node]]) -> None:
-        """Change the names of directories, given by the directories' numbers."""
+        """Apply the change to the names of directories, given by directory number."""
         if self.old is not None:
             names[self.old[0].number].pop(self.old[1], None)
         if self.new is not None and self.node is not None:
             names[self.new[0].number][self.new[1]] = self.node
 
     def among(self, nodes: Mapping[int, Node]) -> Naming:
-        """Return the same change among other nodes of the same numbers."""
+        """Return the same change for other nodes with the same numbers."""
         old, new = [slot and (nodes[slot[0].number], slot[1]) for slot in (self.old, self.new)]
         return Naming(old, new, self.node and nodes[self.node.number])
 
 
 def with_needs(waiting: Sequence[Naming], chosen: set[int]) -> set[int]:
-    """Add to some changes of names the earlier ones that they cannot be without, since they change the same place."""
+    """Return the chosen changes of names and all earlier ones that they depend on, since they change the same slot."""
     latest: dict[tuple[int, str], int] = {}
     needs: list[set[int]] = []
     for at, naming in enumerate(waiting):
         needs.append({latest[place] for place in naming.places if place in latest})
         latest |= dict.fromkeys(naming.places, at)
-    found = set(chosen)
+    closure = set(chosen)
     for at in reversed(range(len(waiting))):
-        if at in found:
-            found |= needs[at]
-    return found
+        if at in closure:
+            closure |= needs[at]
+    return closure

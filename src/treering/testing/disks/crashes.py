@@ -1,19 +1,19 @@
-"""Which disks a power cut may leave.
+"""The disks that a power cut may leave.
 
-What was synced is always there. Of what was not:
+Everything synced survives. Of what was not synced:
 
-- each file has lost any number of its latest changes, none to all; the last change that it kept, if it is a write, may
-  be torn after its first byte, before its last, or at any sector's boundary;
-- each change of a name is there or not, independently of the others, except that of two changes of the same place in a
-  directory the later one is not there without the earlier one. A rename is one change: never half of it.
+- each file may have lost any number of its latest changes, from none to all; the last surviving change, if it is a
+  write, may be torn after its first byte, before its last, or at any sector boundary;
+- each change of a name survives or not, independently of the others, except that a later change of a slot (a name in a
+  directory) does not survive without the earlier ones. A rename is one change and is never split.
 
-Not considered are changes of one file that reach the disk out of order, and sizes that grow before the bytes come.
+Not modelled: changes of one file that reach the disk out of order, and sizes that grow before the bytes arrive.
 
-All combinations are considered where there are no more than `COMBINATIONS_MAX`, which covers programs of four
-operations and most of ten. Beyond that, one file at a time goes through its contents, and the names through theirs,
-while the rest has either lost nothing or everything. A write has `TEARS_MAX` tears at most; more than `NAMINGS_MAX`
-changes of names are taken as a run from the oldest, all but one where that can be, and each alone with
-what it needs.
+All combinations are generated if there are at most `COMBINATIONS_MAX`, which covers programs of four operations and
+most of ten. Beyond that, each file in turn takes all of its contents, and the names all of theirs, while everything
+else has lost either nothing or everything. A write has at most `TEARS_MAX` tears. If there are more than `NAMINGS_MAX`
+changes of names, these sets of them survive: each run from the oldest, all but one where that is possible, and each
+one alone with those that it depends on.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ NAMINGS_MAX = 8
 
 
 class Crashes:
-    """The disks that a power cut may leave of one image.
+    """The disks that a power cut may leave of an image.
 
     Attributes:
-        complete: All combinations are considered.
+        complete: Whether all combinations are generated.
     """
 
     def __init__(self, image: DiskImage) -> None:
@@ -49,9 +49,9 @@ class Crashes:
         self.complete = len(image.waiting) <= NAMINGS_MAX and count <= COMBINATIONS_MAX
 
     def __iter__(self) -> Iterator[DiskImage]:
-        """Yield them, first the one that lost nothing; the same one may come twice."""
-        for kept, chosen in self._all() if self.complete else self._some():
-            yield self._image.left_by(kept, dict(zip(self._numbers, chosen, strict=True)))
+        """Yield the disks, beginning with the one that lost nothing; a disk may occur more than once."""
+        for surviving, chosen in self._all() if self.complete else self._some():
+            yield self._image.after_power_cut(surviving, dict(zip(self._numbers, chosen, strict=True)))
 
     def _all(self) -> Iterator[tuple[list[Naming], Sequence[bytes]]]:
         return product(self._names, product(*self._choices))
@@ -59,31 +59,31 @@ class Crashes:
     def _some(self) -> Iterator[tuple[list[Naming], Sequence[bytes]]]:
         for extreme in (0, -1):
             rest = [options[extreme] for options in self._choices]
-            for kept in self._names:
-                yield kept, rest
+            for surviving in self._names:
+                yield surviving, rest
             for at, options in enumerate(self._choices):
                 for content in options:
                     yield self._names[0], [*rest[:at], content, *rest[at + 1 :]]
 
 
 def contents(node: Node) -> list[bytes]:
-    """Return what a file may hold after a power cut, from all that was written down to what was synced."""
+    """Return what a file may contain after a power cut, from everything written down to what was synced."""
     content = bytearray(node.synced)
-    found = {bytes(content): None}
+    possible = {bytes(content): None}
     for change in node.waiting:
         if isinstance(change, Write):
             for length in tears(change):
                 torn = content[:]
                 Write(change.offset, change.data[:length]).apply(torn)
-                found[bytes(torn)] = None
+                possible[bytes(torn)] = None
         change.apply(content)
-        found.pop(bytes(content), None)  # the whole content comes last, that is first
-        found[bytes(content)] = None
-    return list(found)[::-1]
+        possible.pop(bytes(content), None)  # re-inserted last, so that it is first in the reversed list
+        possible[bytes(content)] = None
+    return list(possible)[::-1]
 
 
 def tears(write: Write) -> list[int]:
-    """Return after how many bytes a write may be torn."""
+    """Return the lengths at which a write may be torn."""
     length = len(write.data)
     boundaries = list(range(SECTOR_BYTES - write.offset % SECTOR_BYTES, length, SECTOR_BYTES))
     thinned = boundaries[:: -(-len(boundaries) // TEARS_MAX) or 1]
@@ -91,7 +91,7 @@ def tears(write: Write) -> list[int]:
 
 
 def namings(waiting: Sequence[Naming]) -> list[list[Naming]]:
-    """Return which changes of names may be kept together, from all of them down to none."""
+    """Return the sets of changes of names that may survive together, from all of them to none."""
     everything = set(range(len(waiting)))
     if len(waiting) <= NAMINGS_MAX:
         chosen = [{at for at in everything if mask >> at & 1} for mask in range(2 ** len(waiting) - 1, -1, -1)]
@@ -99,11 +99,11 @@ def namings(waiting: Sequence[Naming]) -> list[list[Naming]]:
         chosen = [set(range(end)) for end in range(len(waiting), -1, -1)]
         chosen += [everything - {at} for at in everything]
         chosen += [with_needs(waiting, {at}) for at in everything]
-    return [[waiting[at] for at in sorted(kept)] for kept in chosen if kept == with_needs(waiting, kept)]
+    return [[waiting[at] for at in sorted(names)] for names in chosen if names == with_needs(waiting, names)]
 
 
 def digest(image: DiskImage) -> bytes:
-    """Return what tells apart disks of different content: paths and bytes, not numbers and times."""
+    """Return a digest of the paths and bytes on a disk; inode numbers and times do not affect it."""
     summary = blake2b(digest_size=16)
     for path, node in image.paths():
         kind = b"/" if node.names is not None else b"="

@@ -1,4 +1,4 @@
-"""A disk that fails by a script, and counts what is asked of it."""
+"""A disk that fails calls by a script, and counts them."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ...events.disk import Disk, FileStat
 from .wrapped import WrappedDisk
 
 STALL_S_MAX = 60
-"""How long a stalled call waits to be let go before it gives up."""
+"""How long a stalled call waits to be released before it fails."""
 
 
 class Fault:
-    """One line of the script: which calls it meets, and what it does to them.
+    """One rule of the script: which calls it matches, and what it does to them.
 
     Attributes:
         call: The name of the call of `Disk`.
-        hits: How many calls it has met.
-        done: It meets no more calls.
+        hits: How many calls it has matched.
+        done: Whether it no longer matches calls.
     """
 
     def __init__(self, call: str, path: str, nth: int, times: int | None) -> None:
@@ -34,11 +34,11 @@ class Fault:
         self._times = times
 
     def lift(self) -> None:
-        """Take the line out of the script."""
+        """Remove the rule from the script."""
         self.done = True
 
-    def meets(self, call: str, paths: Sequence[str]) -> bool:
-        """Tell whether it meets this call, and count it."""
+    def matches(self, call: str, paths: Sequence[str]) -> bool:
+        """Count a call, and tell whether the rule applies to it."""
         if self.done or call != self.call or not any(fnmatch(path, self._path) for path in paths):
             return False
         if self._skip:
@@ -49,11 +49,11 @@ class Fault:
         return True
 
     def strike(self) -> None:
-        """Do to the call what the line says."""
+        """Apply the rule to the call."""
 
 
 class Error(Fault):
-    """Raises an error in place of the call."""
+    """Raises an error instead of making the call."""
 
     def __init__(self, call: str, path: str, nth: int, times: int | None, number: int) -> None:
         super().__init__(call, path, nth, times)
@@ -65,7 +65,7 @@ class Error(Fault):
 
 
 class Short(Fault):
-    """Lets a write take some of its bytes only."""
+    """Makes a write accept only some of its bytes."""
 
     def __init__(self, path: str, nth: int, taken: int) -> None:
         super().__init__("write", path, nth, 1)
@@ -73,10 +73,10 @@ class Short(Fault):
 
 
 class Stall(Fault):
-    """Holds calls back until the stall is lifted.
+    """Blocks calls until the stall is lifted.
 
-    The calling thread waits. Stall only calls that run in threads of their own: one that runs on the event loop
-    stops the whole program. After `STALL_S_MAX` seconds the wait ends with a `TimeoutError`.
+    The calling thread waits. Stall only calls that run in their own threads: a stalled call on the event loop blocks
+    the whole program. After `STALL_S_MAX` seconds the call raises `TimeoutError`.
     """
 
     def __init__(self, call: str, path: str, nth: int, times: int | None) -> None:
@@ -85,32 +85,34 @@ class Stall(Fault):
         self._released = threading.Event()
 
     def wait(self, timeout_s: float = STALL_S_MAX) -> bool:
-        """Wait, in a thread, until a call is held back; False where none came."""
+        """Block the calling thread until a call is stalled; return False if none was in time."""
         return self.reached.wait(timeout_s)
 
     def lift(self) -> None:
-        """Take the line out of the script, and let the calls that are held back go on."""
+        """Remove the rule from the script, and release the stalled calls."""
         super().lift()
         self._released.set()
 
     def strike(self) -> None:
-        """Wait for the stall to be lifted."""
+        """Block until the stall is lifted."""
         self.reached.set()
         if not self._released.wait(STALL_S_MAX):
-            raise TimeoutError(f"the stalled {self.call} was not let go within {STALL_S_MAX} s")
+            raise TimeoutError(
+                f"the stalled {self.call} call was not released within {STALL_S_MAX} s: lift the stall earlier"
+            )
 
 
 class FaultyDisk(WrappedDisk):
-    """Hands calls on to another disk as far as the script of faults lets it, and counts them.
+    """Forwards calls to another disk, subject to a script of faults, and counts them.
 
-    Calls are named as in `Disk`. A path is a pattern of `fnmatch` ("*.jsonl", where * also covers "/"); a descriptor has
-    the path under which it was opened, a rename has both. `nth` counts the calls that match from when the line is added.
-    Of several lines that meet a call all count it, and the first one that was added strikes.
+    Calls are named as in `Disk`. A path is an `fnmatch` pattern ("*.jsonl", where * also matches "/"); a descriptor has
+    the path under which it was opened, and a rename has two paths. `nth` counts the matching calls since the rule was
+    added. If several rules match a call, all of them count it, and the one that was added first applies.
 
     Attributes:
-        counts: How many calls there were of each name, those that failed included.
-        bytes_read: How many bytes `pread` has returned.
-        bytes_written: How many bytes `write` has taken.
+        counts: The number of calls by name, including failed ones.
+        bytes_read: The number of bytes that `pread` has returned.
+        bytes_written: The number of bytes that `write` has accepted.
     """
 
     def __init__(self, inner: Disk) -> None:
@@ -125,11 +127,11 @@ class FaultyDisk(WrappedDisk):
     # the script
 
     def fail(self, call: str, number: int, *, path: str = "*", nth: int = 1, times: int | None = 1) -> Fault:
-        """Fail calls with an error number (`errno.EIO`) and do nothing; `times=None` fails them until it is lifted."""
+        """Fail calls with an error number such as `errno.EIO`; with `times=None`, until the fault is lifted."""
         return self._add(Error(call, path, nth, times, number))
 
     def shorten(self, taken: int, *, path: str = "*", nth: int = 1, then: int = errno.ENOSPC) -> Fault:
-        """Let a write take at most `taken` bytes, and the next one fail, as on a disk that is full.
+        """Make a write accept at most `taken` bytes and the next one fail, as on a full disk.
 
         Return the fault of the write that fails.
         """
@@ -137,36 +139,36 @@ class FaultyDisk(WrappedDisk):
         return self._add(Error("write", path, nth + 1, 1, then))
 
     def stall(self, call: str, *, path: str = "*", nth: int = 1, times: int | None = 1) -> Stall:
-        """Hold calls back, in their threads, until the stall is lifted: see `Stall`."""
+        """Block calls, in their threads, until the stall is lifted; see `Stall`."""
         stall = Stall(call, path, nth, times)
         self._add(stall)
         return stall
 
     def heal(self) -> None:
-        """Take every line out of the script, and let go what is held back."""
+        """Remove all rules from the script, and release all stalled calls."""
         for each in self._script:
             each.lift()
 
     def reset_counts(self) -> None:
-        """Count from nothing."""
+        """Reset all counts to zero."""
         with self._lock:
             self.counts.clear()
             self.bytes_read = self.bytes_written = 0
 
-    def _add(self, added: Fault) -> Fault:
+    def _add(self, fault: Fault) -> Fault:
         with self._lock:
-            self._script.append(added)
-        return added
+            self._script.append(fault)
+        return fault
 
     def _begin(self, call: str, *paths: str) -> Fault | None:
-        """Count a call and let the script strike; return the line that did, if the call goes on all the same."""
+        """Count a call and apply the script to it; return the rule that applied, if the call is still to be made."""
         with self._lock:
             self.counts[call] += 1
-            met = [each for each in self._script if each.meets(call, paths)]
-        if not met:
+            matching = [each for each in self._script if each.matches(call, paths)]
+        if not matching:
             return None
-        met[0].strike()
-        return met[0]
+        matching[0].strike()
+        return matching[0]
 
     def _path(self, fd: int) -> str:
         return self._paths.get(fd, "")
@@ -183,11 +185,11 @@ class FaultyDisk(WrappedDisk):
     def close(self, fd: int) -> None:
         """Close a descriptor."""
         self._begin("close", self._path(fd))
-        self._paths.pop(fd, None)  # before the number can be given to another file
+        self._paths.pop(fd, None)  # before another file can get the same number
         self.inner.close(fd)
 
     def write(self, fd: int, data: bytes) -> int:
-        """Write, or as much of it as the script lets."""
+        """Write as many of the bytes as the script allows."""
         fault = self._begin("write", self._path(fd))
         taken = self.inner.write(fd, data[: fault.taken] if isinstance(fault, Short) else data)
         with self._lock:
@@ -208,7 +210,7 @@ class FaultyDisk(WrappedDisk):
         return self.inner.position(fd)
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
         self._begin("truncate", self._path(fd))
         self.inner.truncate(fd, size)
 
@@ -223,27 +225,27 @@ class FaultyDisk(WrappedDisk):
         self.inner.sync_directory(path)
 
     def stat(self, path: str) -> FileStat:
-        """Look at a file by name."""
+        """Return the status of a file by name."""
         self._begin("stat", path)
         return self.inner.stat(path)
 
     def fstat(self, fd: int) -> FileStat:
-        """Look at an open file."""
+        """Return the status of an open file."""
         self._begin("fstat", self._path(fd))
         return self.inner.fstat(fd)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name, replacing what has it."""
+        """Rename a file, replacing any file with the new name."""
         self._begin("rename", source, target)
         self.inner.rename(source, target)
 
     def unlink(self, path: str) -> None:
-        """Take a name away."""
+        """Remove a name."""
         self._begin("unlink", path)
         self.inner.unlink(path)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, its parents included."""
+        """Create a directory and its parents."""
         self._begin("make_directory", path)
         self.inner.make_directory(path)
 
@@ -253,6 +255,6 @@ class FaultyDisk(WrappedDisk):
         return self.inner.list_directory(path)
 
     def real_path(self, path: str) -> str:
-        """Return the path with all links followed."""
+        """Return the path with all links resolved."""
         self._begin("real_path", path)
         return self.inner.real_path(path)

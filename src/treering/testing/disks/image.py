@@ -1,8 +1,8 @@
-"""What lies on a disk in memory: a tree of nodes, and which changes to it were not synced yet.
+"""The content of a disk in memory: a tree of nodes, and the changes to it that are not synced yet.
 
-Two kinds of changes wait for a sync. Those to a file's bytes (`Write`, `Cut`) wait in the file until it is synced.
-Those to names (`Naming`) wait in the image until their directory is synced, a rename until the directory of the new name
-is. Until then a power cut may take them away: see `crashes`.
+Two kinds of changes wait for a sync. Changes to a file's bytes (`Write`, `Cut`) wait in its node until the file is
+synced. Changes to names (`Naming`) wait in the image until their directory is synced; for a rename, the directory of
+the new name. Until then a power cut may undo them: see `crashes`.
 
 An image knows paths and nodes. Descriptors, flags and the errors of calls belong to `MemoryDisk`.
 """
@@ -21,17 +21,17 @@ TICK_NS = 1_000_000
 
 
 def os_error(number: int, path: str | None = None) -> OSError:
-    """Make an error as the operating system raises it: Python picks the subclass."""
+    """Return an error like those of the operating system; Python chooses the subclass."""
     return OSError(number, os.strerror(number), path)
 
 
 class DiskImage:
-    """The nodes of a disk, the changes of names that wait for a sync, and its time.
+    """The nodes of a disk, its unsynced changes of names, and its time.
 
     Attributes:
         root: The directory "/".
-        waiting: The changes of names that were not synced, oldest first.
-        now_ns: When the last change was made.
+        waiting: The unsynced changes of names, oldest first.
+        now_ns: The time of the latest change.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class DiskImage:
         """Return the node of a path.
 
         Raises:
-            OSError: It is not there, or a part of it is no directory.
+            OSError: It does not exist, or a part of it is not a directory.
         """
         trail = [self.root]
         for name in parts_of(path):
@@ -64,10 +64,10 @@ class DiskImage:
         return trail[-1]
 
     def slot(self, path: str) -> Slot:
-        """Return the directory in which a path's last name stands or would stand, and that name.
+        """Return the parent directory of a path, which itself need not exist, and its last name.
 
         Raises:
-            OSError: There is no such directory.
+            OSError: The directory does not exist.
         """
         head, _, name = path.rstrip("/").rpartition("/")
         if not name or name in {".", ".."}:
@@ -76,7 +76,7 @@ class DiskImage:
         return self.find(f"{head}/"), name
 
     def paths(self) -> Iterator[tuple[str, Node]]:
-        """Yield each path below the root with its node, in order."""
+        """Yield each path below the root with its node, sorted."""
         stack = [("", self.root)]
         while stack:
             path, node = stack.pop()
@@ -86,7 +86,7 @@ class DiskImage:
                 stack += [(f"{path}/{name}", node.names[name]) for name in sorted(node.names, reverse=True)]
 
     def nodes(self) -> Iterator[Node]:
-        """Yield every node to which a name leads, or may lead after a power cut."""
+        """Yield every node that has a name, or may have one after a power cut."""
         seen: set[int] = set()
         reachable = [self.root]
         for naming in self.waiting:
@@ -102,7 +102,7 @@ class DiskImage:
     # changing
 
     def apply(self, operation: Operation) -> Node | None:
-        """Do again what was done to a disk in this state; return the node, or None where nobody can reach it any more."""
+        """Apply an operation to the image; return its node, or None if the node is no longer reachable."""
         self.now_ns = operation.modified_ns
         match operation.kind:
             case "open" if operation.created:
@@ -123,15 +123,15 @@ class DiskImage:
         self.last_number += 1
         node = self._adopt(Node(self.last_number, is_directory=is_directory))
         node.modified_ns = self.now_ns
-        self._name(Naming(None, self.slot(path), node))
+        self._change_names(Naming(None, self.slot(path), node))
         return node
 
     def _rename(self, old: Slot, new: Slot | None) -> Node:
         node = old[0].child(old[1])
-        self._name(Naming(old, new, node if new is not None else None))
+        self._change_names(Naming(old, new, node if new is not None else None))
         return node
 
-    def _name(self, naming: Naming) -> None:
+    def _change_names(self, naming: Naming) -> None:
         for directory, _ in naming.slots:
             directory.modified_ns = self.now_ns
         naming.apply({each.number: each.names for each, _ in naming.slots if each.names is not None})
@@ -159,7 +159,7 @@ class DiskImage:
         self.waiting = [each for at, each in enumerate(self.waiting) if at not in surviving]
 
     def settle(self) -> None:
-        """Make everything survive, as time does."""
+        """Make everything survive a power cut, as if enough time had passed."""
         self.waiting.clear()
         for node in list(self.nodes()):
             node.sync()
@@ -172,7 +172,7 @@ class DiskImage:
         return node
 
     def copy(self) -> DiskImage:
-        """Return an image like this one that shares nothing with it."""
+        """Return a deep copy of the image."""
         twin = DiskImage()
         twin.now_ns, twin.last_number = self.now_ns, self.last_number
         originals = list(self.nodes())
@@ -186,18 +186,18 @@ class DiskImage:
         twin.waiting = [naming.among(twins) for naming in self.waiting]
         return twin
 
-    def left_by(self, kept: Iterable[Naming], contents: dict[int, bytes]) -> DiskImage:
-        """Return what a power cut leaves that spares some changes of names, and of some files other contents."""
+    def after_power_cut(self, surviving: Iterable[Naming], contents: dict[int, bytes]) -> DiskImage:
+        """Return the image after a power cut, given the surviving changes of names and contents of unsynced files."""
         names = {node.number: dict(node.synced_names) for node in self.nodes()}
-        for naming in kept:
+        for naming in surviving:
             naming.apply(names)
-        left = DiskImage()
-        left.now_ns, left.last_number = self.now_ns, self.last_number
+        image = DiskImage()
+        image.now_ns, image.last_number = self.now_ns, self.last_number
         twins: dict[int, Node] = {}
 
         def twin_of(node: Node) -> Node:
             if node.number not in twins:
-                twin = twins[node.number] = left._adopt(Node(node.number, is_directory=node.names is not None))
+                twin = twins[node.number] = image._adopt(Node(node.number, is_directory=node.names is not None))
                 twin.modified_ns = node.modified_ns
                 twin.synced += contents.get(node.number, node.synced)
                 twin.content += twin.synced
@@ -205,20 +205,20 @@ class DiskImage:
                     twin.names |= {name: twin_of(child) for name, child in names[node.number].items()}
             return twins[node.number]
 
-        left.root = twin_of(self.root)
-        left.settle()
-        return left
+        image.root = twin_of(self.root)
+        image.settle()
+        return image
 
 
 def parts_of(path: str) -> list[str]:
-    """Part an absolute path into names.
+    """Split an absolute path into names.
 
     Raises:
-        ValueError: It is not absolute, or holds a zero byte.
+        ValueError: The path is not absolute, or contains a null byte.
         OSError: A name is too long.
     """
     if not path.startswith("/"):
-        raise ValueError(f"paths are absolute, not {path!r}")
+        raise ValueError(f"expected an absolute path, got {path!r}")
     if "\0" in path:
         raise ValueError("embedded null byte")
     parts = [part for part in path.split("/") if part not in {"", "."}]

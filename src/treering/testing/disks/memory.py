@@ -1,4 +1,4 @@
-"""A disk in memory that behaves like the operating system's, down to its errors, and can lose its power."""
+"""A disk in memory that behaves like the operating system's, including its errors, and can lose power."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 DEVICE = 0x7472
-"""The device number of all that lies on a disk in memory."""
+"""The device number of all files on a disk in memory."""
 FIRST_DESCRIPTOR = 3
 
 
@@ -38,29 +38,29 @@ class Descriptor:
         self.position = 0
 
 
-def _alone(method: Callable[Concatenate[MemoryDisk, P], R]) -> Callable[Concatenate[MemoryDisk, P], R]:
-    """Let one thread at a time into the disk: every call is a step."""
+def _locked(method: Callable[Concatenate[MemoryDisk, P], R]) -> Callable[Concatenate[MemoryDisk, P], R]:
+    """Hold the disk's lock during a call, which makes the call atomic."""
 
-    def locked(self: MemoryDisk, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call_locked(self: MemoryDisk, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with self.lock:
             return method(self, *args, **kwargs)
 
-    return update_wrapper(locked, method)
+    return update_wrapper(call_locked, method)
 
 
 class MemoryDisk:
-    """A file system in memory, behind the `Disk` protocol. It knows no links, no rights and no end of space.
+    """A file system in memory, behind the `Disk` protocol, without links, permissions or a size limit.
 
-    Threads may share it. Paths have to be absolute: a relative one is a `ValueError`, since nothing should depend on
-    where a test was started.
+    Threads may share it. Paths must be absolute: a relative path raises `ValueError`, since nothing should depend on
+    the directory in which a test was started.
 
     Args:
-        image: What lies on the disk; nothing where it is not given.
-        clock: Gives the time of changes, in nanoseconds; by default each change is a millisecond after the last one.
+        image: The content of the disk; empty by default.
+        clock: Returns the time of a change, in nanoseconds; by default each change is a millisecond after the last one.
 
     Attributes:
-        cut_after: On a disk that a power cut left: after how many recorded operations the power went.
-        listeners: Called with each operation, in order, while the disk does nothing else.
+        cut_after: On a disk left by a power cut, the number of recorded operations after which the power failed.
+        listeners: Called with each operation, in order, while the disk is locked.
     """
 
     def __init__(self, image: DiskImage | None = None, *, clock: Callable[[], int] | None = None) -> None:
@@ -71,46 +71,46 @@ class MemoryDisk:
         self._clock = clock
         self._open: dict[int, Descriptor] = {}
 
-    # what a test looks at
+    # for tests
 
     @property
     def open_files(self) -> int:
-        """How many descriptors are open."""
+        """The number of open descriptors."""
         return len(self._open)
 
-    @_alone
+    @_locked
     def files(self) -> dict[str, bytes]:
-        """Return the content of every file by its path, in order."""
+        """Return the content of every file by path, sorted."""
         return {path: bytes(node.content) for path, node in self.image.paths() if node.names is None}
 
-    @_alone
+    @_locked
     def settle(self) -> None:
-        """Make everything survive a power cut, as time does."""
+        """Make everything survive a power cut, as if enough time had passed."""
         self.image.settle()
 
-    @_alone
+    @_locked
     def crash(self, *, keep_unsynced: bool = False) -> MemoryDisk:
-        """Return what a power cut now leaves if nothing survives but what was synced, or if everything does."""
+        """Return the disk after a power cut in which only synced data survive, or everything does."""
         if keep_unsynced:
             image = self.image.copy()
             image.settle()
         else:
-            image = self.image.left_by([], {})
+            image = self.image.after_power_cut([], {})
         return MemoryDisk(image, clock=self._clock)
 
     def crash_states(self) -> Iterator[MemoryDisk]:
-        """Yield each disk, once, that a power cut now may leave; `crashes` says which. This disk goes on unharmed."""
+        """Yield each distinct disk that a power cut may leave now, as defined in `crashes`; this disk is unaffected."""
         with self.lock:
             image = self.image.copy()
         seen: set[bytes] = set()
-        for left in Crashes(image):
-            if (key := digest(left)) not in seen:
+        for crashed in Crashes(image):
+            if (key := digest(crashed)) not in seen:
                 seen.add(key)
-                yield MemoryDisk(left, clock=self._clock)
+                yield MemoryDisk(crashed, clock=self._clock)
 
     # the calls of Disk
 
-    @_alone
+    @_locked
     def open(self, path: str, flags: int) -> int:
         """Open a file with the flags of `os.open`."""
         node = self._existing(path, flags)
@@ -127,7 +127,7 @@ class MemoryDisk:
         return fd
 
     def _existing(self, path: str, flags: int) -> Node | None:
-        """Return the node to open, or None where it has to be created."""
+        """Return the node to open, or None if it must be created."""
         if flags & os.O_CREAT and path.endswith("/"):
             self.image.slot(path)
             raise os_error(errno.EISDIR, path)
@@ -139,15 +139,15 @@ class MemoryDisk:
         self.image.slot(path)
         return None
 
-    @_alone
+    @_locked
     def close(self, fd: int) -> None:
         """Close a descriptor."""
         self._descriptor(fd)
         del self._open[fd]
 
-    @_alone
+    @_locked
     def write(self, fd: int, data: bytes) -> int:
-        """Write at the descriptor's position, or at the end where it was opened to append; all bytes are taken."""
+        """Write all bytes at the descriptor's position, or at the end if it was opened for appending."""
         descriptor = self._descriptor(fd)
         if not descriptor.writes:
             raise os_error(errno.EBADF)
@@ -157,7 +157,7 @@ class MemoryDisk:
             descriptor.position = offset + len(data)
         return len(data)
 
-    @_alone
+    @_locked
     def pread(self, fd: int, length: int, offset: int) -> bytes:
         """Read up to `length` bytes at an offset."""
         descriptor = self._descriptor(fd)
@@ -169,64 +169,64 @@ class MemoryDisk:
             raise os_error(errno.EISDIR)
         return bytes(memoryview(descriptor.node.content)[offset : offset + length])
 
-    @_alone
+    @_locked
     def position(self, fd: int) -> int:
         """Return the descriptor's position."""
         return self._descriptor(fd).position
 
-    @_alone
+    @_locked
     def seek(self, fd: int, offset: int) -> None:
-        """Have the next write begin at an offset, where the file was not opened to append."""
+        """Make the next write begin at an offset, unless the file was opened for appending."""
         if offset < 0:
             raise os_error(errno.EINVAL)
         self._descriptor(fd).position = offset
 
-    @_alone
+    @_locked
     def truncate(self, fd: int, size: int) -> None:
-        """Cut a file, or let it grow by zeros."""
+        """Truncate a file, or extend it with zeros."""
         descriptor = self._descriptor(fd)
         if size < 0 or not descriptor.writes:
             raise os_error(errno.EINVAL)
         self._do("truncate", descriptor.path, descriptor.node, offset=size)
 
-    @_alone
+    @_locked
     def datasync(self, fd: int) -> None:
-        """Make a file's bytes and size survive a power cut; a directory's names, where it is one."""
+        """Make a file's bytes and size, or a directory's names, survive a power cut."""
         descriptor = self._descriptor(fd)
         kind: OperationKind = "datasync" if descriptor.node.names is None else "sync_directory"
         self._do(kind, descriptor.path, descriptor.node)
 
-    @_alone
+    @_locked
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory survive a power cut."""
         self._do("sync_directory", path, self._directory(path))
 
-    @_alone
+    @_locked
     def stat(self, path: str) -> FileStat:
-        """Look at a file by name."""
+        """Return the status of a file by name."""
         return _stat_of(self.image.find(path))
 
-    @_alone
+    @_locked
     def fstat(self, fd: int) -> FileStat:
-        """Look at an open file."""
+        """Return the status of an open file."""
         return _stat_of(self._descriptor(fd).node)
 
     def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
-        """Tell whether a file is as it was left."""
+        """Tell whether a path still has this device, inode and size."""
         return self.stat(path).is_still(device, inode, size)
 
-    @_alone
+    @_locked
     def rename(self, source: str, target: str) -> None:
-        """Give a file or directory another name, replacing what has it as far as the operating system would."""
+        """Rename a file or directory, replacing an existing target if the operating system would."""
         (from_directory, old), (to_directory, new) = self.image.slot(source), self.image.slot(target)
         moved = (from_directory.names or {}).get(old)
         replaced = (to_directory.names or {}).get(new)
         if moved is None:
             raise os_error(errno.ENOENT, source)
         if from_directory is not to_directory:
-            if _holds(moved, to_directory):
+            if _contains(moved, to_directory):
                 raise os_error(errno.EINVAL, source)
-            if replaced is not None and _holds(replaced, from_directory):
+            if replaced is not None and _contains(replaced, from_directory):
                 raise os_error(errno.ENOTEMPTY, source)
         if moved.names is None and (source.endswith("/") or target.endswith("/")):
             raise os_error(errno.ENOTDIR, source)
@@ -236,38 +236,38 @@ class MemoryDisk:
             _check_replacing(source, moved, replaced)
         self._do("rename", source, target=target)
 
-    @_alone
+    @_locked
     def unlink(self, path: str) -> None:
-        """Take a file's name away; it lives on for whoever has it open."""
+        """Remove a file's name; open descriptors keep the file alive."""
         if self.image.find(path).names is not None:
             raise os_error(errno.EPERM if sys.platform == "darwin" else errno.EISDIR, path)
         self._do("unlink", path)
 
-    @_alone
+    @_locked
     def make_directory(self, path: str) -> None:
-        """Make a directory, its parents included."""
-        made = ""
+        """Create a directory and its parents."""
+        current = ""
         for part in parts_of(path):
-            made = f"{made}/{part}"
+            current = f"{current}/{part}"
             try:
-                node = self.image.find(made)
+                node = self.image.find(current)
             except FileNotFoundError:
-                self._do("make_directory", made)
+                self._do("make_directory", current)
             else:
                 if node.names is None:
-                    raise os_error(errno.EEXIST, made)
+                    raise os_error(errno.EEXIST, current)
 
-    @_alone
+    @_locked
     def list_directory(self, path: str) -> Sequence[str]:
         """Return the names in a directory, sorted."""
         return sorted(self._directory(path).names or {})
 
     def real_path(self, path: str) -> str:
-        """Return the path without detours: there are no links."""
+        """Return the normalized path; there are no links to resolve."""
         parts_of(path)
         return os.path.normpath(path)
 
-    # how they are carried out
+    # implementation
 
     def _do(
         self,
@@ -282,11 +282,11 @@ class MemoryDisk:
     ) -> Node:
         now_ns = self.image.now_ns + TICK_NS if self._clock is None else self._clock()
         operation = Operation(kind, path, node.number if node else 0, target, offset, data, created, now_ns)
-        done = self.image.apply(operation) or node
-        assert done is not None
+        changed = self.image.apply(operation) or node
+        assert changed is not None
         for listener in self.listeners:
             listener(operation)
-        return done
+        return changed
 
     def _descriptor(self, fd: int) -> Descriptor:
         descriptor = self._open.get(fd)
@@ -302,10 +302,10 @@ class MemoryDisk:
 
 
 def _check_opening(path: str, node: Node, flags: int) -> None:
-    """Refuse to open what is there, where the operating system would.
+    """Check that an existing node may be opened with some flags.
 
     Raises:
-        OSError: It would.
+        OSError: The operating system would refuse it.
     """
     if flags & os.O_CREAT and flags & os.O_EXCL:
         raise os_error(errno.EEXIST, path)
@@ -316,10 +316,10 @@ def _check_opening(path: str, node: Node, flags: int) -> None:
 
 
 def _check_replacing(path: str, moved: Node, replaced: Node) -> None:
-    """Refuse to replace one by the other, where the operating system would.
+    """Check that a rename may replace an existing node.
 
     Raises:
-        OSError: It would.
+        OSError: The operating system would refuse it.
     """
     if moved.names is None and replaced.names is not None:
         raise os_error(errno.EISDIR, path)
@@ -329,9 +329,9 @@ def _check_replacing(path: str, moved: Node, replaced: Node) -> None:
         raise os_error(errno.ENOTEMPTY, path)
 
 
-def _holds(outer: Node, inner: Node) -> bool:
-    """Whether a node is another one or lies in it, at any depth."""
-    return outer is inner or any(_holds(child, inner) for child in (outer.names or {}).values())
+def _contains(outer: Node, inner: Node) -> bool:
+    """Tell whether a node is another one or contains it, at any depth."""
+    return outer is inner or any(_contains(child, inner) for child in (outer.names or {}).values())
 
 
 def _stat_of(node: Node) -> FileStat:

@@ -1,4 +1,4 @@
-"""A disk that notes what is done to it, and gives back every disk that a power cut on the way may leave."""
+"""A disk that records all operations, and yields every disk that a power cut in between may leave."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ SYNCS = frozenset({"datasync", "sync_directory"})
 
 
 class RecordingDisk(WrappedDisk):
-    """Notes every change of a `MemoryDisk`, in the order in which it happened there.
+    """Records every change of a `MemoryDisk`, in order.
 
-    What a wrapper in between refuses or shortens is noted as it arrived. What was on the disk before is taken as it was,
-    synced or not.
+    Operations are recorded as they arrive there: those that a wrapper in between refuses are missing, and those that it
+    shortens are short. The earlier content of the disk stays as it was, synced or not.
 
     Example: no power cut after an acknowledgement may lose what was acknowledged::
 
         disk = RecordingDisk()
-        ...                               # append, and get it acknowledged
+        ...                               # append, and wait for the acknowledgement
         acknowledged = len(disk.operations)
-        ...                               # go on
-        for left in disk.crash_states(since=acknowledged):
-            ...                           # open `left`: the append is there
+        ...                               # continue
+        for crashed in disk.crash_states(since=acknowledged):
+            ...                           # open `crashed`: it contains the append
 
     Args:
         inner: A `MemoryDisk`, or wrappers around one; by default a new one.
 
     Attributes:
-        operations: What was done so far.
+        operations: The operations so far.
     """
 
     def __init__(self, inner: Disk | None = None) -> None:
@@ -44,30 +44,30 @@ class RecordingDisk(WrappedDisk):
             self.memory.listeners.append(self.operations.append)
 
     def crash_states(self, since: int = 0, until: int | None = None) -> Iterator[MemoryDisk]:
-        """Yield each disk, once, that a power cut may leave after `since` to `until` of the operations.
+        """Yield each distinct disk that a power cut may leave after `since` to `until` operations.
 
-        Each is ready to be used, nothing of it waits for a sync, and its `cut_after` says after how many operations the
-        power may have gone at the latest. So it must hold all that was acknowledged by then.
+        Each disk is ready for use, with nothing left to sync. Its `cut_after` is the largest number of operations after
+        which the power may have failed, so it must contain everything that was acknowledged by then.
 
-        `crashes` says which they are: a dozen for a program of four operations, some more for each further one that is
-        not synced. Each moment is built by doing everything before it again, so keep programs below a few hundred
-        operations, or look at a part of them.
+        The module `crashes` defines the disks: about a dozen for a program of four operations, and some more for each
+        further operation that is not synced. Each moment is rebuilt from the first operation, so keep programs below a
+        few hundred operations, or examine a part of them.
         """
         operations = self.operations[:until]
         seen: set[bytes] = set()
         covered = False
         for moment in range(len(operations), since - 1, -1):
             if covered and operations[moment].kind not in SYNCS:
-                continue  # to lose that operation was one of the choices a moment later
+                continue  # the states of the next moment include the loss of this operation
             image = self._before.copy()
             for operation in operations[:moment]:
                 image.apply(operation)
-            found = Crashes(image)
-            covered = found.complete
-            for left in found:
-                if (key := digest(left)) not in seen:
+            crashes = Crashes(image)
+            covered = crashes.complete
+            for crashed in crashes:
+                if (key := digest(crashed)) not in seen:
                     seen.add(key)
-                    disk = MemoryDisk(left)
+                    disk = MemoryDisk(crashed)
                     disk.cut_after = moment
                     yield disk
 
@@ -76,5 +76,5 @@ def _memory_under(disk: Disk) -> MemoryDisk:
     while isinstance(disk, WrappedDisk):
         disk = disk.inner
     if not isinstance(disk, MemoryDisk):
-        raise TypeError(f"only what happens to a MemoryDisk can be recorded, not to {type(disk).__name__}")
+        raise TypeError(f"a RecordingDisk needs a MemoryDisk beneath it, got {type(disk).__name__}")
     return disk

@@ -1,4 +1,4 @@
-"""A disk that hands everything on: what recorders, scripts of faults and your own wrappers derive from."""
+"""A disk that forwards every call: the base class of recording, faulty and your own disks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...events.disk import Disk, FileStat
 
 
 class WrappedDisk:
-    """Hands every call on to another disk, `inner`."""
+    """Forwards every call to another disk, `inner`."""
 
     def __init__(self, inner: Disk) -> None:
         self.inner = inner
@@ -22,7 +22,7 @@ class WrappedDisk:
         self.inner.close(fd)
 
     def write(self, fd: int, data: bytes) -> int:
-        """Write at the descriptor's position, or at the end where it was opened to append."""
+        """Write at the descriptor's position, or at the end if it was opened for appending."""
         return self.inner.write(fd, data)
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
@@ -34,11 +34,11 @@ class WrappedDisk:
         return self.inner.position(fd)
 
     def seek(self, fd: int, offset: int) -> None:
-        """Have the next write begin at an offset, where the file was not opened to append."""
+        """Make the next write begin at an offset, unless the file was opened for appending."""
         self.inner.seek(fd, offset)
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut a file."""
+        """Truncate a file."""
         self.inner.truncate(fd, size)
 
     def datasync(self, fd: int) -> None:
@@ -50,27 +50,27 @@ class WrappedDisk:
         self.inner.sync_directory(path)
 
     def stat(self, path: str) -> FileStat:
-        """Look at a file by name."""
+        """Return the status of a file by name."""
         return self.inner.stat(path)
 
     def fstat(self, fd: int) -> FileStat:
-        """Look at an open file."""
+        """Return the status of an open file."""
         return self.inner.fstat(fd)
 
     def is_still(self, path: str, device: int, inode: int, size: int) -> bool:
-        """Tell whether a file is as it was left."""
+        """Tell whether a path still has this device, inode and size."""
         return self.stat(path).is_still(device, inode, size)
 
     def rename(self, source: str, target: str) -> None:
-        """Give a file another name, replacing what has it."""
+        """Rename a file, replacing any file with the new name."""
         self.inner.rename(source, target)
 
     def unlink(self, path: str) -> None:
-        """Take a name away."""
+        """Remove a name."""
         self.inner.unlink(path)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, its parents included."""
+        """Create a directory and its parents."""
         self.inner.make_directory(path)
 
     def list_directory(self, path: str) -> Sequence[str]:
@@ -78,5 +78,5 @@ class WrappedDisk:
         return self.inner.list_directory(path)
 
     def real_path(self, path: str) -> str:
-        """Return the path with all links followed."""
+        """Return the path with all links resolved."""
         return self.inner.real_path(path)

@@ -1,18 +1,18 @@
-"""A whole host in a small world: one seed decides the clock, the order of tasks, the disk's illnesses and the crashes.
+"""Deterministic simulation of a whole host: a seed decides the clock, the task order, the disk faults and the crashes.
 
     from treering.testing.simulation import simulate
 
-    told = simulate(seed=17)
+    result = simulate(seed=17)
 
-Writers and subscribers live on a host whose disk fails and forgets; the host is closed, killed or cut off from power;
-another one opens what is left. After each step the state has to be what a replay of the file gives, and after each end
-every acknowledged entry has to be there once. A seed always tells the same story. One that fails says how to see it
-again::
+Writers and subscribers run on a host whose disk fails and loses data; the host is closed, killed or loses power, and
+another one opens what is left. After each step the state must equal a replay of the file, and after each host every
+acknowledged entry must be stored exactly once. A seed always produces the same run. A failing run prints the command
+that reproduces it::
 
     python -m treering.testing.simulation --seed 17
 
-It needs trio, which `pip install 'treering[test]'` brings. Disks are simulated to the last operation, processes are not:
-the locks of the operating system and its threads have no place here.
+This needs trio, which `pip install 'treering[test]'` installs. Disks are simulated down to each operation, processes
+are not: operating system locks and threads are not covered.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`python -m treering.testing.simulation`: play seeds, one to see what happened or many to see that nothing did."""
+"""Run simulations: one seed to inspect what happened, or many to search for failures."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from .story import simulate
 
 
 def main() -> int:
-    """Play the seeds that the command line names."""
+    """Run the simulations that the command line selects."""
     parser = ArgumentParser(prog="python -m treering.testing.simulation", description=__doc__)
     parser.add_argument("--seed", type=int, default=0, help="the seed, or the first of several")
-    parser.add_argument("--count", type=int, default=1, help="how many seeds to play")
-    parser.add_argument("--durability", choices=durabilities(), help="by default the seed decides")
-    parser.add_argument("--trace", action="store_true", help="show what happened")
-    asked = parser.parse_args()
+    parser.add_argument("--count", type=int, default=1, help="the number of seeds to run")
+    parser.add_argument("--durability", choices=durabilities(), help="the durability; by default the seed decides")
+    parser.add_argument("--trace", action="store_true", help="print every event")
+    arguments = parser.parse_args()
     failed = 0
-    for seed in range(asked.seed, asked.seed + asked.count):
+    for seed in range(arguments.seed, arguments.seed + arguments.count):
         try:
-            told = simulate(seed, asked.durability)
+            result = simulate(seed, arguments.durability)
         except Broken as broken:
-            if asked.trace:
+            if arguments.trace:
                 sys.stdout.write("\n".join(broken.trace) + "\n")
             sys.stderr.write(f"seed {seed}: {broken}\n")
             failed += 1
             continue
-        if asked.trace:
-            sys.stdout.write("\n".join(told.trace) + "\n")
+        if arguments.trace:
+            sys.stdout.write("\n".join(result.trace) + "\n")
         sys.stdout.write(
-            f"seed {seed}: {told.acknowledged} entries acknowledged, {told.crashes} crashes, "
-            f"{told.checks} checks, all well, {told.digest}\n"
+            f"seed {seed}: {result.acknowledged} entries acknowledged, {result.crashes} crashes, "
+            f"{result.checks} checks, all well, {result.digest}\n"
         )
     return min(failed, 1)
 

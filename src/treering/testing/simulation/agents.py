@@ -1,4 +1,4 @@
-"""Who lives in a simulation: writers, subscribers, and a disturber who makes the disk ill and well."""
+"""The tasks of a simulation: writers, subscribers, and a disturber that makes the disk fail and recover."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ...events.errors import (
 from ...events.stores.base import Cursor
 from ...projections.feed import Reset
 from .checks import Broken
-from .ledger import Asked, Fate
+from .ledger import CommandRecord, Fate
 from .unwell import ERRORS
 from .world import World
 
@@ -35,11 +35,11 @@ Call = Callable[[AppendOptions], Awaitable[Sequence[str]]]
 
 
 class Writer:
-    """A task that gives commands to sessions, one after the other.
+    """A task that sends commands to sessions, one after another.
 
     Args:
-        world: The world.
-        number: Tells it from the others.
+        world: The simulated world.
+        number: Distinguishes it from other writers.
     """
 
     def __init__(self, world: World, number: int) -> None:
@@ -48,7 +48,7 @@ class Writer:
         self._name = f"writer {number}"
 
     async def run(self) -> None:
-        """Live until the work is done."""
+        """Send a random number of commands."""
         for _ in range(self._random.randint(2, 10)):
             name = self._random.choice(self._world.names)
             try:
@@ -62,7 +62,7 @@ class Writer:
                 await anyio.sleep(self._random.choice((0.0, 0.01, 1.0)))
 
     async def _act(self, name: str, session: Session) -> None:
-        """Do one of the things that a program does with a session."""
+        """Perform one random action on a session."""
         act = self._random.choices(
             (self._append, self._append_many, self._label, self._branch, self._summarize, self._aside, self._read),
             (8, 3, 1, 2, 1, 1, 2),
@@ -73,22 +73,22 @@ class Writer:
 
     async def _append(self, name: str, session: Session) -> None:
         token = self._world.token()
-        said = token + " x" * self._random.choice((0, 0, 10, 400, 1500))
+        content = token + " x" * self._random.choice((0, 0, 10, 400, 1500))
 
-        kind = self._random.random() < 0.5
+        is_custom = self._random.random() < 0.5
 
         async def call(options: AppendOptions) -> Sequence[str]:
-            if kind:
-                return [await session.append_custom_entry("note", said, **options)]
-            return [await session.append_message("user", said, **options)]
+            if is_custom:
+                return [await session.append_custom_entry("note", content, **options)]
+            return [await session.append_message("user", content, **options)]
 
-        await self._give(name, session, [token], call, self._options(session))
+        await self._send(name, session, [token], call, self._options(session))
 
     async def _append_many(self, name: str, session: Session) -> None:
         tokens = [self._world.token() for _ in range(self._random.randint(2, 4))]
         size = self._random.choice((0, 10, 300))
         payloads: list[Payload] = [Message("user", (text(token + " y" * size),)) for token in tokens]
-        await self._give(
+        await self._send(
             name, session, tokens, lambda options: session.append_many(payloads, **options), self._options(session)
         )
 
@@ -100,7 +100,7 @@ class Writer:
         async def call(options: AppendOptions) -> Sequence[str]:
             return [await session.set_label(target, token, **options)]
 
-        await self._give(name, session, [token], call, {})
+        await self._send(name, session, [token], call, {})
 
     async def _summarize(self, name: str, session: Session) -> None:
         target, token = self._entry_of(session), self._world.token()
@@ -108,7 +108,7 @@ class Writer:
         async def call(options: AppendOptions) -> Sequence[str]:
             return [await session.branch_with_summary(target, token, **options)]
 
-        await self._give(name, session, [token], call, {})
+        await self._send(name, session, [token], call, {})
 
     async def _aside(self, name: str, session: Session) -> None:
         target, token = self._entry_of(session), self._world.token()
@@ -118,7 +118,7 @@ class Writer:
         async def call(options: AppendOptions) -> Sequence[str]:
             return [await session.append_message("user", token, **options)]
 
-        await self._give(name, session, [token], call, {"below": target, "aside": True})
+        await self._send(name, session, [token], call, {"below": target, "aside": True})
 
     async def _branch(self, name: str, session: Session) -> None:
         target = self._entry_of(session)
@@ -136,7 +136,7 @@ class Writer:
         self._world.tell(f"{self._name}: {name} {read.__name__}")
 
     def _entry_of(self, session: Session) -> str | None:
-        """Choose an entry of a session; None in an empty one."""
+        """Choose an entry on the path of a session, or return None if it is empty."""
         try:
             path = session.path()
         except EntryNotFound:
@@ -151,70 +151,72 @@ class Writer:
             options["expected_leaf"] = session.leaf_id
         return options
 
-    # -- and what becomes of them
+    # -- their outcomes
 
-    async def _give(
+    async def _send(
         self, name: str, session: Session, tokens: Sequence[str], call: Call, options: AppendOptions
     ) -> None:
-        """Give a command, again where that is safe and nobody knows what became of it, and note the answer."""
-        world, asked = self._world, self._world.ledgers[name].ask(tokens)
-        doubted = False
+        """Send a command, record its outcome, and retry it if the outcome is unknown and a retry is safe."""
+        world, record = self._world, self._world.ledgers[name].note_command(tokens)
+        in_doubt = False
         for _ in range(TRIES_MAX):
-            doubted = await self._try(name, asked, call, options, doubted=doubted)
-            if not doubted or "command_id" not in options or world.gone:
+            in_doubt = await self._try(name, record, call, options, in_doubt=in_doubt)
+            if not in_doubt or "command_id" not in options or world.gone:
                 return
             await anyio.sleep(self._random.choice((0.0, 1.0)))
 
-    async def _try(self, name: str, asked: Asked, call: Call, options: AppendOptions, *, doubted: bool) -> bool:
+    async def _try(
+        self, name: str, record: CommandRecord, call: Call, options: AppendOptions, *, in_doubt: bool
+    ) -> bool:
         world = self._world
-        asked.fate = "open"
+        record.fate = "open"
         patience = 0.0 if self._random.random() < 0.1 else 1e6
         fate: Fate = "unknown"
         try:
             with anyio.move_on_after(patience):
                 ids = await call(options)
                 if not world.gone:
-                    world.ledgers[name].answer(asked, ids)
+                    world.ledgers[name].answer(record, ids)
                     fate = "acknowledged"
                     self._check_own_write(name, ids)
         except AppendInDoubt:
             pass
         except (CommandConflict, LogReplaced) as error:
-            raise Broken(f"{name}: {asked.tokens} {options}: {error!r}, and nobody did that") from error
+            raise Broken(f"{name}: {record.tokens} {options}: {error!r} without a cause") from error
         except Closed:
-            fate = "unknown" if doubted else "refused"
+            fate = "unknown" if in_doubt else "refused"
             raise
         except LeafMoved:
-            fate = "unknown" if doubted else "refused"
+            fate = "unknown" if in_doubt else "refused"
         except TreeringError:
             fate = "refused"
         except OSError as error:
-            raise Broken(f"{name}: {asked.tokens}: an append raised a bare {error!r}") from error
+            raise Broken(f"{name}: {record.tokens}: an append raised {error!r} instead of a TreeringError") from error
         finally:
             if fate != "acknowledged":
-                asked.fate = "unknown" if world.gone else fate
-            world.tell(f"{self._name}: {name} {' '.join(asked.tokens)} {asked.fate}")
+                record.fate = "unknown" if world.gone else fate
+            world.tell(f"{self._name}: {name} {' '.join(record.tokens)} {record.fate}")
         if fate == "acknowledged":
             world.check_live(name)
         return fate == "unknown"
 
     def _check_own_write(self, name: str, ids: Sequence[str]) -> None:
-        """Check that what was acknowledged can be read at once."""
+        """Check that acknowledged entries are visible immediately."""
         index = self._world.index(name)
         missing = [] if index is None else [entry_id for entry_id in ids if not index.find(entry_id)]
         if missing:
-            raise Broken(f"{name}: {missing} was acknowledged and cannot be seen")
+            raise Broken(f"{name}: {missing} was acknowledged but is not visible")
 
 
 class Subscriber:
-    """A task that follows one session, at its own pace, over all that happens to it.
+    """A task that follows one session at its own pace, across all crashes.
 
     Args:
-        world: The world.
-        name: The session.
+        world: The simulated world.
+        name: The name of the session.
 
     Attributes:
-        seen: The ids of the entries that it was given since the last reset, by their ordinals.
+        seen: The ids of the entries received since the last reset, by seq.
     """
 
     def __init__(self, world: World, name: str) -> None:
@@ -248,20 +250,20 @@ class Subscriber:
     def _take(self, seq: int, entry_id: str) -> None:
         last = max(self.seen, default=0)
         if seq != last + 1:
-            raise Broken(f"{self.name}: a subscriber got {seq} after {last}")
+            raise Broken(f"{self.name}: a subscriber got seq {seq} after seq {last}")
         self.seen[seq] = entry_id
 
-    def has(self, ids: Sequence[str]) -> bool:
-        """Tell whether it was given these entries and no others."""
+    def has_received(self, ids: Sequence[str]) -> bool:
+        """Tell whether it has received exactly these entries."""
         return list(self.seen.values()) == list(ids)
 
 
 class Disturber:
-    """A task that makes the disk ill and well again, and lets time pass.
+    """A task that makes the disk fail and recover, and lets time pass.
 
     Args:
-        world: The world.
-        host: The host that suffers from it.
+        world: The simulated world.
+        host: The host on that disk.
     """
 
     def __init__(self, world: World, host: SessionHost) -> None:
@@ -275,14 +277,14 @@ class Disturber:
         while True:
             await anyio.sleep(random.choice((0.001, 0.01, 0.5, 2.0)))
             await checkpoint()
-            what = random.random()
-            if disk.chances and what < 0.6:
+            chance = random.random()
+            if disk.chances and chance < 0.6:
                 disk.heal()
                 self._world.tell("the disk is well")
-            elif what < 0.5:
+            elif chance < 0.5:
                 calls = random.sample(sorted(ERRORS), random.randint(1, 4))
                 disk.chances = dict.fromkeys(calls, random.choice((0.1, 0.4, 1.0)))
                 disk.slow = random.choice((0.0, 0.0, 0.5))
                 self._world.tell(f"the disk is ill: {disk.chances}")
-            elif what < 0.7:
+            elif chance < 0.7:
                 self._world.settle()

@@ -1,4 +1,4 @@
-"""What has to hold of every log at every moment, whatever happened to it."""
+"""The invariants of every log at every moment, whatever has happened to it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from ...events.kinds import Kind
 
 
 class Broken(AssertionError):
-    """A promise was broken.
+    """An invariant was violated.
 
     Attributes:
-        trace: What happened before, line by line, where a simulation found it.
+        trace: The events before it, one per line, if a simulation found it.
     """
 
     trace: Sequence[str] = ()
 
 
 class Replay(Struct):
-    """What the whole lines of a file say, read without any of the store's code."""
+    """The entries in the complete lines of a file, read without using the store's code."""
 
     index: LogIndex
     entries: list[Entry | None]
@@ -34,32 +34,34 @@ class Replay(Struct):
     @property
     def tokens(self) -> list[str]:
         """The tokens of the visible entries, in the order of the file."""
-        visible = zip(self.entries, self.index.kinds[1:], strict=False)  # withheld lines have no kind yet
+        visible = zip(
+            self.entries, self.index.kinds[1:], strict=False
+        )  # lines that are still withheld have no kind yet
         return tokens_of([entry for entry, kind in visible if entry is not None and kind != Kind.ABORTED])
 
 
 def replayed(data: bytes, path: str) -> Replay:
-    """Fold the bytes of a log file from nothing; what stands after the last newline is left out.
+    """Replay a log file from its bytes, ignoring anything after the last newline.
 
     Raises:
-        NotASession: They do not begin with a header.
+        NotASession: The bytes do not begin with a header.
     """
-    found = detect(data, path)
-    replay = Replay(LogIndex(found.header), [])
-    whole, newline, _ = data[found.size :].rpartition(b"\n")
-    for line in whole.split(b"\n") if newline else ():
+    detected = detect(data, path)
+    replay = Replay(LogIndex(detected.header), [])
+    complete, newline, _ = data[detected.size :].rpartition(b"\n")
+    for line in complete.split(b"\n") if newline else ():
         if line.strip():
-            entry = found.dialect.decode(line.removesuffix(b"\r"), len(replay.entries) + 1)
+            entry = detected.dialect.decode(line.removesuffix(b"\r"), len(replay.entries) + 1)
             replay.entries.append(entry)
             replay.index.fold(entry)
     return replay
 
 
 def check_file(data: bytes, path: str) -> Replay:
-    """Replay a native log that treering alone has written, and check each of its lines.
+    """Replay a native log that only treering has written, and check each of its lines.
 
     Raises:
-        Broken: A line is damaged, stores another ordinal than it has, or an earlier time than the line before it.
+        Broken: A line is damaged, stores a wrong seq, or has an earlier time than the line before it.
     """
     replay = replayed(data, path)
     lines = [line for line in data.split(b"\n")[1:] if line]
@@ -69,52 +71,52 @@ def check_file(data: bytes, path: str) -> Replay:
             raise Broken(f"{path}: line {seq} is damaged: {lines[seq - 1]!r}")
         stored = msgspec.json.decode(lines[seq - 1]).get("seq")
         if stored != seq:
-            raise Broken(f"{path}: line {seq} says that it is line {stored}")
+            raise Broken(f"{path}: line {seq} stores the seq {stored}")
         if entry.timestamp < last and seq > 1:
-            raise Broken(f"{path}: line {seq} is of an earlier time than the line before it")
+            raise Broken(f"{path}: line {seq} has an earlier time than the line before it")
         last = entry.timestamp
     return replay
 
 
 async def check_session(session: Session, data: bytes, path: str) -> list[Entry]:
-    """Check that a session at rest is what its file says, and return its entries.
+    """Check that an idle session agrees with its file, and return its entries.
 
     Raises:
-        Broken: What the host knows is not what a replay of the file gives; or entries are missing among those it reads.
+        Broken: The host's state differs from a replay of the file, or the entries that it reads are incomplete.
     """
     log = await session.log()
     replay = replayed(data, path)
     if log.index != replay.index:
-        raise Broken(f"{path}: the state is not what a replay of the file gives")
+        raise Broken(f"{path}: the state differs from a replay of the file")
     entries = await session.entries()
-    named = [seq for seq in range(1, log.index.head + 1) if log.index.is_entry(seq)]
-    if [entry.seq for entry in entries] != named:
-        raise Broken(f"{path}: reads the ordinals {[entry.seq for entry in entries]} of {named}")
-    shown = [entry.id for entry in entries]
-    if shown != [log.index.ids[seq] for seq in named]:
-        raise Broken(f"{path}: the ids that are read are not those of the index")
+    expected_seqs = [seq for seq in range(1, log.index.head + 1) if log.index.is_entry(seq)]
+    if [entry.seq for entry in entries] != expected_seqs:
+        raise Broken(f"{path}: read the seqs {[entry.seq for entry in entries]} instead of {expected_seqs}")
+    ids = [entry.id for entry in entries]
+    if ids != [log.index.ids[seq] for seq in expected_seqs]:
+        raise Broken(f"{path}: the ids that were read differ from those in the index")
     return entries
 
 
 def token_of(entry: Entry) -> str | None:
-    """Return the word by which a simulation knows an entry: the first one of what it says."""
-    said = ""
+    """Return the first word of an entry's text, by which a simulation identifies it."""
+    content = ""
     match entry:
         case MessageEntry():
-            said = plain_text(entry.message.content)
+            content = plain_text(entry.message.content)
         case CustomEntry():
-            said = str(entry.custom.data)
+            content = str(entry.custom.data)
         case LabelEntry():
-            said = entry.label.label or ""
+            content = entry.label.label or ""
         case BranchSummaryEntry():
-            said = entry.branch_summary.summary
+            content = entry.branch_summary.summary
         case SessionInfoEntry():
-            said = entry.session_info.name or ""
+            content = entry.session_info.name or ""
         case _:
             pass
-    return said.partition(" ")[0] or None
+    return content.partition(" ")[0] or None
 
 
 def tokens_of(entries: Sequence[Entry]) -> list[str]:
-    """Return the tokens of entries; those that have none are left out."""
+    """Return the tokens of those entries that have one."""
     return [token for entry in entries if (token := token_of(entry)) is not None]

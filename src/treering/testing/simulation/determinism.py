@@ -1,7 +1,7 @@
-"""One seed, one course of events: the scheduler, the clock, the ids and the threads of a simulation.
+"""Makes a run depend on its seed alone: the scheduler, clock, ids and threads of a simulation.
 
-trio runs the tasks that are ready in an order that it draws afresh each time. Here it sorts them first and draws with the
-simulation's seed. Its private names are touched in this file and nowhere else.
+trio shuffles the tasks that are ready. Here it sorts them first and shuffles with the simulation's seed. No other
+module uses trio's private names.
 """
 
 from __future__ import annotations
@@ -29,62 +29,62 @@ BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def run(seed: int, fn: Callable[[*Ts], Awaitable[T]], *args: *Ts) -> T:
-    """Run an async function on trio with a virtual clock, always in the same order of events for the same seed.
+    """Run an async function on trio with a virtual clock; the same seed gives the same order of events.
 
-    Time passes when every task waits, and then at once. Garbage is not collected meanwhile, since that runs finalizers at
-    moments that depend on what the process did before.
+    When every task waits, time jumps ahead. The garbage collector is off during the run, since the moments at which it
+    runs finalizers depend on the earlier history of the process.
     """
     scheduler: Any = import_module("trio._core._run")
     clock: Any = import_module("trio.testing").MockClock(autojump_threshold=0)
     random: Random = scheduler._r
-    state, sorts = random.getstate(), scheduler._ALLOW_DETERMINISTIC_SCHEDULING
-    collects = gc.isenabled()
+    state, was_deterministic = random.getstate(), scheduler._ALLOW_DETERMINISTIC_SCHEDULING
+    was_enabled = gc.isenabled()
     gc.disable()
     random.seed(seed)
     scheduler._ALLOW_DETERMINISTIC_SCHEDULING = True
     try:
         return anyio.run(fn, *args, backend="trio", backend_options={"clock": clock})
     finally:
-        scheduler._ALLOW_DETERMINISTIC_SCHEDULING = sorts
+        scheduler._ALLOW_DETERMINISTIC_SCHEDULING = was_deterministic
         random.setstate(state)
-        if collects:
+        if was_enabled:
             gc.enable()
 
 
 class VirtualClock:
-    """A wall clock over the loop's own time, which somebody sets back or forward now and then.
+    """A wall clock based on the loop's time that is sometimes set back or forward.
 
     Args:
-        random: Says when, and by how much.
+        random: Decides when, and by how much.
     """
 
     def __init__(self, random: Random) -> None:
         self._random = random
-        self._off_s = 0.0
+        self._offset_s = 0.0
 
     def __call__(self) -> datetime:
         """Return the time."""
         if self._random.random() < 0.01:
-            self._off_s = self._random.uniform(-3600, 3600)
-        return BEGINNING + timedelta(hours=2, seconds=anyio.current_time() + self._off_s)
+            self._offset_s = self._random.uniform(-3600, 3600)
+        return BEGINNING + timedelta(hours=2, seconds=anyio.current_time() + self._offset_s)
 
 
 class SeededIds:
-    """Gives uuids that follow from a seed."""
+    """Generates uuids that depend only on a seed."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def __call__(self) -> str:
-        """Return a fresh uuid4."""
+        """Return a new uuid4."""
         return str(UUID(int=self._random.getrandbits(128), version=4))
 
 
 class AtOnce:
-    """An offload without threads: others may come first, the work itself is one step, and others may come after it.
+    """An offload without threads: runs the work in one step, with turns for other tasks before and after it.
 
     Args:
-        random: Says how many turns the others get; None gives them one before and one after.
+        random: Decides how many turns the other tasks get; with None, one before and one after.
     """
 
     def __init__(self, random: Random | None = None) -> None:
@@ -106,10 +106,10 @@ class AtOnce:
 
 
 def durabilities() -> list[Durability]:
-    """Return what the file store takes for its durability, by asking it."""
-    taken: list[Durability] = []
+    """Return the durability levels that the file store accepts."""
+    accepted: list[Durability] = []
     for name in get_args(Durability):
         with suppress(InvalidInput):
             FileStore("/asked", durability=name, disk=MemoryDisk())
-            taken.append(name)
-    return taken
+            accepted.append(name)
+    return accepted

@@ -1,4 +1,4 @@
-"""What callers were told, and whether a log keeps to it."""
+"""The outcomes that callers know of, and a check that a log agrees with them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from ...events.entries import Entry
 from .checks import Broken, token_of
 
 Fate: TypeAlias = Literal["open", "acknowledged", "refused", "unknown"]
-"""What a caller knows of what it asked for."""
+"""The outcome of a command as its caller knows it."""
 
 
-class Asked(Struct, eq=False):
-    """One command: the tokens of its entries, and what became of it.
+class CommandRecord(Struct, eq=False):
+    """One command: the tokens of its entries, and its outcome.
 
     Attributes:
+        tokens: The tokens of its entries.
+        fate: Its outcome.
         ids: The ids of its entries, once they are known.
-        settled: The machine has written them down by itself since.
+        settled: Whether they have reached the disk since, without a flush.
     """
 
     tokens: tuple[str, ...]
@@ -29,102 +31,102 @@ class Asked(Struct, eq=False):
 
 
 class Ledger:
-    """The commands that append to one session, and what their callers were told.
+    """The commands that append to one session, with their outcomes.
 
     Attributes:
-        asked: All of them, in the order in which they were made.
-        acknowledged: How many entries were acknowledged so far.
+        commands: The commands, in the order in which they were sent.
+        acknowledged: The number of entries acknowledged so far.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.asked: list[Asked] = []
+        self.commands: list[CommandRecord] = []
         self.acknowledged = 0
 
-    def ask(self, tokens: Sequence[str]) -> Asked:
-        """Note a command that is about to be made."""
-        asked = Asked(tuple(tokens))
-        self.asked.append(asked)
-        return asked
+    def note_command(self, tokens: Sequence[str]) -> CommandRecord:
+        """Record a command that is about to be sent."""
+        record = CommandRecord(tuple(tokens))
+        self.commands.append(record)
+        return record
 
-    def answer(self, asked: Asked, ids: Sequence[str]) -> None:
-        """Note that a command was acknowledged.
+    def answer(self, record: CommandRecord, ids: Sequence[str]) -> None:
+        """Record that a command was acknowledged.
 
         Raises:
-            Broken: It was acknowledged with other ids before.
+            Broken: There are too few ids, or it was acknowledged with other ids before.
         """
         ids = tuple(ids)
-        if len(ids) < len(asked.tokens):
-            raise Broken(f"{self.name}: {len(asked.tokens)} entries were asked for and {len(ids)} acknowledged")
-        if asked.ids and asked.ids != ids:
-            raise Broken(f"{self.name}: {asked.tokens} had the ids {asked.ids} and now has {ids}")
-        if asked.fate != "acknowledged":
-            self.acknowledged += len(asked.tokens)
-        asked.fate, asked.ids = "acknowledged", ids
+        if len(ids) < len(record.tokens):
+            raise Broken(f"{self.name}: {len(record.tokens)} entries were requested but {len(ids)} acknowledged")
+        if record.ids and record.ids != ids:
+            raise Broken(f"{self.name}: {record.tokens} had the ids {record.ids} and now has {ids}")
+        if record.fate != "acknowledged":
+            self.acknowledged += len(record.tokens)
+        record.fate, record.ids = "acknowledged", ids
 
     @property
     def in_flight(self) -> int:
-        """How many commands wait for their answer."""
-        return sum(asked.fate == "open" for asked in self.asked)
+        """The number of commands that have no answer yet."""
+        return sum(record.fate == "open" for record in self.commands)
 
     @property
     def in_doubt(self) -> bool:
-        """Whether there are commands of which nobody knows what became of them."""
-        return any(asked.fate == "unknown" for asked in self.asked)
+        """Whether there are commands whose outcome is unknown."""
+        return any(record.fate == "unknown" for record in self.commands)
 
     def must_hold(self) -> set[str]:
-        """Return the tokens that the log must hold."""
-        return {token for asked in self.asked if asked.fate == "acknowledged" for token in asked.tokens}
+        """Return the tokens that the log must contain."""
+        return {token for record in self.commands if record.fate == "acknowledged" for token in record.tokens}
 
-    def settled(self) -> None:
-        """Note that all acknowledged entries have reached the disk, whatever the durability."""
-        for asked in self.asked:
-            asked.settled = asked.settled or asked.fate == "acknowledged"
+    def note_settled(self) -> None:
+        """Record that all acknowledged entries have reached the disk, whatever the durability."""
+        for record in self.commands:
+            record.settled = record.settled or record.fate == "acknowledged"
 
     def check(self, entries: Sequence[Entry], *, lossy: bool = False) -> None:
-        """Hold the visible entries of a log against what callers were told.
+        """Compare the visible entries of a log with what callers know.
 
         Args:
-            entries: All that are visible.
-            lossy: The power went, and the log's durability does not cover that: acknowledged entries may be gone.
+            entries: The visible entries.
+            lossy: The power failed and the durability does not cover that, so acknowledged entries may be lost.
 
         Raises:
-            Broken: An acknowledged entry is missing or has another id; an entry is there twice; one that was refused is
-                there; or a command is there in part.
+            Broken: An acknowledged entry is missing or has another id, an entry is stored twice, a refused entry is
+                stored, or a command is stored only in part.
         """
-        found: dict[str, str] = {}
+        id_by_token: dict[str, str] = {}
         for entry in entries:
             token = token_of(entry)
             if token is None:
                 continue
-            if token in found:
-                raise Broken(f"{self.name}: {token} is there twice, as {found[token]} and {entry.id}")
-            found[token] = entry.id or ""
-        for asked in self.asked:
-            there = [token for token in asked.tokens if token in found]
-            if there and len(there) != len(asked.tokens):
-                raise Broken(f"{self.name}: of {asked.tokens} only {there} is there")
-            if asked.fate == "acknowledged" and not there and not (lossy and not asked.settled):
-                raise Broken(f"{self.name}: {asked.tokens} was acknowledged and is not there")
-            if asked.fate == "refused" and there and not lossy:
-                raise Broken(f"{self.name}: {there} was refused and is there")
-            if there and asked.ids and asked.ids[: len(there)] != tuple(found[token] for token in there):
-                raise Broken(f"{self.name}: {there} has not the ids {asked.ids} that were acknowledged")
+            if token in id_by_token:
+                raise Broken(f"{self.name}: {token} is stored twice, as {id_by_token[token]} and {entry.id}")
+            id_by_token[token] = entry.id or ""
+        for record in self.commands:
+            stored = [token for token in record.tokens if token in id_by_token]
+            if stored and len(stored) != len(record.tokens):
+                raise Broken(f"{self.name}: only {stored} of {record.tokens} is stored")
+            if record.fate == "acknowledged" and not stored and not (lossy and not record.settled):
+                raise Broken(f"{self.name}: {record.tokens} was acknowledged but is not stored")
+            if record.fate == "refused" and stored and not lossy:
+                raise Broken(f"{self.name}: {stored} was refused but is stored")
+            if stored and record.ids and record.ids[: len(stored)] != tuple(id_by_token[token] for token in stored):
+                raise Broken(f"{self.name}: {stored} does not have the acknowledged ids {record.ids}")
 
-    def rest(self, entries: Sequence[Entry], *, on_disk: bool) -> None:
-        """Take what a log was found to hold, once it was checked, for the truth from here on.
+    def accept(self, entries: Sequence[Entry], *, on_disk: bool) -> None:
+        """Take the checked content of a log as the expected content from now on.
 
         Args:
-            entries: All that are visible.
-            on_disk: They come from the disk itself, and not from what the machine holds back. Otherwise an entry that
-                nobody acknowledged may still go with the power.
+            entries: The visible entries.
+            on_disk: Whether they were read from the disk itself, not from the machine's cache. Otherwise a power cut
+                may still remove an entry that was not acknowledged.
         """
-        found = {token: entry.id or "" for entry in entries if (token := token_of(entry)) is not None}
-        for asked in self.asked:
-            if all(token in found for token in asked.tokens):
-                if asked.fate != "acknowledged" and not on_disk:
-                    asked.fate = "unknown"
+        id_by_token = {token: entry.id or "" for entry in entries if (token := token_of(entry)) is not None}
+        for record in self.commands:
+            if all(token in id_by_token for token in record.tokens):
+                if record.fate != "acknowledged" and not on_disk:
+                    record.fate = "unknown"
                     continue
-                asked.fate, asked.ids = "acknowledged", tuple(found[token] for token in asked.tokens)
+                record.fate, record.ids = "acknowledged", tuple(id_by_token[token] for token in record.tokens)
             else:
-                asked.fate, asked.ids = "refused", ()
+                record.fate, record.ids = "refused", ()

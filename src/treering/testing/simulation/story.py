@@ -1,4 +1,4 @@
-"""The course of a simulation: several hosts, one after the other, on one disk."""
+"""The course of a simulation: several hosts, one after another, on one disk."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ LIVES = 4
 
 
 class Told(Struct, frozen=True):
-    """What came of a simulation.
+    """The result of a simulation.
 
     Attributes:
         seed: Its seed.
-        trace: What happened, line by line.
-        files: What the disk holds in the end, by path.
-        acknowledged: How many entries were acknowledged.
-        crashes: How many hosts were killed or lost their power.
-        checks: How often a log was held against its file or its callers.
+        trace: The events, one per line.
+        files: The final content of the disk, by path.
+        acknowledged: The number of acknowledged entries.
+        crashes: The number of hosts that were killed or lost power.
+        checks: How often a log was compared with its file or with the outcomes that callers know.
     """
 
     seed: int
@@ -40,7 +40,7 @@ class Told(Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """What tells two runs apart: a checksum of the trace and the logs."""
+        """A checksum of the trace and the logs, equal for two identical runs."""
         digest = blake2b("\n".join(self.trace).encode(), digest_size=16)
         for path, data in self.files.items():
             if path.endswith(".jsonl"):
@@ -49,14 +49,14 @@ class Told(Struct, frozen=True):
 
 
 def simulate(seed: int, durability: Durability | None = None) -> Told:
-    """Play out what a seed decides, and check what has to hold.
+    """Run the simulation of a seed, and check the invariants.
 
     Args:
         seed: Decides everything.
-        durability: What appends survive; by default the seed decides that, too.
+        durability: What appends survive; by default the seed decides.
 
     Raises:
-        Broken: Something did not hold; the message names the command that plays the seed again.
+        Broken: An invariant was violated; the message contains the command that reproduces the run.
     """
     chosen = durability or durabilities()[seed % len(durabilities())]
     trace: list[str] = []
@@ -67,31 +67,31 @@ def simulate(seed: int, durability: Durability | None = None) -> Told:
             if event["event"] == "actor_failed":
                 raise Broken(f"an actor failed: {event}")
     except Exception as error:
-        again = f"python -m treering.testing.simulation --seed {seed} --durability {chosen}"
-        broken = Broken(f"{_first(error)!r}\n\nto see it again: {again}")
+        command = f"python -m treering.testing.simulation --seed {seed} --durability {chosen}"
+        broken = Broken(f"{_root_error(error)!r}\n\nto reproduce it: {command}")
         broken.trace = trace
         raise broken from error
     acknowledged = sum(ledger.acknowledged for ledger in world.ledgers.values())
     return Told(seed, trace, world.memory.files(), acknowledged, world.crashes, world.checks)
 
 
-def _is_strange(error: BaseException) -> bool:
-    """Tell whether an error is not one that the checks raise."""
+def _is_unexpected(error: BaseException) -> bool:
+    """Tell whether an error is neither a failed check nor a group."""
     return not isinstance(error, (Broken, BaseExceptionGroup))
 
 
-def _first(error: BaseException) -> BaseException:
-    """Return what went wrong first, out of however many groups."""
+def _root_error(error: BaseException) -> BaseException:
+    """Return one error out of nested groups, preferring a failed check."""
     while isinstance(error, BaseExceptionGroup):
-        within = cast("list[BaseException]", [*error.exceptions])
-        error = min(within, key=_is_strange)
+        members = cast("list[BaseException]", [*error.exceptions])
+        error = min(members, key=_is_unexpected)
     return error
 
 
 async def _play(seed: int, durability: Durability, trace: list[str]) -> World:
     world = World(seed, durability, trace)
     followers = [Subscriber(world, world.random.choice(world.names)) for _ in range(world.random.randrange(4))]
-    held_back = durability == "os"
+    may_lose_lines = durability == "os"
     for _ in range(LIVES):
 
         async def life(host: SessionHost) -> None:
@@ -99,17 +99,17 @@ async def _play(seed: int, durability: Durability, trace: list[str]) -> World:
 
         await world.live(life)
         await world.check_all()
-        held_back = held_back or world.end == "killed"
-        if world.end == "power cut" and held_back:
-            held_back = durability == "os"
-            for follower in followers:  # they may have seen what was written and never flushed, and is gone
+        may_lose_lines = may_lose_lines or world.end == "killed"
+        if world.end == "power cut" and may_lose_lines:
+            may_lose_lines = durability == "os"
+            for follower in followers:  # they may have seen lines that were never flushed and are lost now
                 follower.seen.clear()
                 follower.cursor = 0
     return world
 
 
 async def _live(world: World, host: SessionHost, followers: list[Subscriber]) -> None:
-    """Let writers write and subscribers follow, on a disk that is ill at times; in the end, all is well."""
+    """Run writers and subscribers on a disk that fails at times, and check that everything works once it recovers."""
     async with anyio.create_task_group() as background:
         for follower in followers:
             background.start_soon(follower.run)
@@ -121,26 +121,26 @@ async def _live(world: World, host: SessionHost, followers: list[Subscriber]) ->
                         writers.start_soon(Writer(world, number).run)
             disturbance.cancel_scope.cancel()
         world.disk.heal()
-        world.tell("the disk is well in the end")
-        await _end_well(world, followers)
+        world.tell("the disk is well at the end")
+        await _check_recovery(world, followers)
         background.cancel_scope.cancel()
 
 
-async def _end_well(world: World, followers: list[Subscriber]) -> None:
-    """On a disk that is well, every session takes an append at once, and every subscriber comes to the end."""
+async def _check_recovery(world: World, followers: list[Subscriber]) -> None:
+    """Check that on a healthy disk every session accepts an append, and every subscriber reaches the end."""
     for name in world.names:
         session = await world.session(name)
         token = world.token()
-        asked = world.ledgers[name].ask([token])
+        record = world.ledgers[name].note_command([token])
         ids = [await session.append_message("user", token)]
         if world.gone:
             return
-        world.ledgers[name].answer(asked, ids)
+        world.ledgers[name].answer(record, ids)
         world.check_live(name)
     for follower in followers:
-        shown = [entry.id or "" for entry in await (await world.session(follower.name)).entries()]
+        ids = [entry.id or "" for entry in await (await world.session(follower.name)).entries()]
         with anyio.move_on_after(PATIENCE_S):
-            while not follower.has(shown) and not world.gone:  # noqa: ASYNC110 - time is virtual
+            while not follower.has_received(ids) and not world.gone:  # noqa: ASYNC110 - time is virtual
                 await anyio.sleep(1)
-        if not follower.has(shown) and not world.gone:
-            raise Broken(f"{follower.name}: a subscriber has {follower.seen} and the log {shown}")
+        if not follower.has_received(ids) and not world.gone:
+            raise Broken(f"{follower.name}: a subscriber has {follower.seen}, but the log has {ids}")

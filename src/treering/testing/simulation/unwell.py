@@ -1,4 +1,4 @@
-"""A disk that falls ill by chance and is well again when it is told to be."""
+"""A disk whose calls fail at random until it is healed."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ ERRORS: dict[str, tuple[int, ...]] = {
     "make_directory": (errno.ENOSPC, errno.EROFS),
     "list_directory": (errno.EIO,),
 }
-"""What a call may say when the disk is unwell."""
+"""The errors with which each call may fail."""
 
 
 class UnwellDisk(WrappedDisk):
-    """Fails calls by chance, while it is unwell.
+    """Fails calls at random while it is unwell.
 
-    A flush that fails is a real one: the bytes that it was to save are forgotten, though reading still shows them, and
-    the next flush succeeds without them.
+    A failed flush behaves like a real one: the bytes that it should have saved stay readable, but are never written,
+    and the next flush succeeds without them.
 
     Args:
-        memory: The disk beneath.
+        memory: The underlying disk.
         random: Decides which calls fail.
-        tell: Is told of each fault.
+        tell: Called with a description of each fault.
 
     Attributes:
-        chances: How likely each call is to fail; empty for a disk that is well.
-        lag_s: How much time its calls have taken.
+        chances: The probability that a call fails, by name; empty for a healthy disk.
+        slow: The probability that a call is slow.
+        lag_s: The total time that slow calls have taken.
     """
 
     def __init__(self, memory: MemoryDisk, random: Random, tell: Callable[[str], None]) -> None:
@@ -56,7 +57,7 @@ class UnwellDisk(WrappedDisk):
         self.lag_s = 0.0
 
     def heal(self) -> None:
-        """Be well."""
+        """Stop failing."""
         self.chances = {}
         self.slow = 0.0
 
@@ -65,40 +66,40 @@ class UnwellDisk(WrappedDisk):
             self.lag_s += 0.2
         if name in self.chances and self._random.random() < self.chances[name]:
             number = self._random.choice(ERRORS[name])
-            self._tell(f"{name} {_named(path).partition('.tmp')[0]}: {errno.errorcode[number]}")
+            self._tell(f"{name} {_stable_name(path).partition('.tmp')[0]}: {errno.errorcode[number]}")
             raise OSError(number, os.strerror(number), path)
 
     def open(self, path: str, flags: int) -> int:
-        """Open a file, perhaps."""
+        """Open a file, or fail."""
         self._call("open", path)
         fd = self.inner.open(path, flags)
         self._paths[fd] = path
         return fd
 
     def write(self, fd: int, data: bytes) -> int:
-        """Write all of it, some of it, or nothing."""
+        """Write all bytes or some of them, or fail."""
         self._call("write", self._paths.get(fd, ""))
         if "write" in self.chances and self._random.random() < self.chances["write"]:
             data = data[: self._random.randrange(1, len(data) + 1)]
         return self.inner.write(fd, data)
 
     def pread(self, fd: int, length: int, offset: int) -> bytes:
-        """Read, perhaps."""
+        """Read, or fail."""
         self._call("pread", self._paths.get(fd, ""))
         return self.inner.pread(fd, length, offset)
 
     def position(self, fd: int) -> int:
-        """Return the descriptor's position, perhaps."""
+        """Return the descriptor's position, or fail."""
         self._call("position", self._paths.get(fd, ""))
         return self.inner.position(fd)
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut a file, perhaps."""
+        """Truncate a file, or fail."""
         self._call("truncate", self._paths.get(fd, ""))
         self.inner.truncate(fd, size)
 
     def datasync(self, fd: int) -> None:
-        """Flush a file, or forget what was to be flushed."""
+        """Flush a file, or fail and lose the unflushed bytes."""
         try:
             self._call("datasync", self._paths.get(fd, ""))
         except OSError:
@@ -112,51 +113,51 @@ class UnwellDisk(WrappedDisk):
                 node.waiting.clear()
 
     def sync_directory(self, path: str) -> None:
-        """Flush a directory, perhaps."""
+        """Flush a directory, or fail."""
         self._call("sync_directory", path)
         self.inner.sync_directory(path)
 
     def stat(self, path: str) -> FileStat:
-        """Look at a file, perhaps."""
+        """Return the status of a file, or fail."""
         self._call("stat", path)
         return self.inner.stat(path)
 
     def fstat(self, fd: int) -> FileStat:
-        """Look at an open file, perhaps."""
+        """Return the status of an open file, or fail."""
         self._call("fstat", self._paths.get(fd, ""))
         return self.inner.fstat(fd)
 
     def rename(self, source: str, target: str) -> None:
-        """Rename a file, perhaps."""
+        """Rename a file, or fail."""
         self._call("rename", target)
         self.inner.rename(source, target)
 
     def unlink(self, path: str) -> None:
-        """Unlink a file, perhaps."""
+        """Unlink a file, or fail."""
         self._call("unlink", path)
         self.inner.unlink(path)
 
     def make_directory(self, path: str) -> None:
-        """Make a directory, perhaps."""
+        """Create a directory, or fail."""
         self._call("make_directory", path)
         self.inner.make_directory(path)
 
     def list_directory(self, path: str) -> Sequence[str]:
-        """List a directory, perhaps."""
+        """List a directory, or fail."""
         self._call("list_directory", path)
         return self.inner.list_directory(path)
 
 
-def told(operation: Operation) -> str:
-    """Say in a line what was done to a disk, the same in every process."""
-    names = [_named(path) for path in (operation.path, operation.target) if path]
+def describe(operation: Operation) -> str:
+    """Describe an operation in one line that is the same in every process."""
+    names = [_stable_name(path) for path in (operation.path, operation.target) if path]
     size = f"{operation.offset}+{len(operation.data)}" if operation.kind in ("write", "truncate") else ""
     return " ".join(["disk", operation.kind, *names, size]).rstrip()
 
 
-def _named(path: str) -> str:
-    """Return a file's name without the process id that a journal or a temporary file has in it."""
+def _stable_name(path: str) -> str:
+    """Return a file's name without the process id in the names of journals and temporary files."""
     return os.path.basename(path).replace(str(os.getpid()), "PID")
 
 
-__all__ = ["ERRORS", "Disk", "UnwellDisk", "told"]
+__all__ = ["ERRORS", "Disk", "UnwellDisk", "describe"]

@@ -1,4 +1,4 @@
-"""The world of a simulation: a disk, the hosts that live on it one after the other, and what ends them."""
+"""The world of a simulation: a disk, the hosts that run on it one after another, and how each host ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..disks.changes import Operation
 from .checks import Broken, Replay, check_file, check_session, tokens_of
 from .determinism import AtOnce, SeededIds, VirtualClock
 from .ledger import Ledger
-from .unwell import UnwellDisk, told
+from .unwell import UnwellDisk, describe
 
 ROOT = "/sessions"
 SESSIONS_MAX = 3
@@ -30,19 +30,19 @@ STATES_MAX = 48
 PATIENCE_S = 600.0
 
 End: TypeAlias = Literal["closed", "killed", "power cut"]
-"""How a host ends: in order, with its process, with the machine."""
+"""How a host ends: orderly, with its process, or with the machine."""
 
 
 class World:
-    """Everything that one seed decides, and everything that is checked.
+    """The state of a simulation: everything that the seed decides, and everything that is checked.
 
     Attributes:
-        random: Where all chance comes from.
-        trace: What happened, in lines that two runs of a seed share.
-        ledgers: What callers were told, by session.
-        gone: The host came to its end; what it says now counts no longer.
-        operations: How often the disks were changed.
-        crashes: How many hosts were killed or lost their power.
+        random: The only source of randomness.
+        trace: The events, one per line, identical in all runs of a seed.
+        ledgers: The commands and their outcomes, by session.
+        gone: Whether the host has crashed; whatever it does now is ignored.
+        operations: The number of disk operations.
+        crashes: The number of hosts that were killed or lost power.
     """
 
     def __init__(self, seed: int, durability: Durability, trace: list[str]) -> None:
@@ -60,52 +60,52 @@ class World:
         self.operations = 0
         self.crashes = 0
         self.checks = 0
-        self._left: MemoryDisk | None = None
-        self._known: dict[str, list[str]] = {}
+        self._disk_after_crash: MemoryDisk | None = None
+        self._tokens_before_crash: dict[str, list[str]] = {}
         self._token = 0
         self._host: SessionHost | None = None
         self._sessions: dict[str, Session] = {}
         self._opening = anyio.Lock()
 
     def settle(self) -> None:
-        """Let the machine write down what it holds back, as it does now and then."""
+        """Write all unsynced data to the disk, as the operating system does from time to time."""
         self.tell("the disk settles")
         self.memory.settle()
         for ledger in self.ledgers.values():
-            ledger.settled()
+            ledger.note_settled()
 
-    def tell(self, what: str) -> None:
-        """Note what happened."""
+    def tell(self, event: str) -> None:
+        """Add an event to the trace."""
         if not self.gone:
-            self.trace.append(what)
+            self.trace.append(event)
 
     def token(self) -> str:
-        """Return a word that no other entry begins with."""
+        """Return a new word for an entry to begin with."""
         self._token += 1
         return f"t{self._token}"
 
     # -- one host's life
 
     async def live(self, play: Callable[[SessionHost], Awaitable[None]]) -> None:
-        """Open a host, have something done with it, and end it in one of the ways in which hosts end."""
+        """Open a host, run `play` with it, and end it in a random way."""
         random = self.random
         self.end = random.choice(("closed", "killed", "power cut"))
-        self.gone, self._left, self._sessions = False, None, {}
+        self.gone, self._disk_after_crash, self._sessions = False, None, {}
         self.disk = UnwellDisk(self.memory, random, self.tell)
         countdown = random.randint(1, 60) if self.end != "closed" else -1
         self.tell(f"life: {self.end} after {countdown}")
         with anyio.CancelScope() as scope:
 
-            def happened(operation: Operation) -> None:
+            def note_operation(operation: Operation) -> None:
                 nonlocal countdown
                 self.operations += 1
-                self.tell(told(operation))
+                self.tell(describe(operation))
                 countdown -= 1
                 if countdown == 0:
                     self._crash()
                     scope.cancel()
 
-            self.memory.listeners.append(happened)
+            self.memory.listeners.append(note_operation)
             async with self._new_host() as host:
                 self._host = host
                 try:
@@ -116,13 +116,13 @@ class World:
                         self._crash()
         self.memory.listeners.clear()
         self._host = None
-        if self._left is not None:
-            self.memory = self._left
+        if self._disk_after_crash is not None:
+            self.memory = self._disk_after_crash
             self.crashes += 1
         else:
             for ledger in self.ledgers.values():
                 if ledger.in_flight:
-                    raise Broken(f"{ledger.name}: the host was closed and {ledger.in_flight} callers have no answer")
+                    raise Broken(f"{ledger.name}: the host was closed without answering {ledger.in_flight} callers")
         self.gone = False
         self.disk = UnwellDisk(self.memory, random, self.tell)
 
@@ -150,19 +150,21 @@ class World:
             feed_events_max=random.choice((1, 4, 64)),
             cache_bytes_max=random.choice((0, 2000, 1 << 20)),
             snapshot_after_lines=random.choice((1, 3, 1000)),
-            inline_for_s=random.choice((0.0, 1e9)),  # always or never, since it is held against the real clock
+            inline_for_s=random.choice((0.0, 1e9)),  # always or never, since it is compared with the real clock
         )
         return SessionHost(store=store, clock=self.clock, new_id=self.new_id, offload=offload, limits=limits)
 
     def _crash(self) -> None:
-        """Keep what a kill or a power cut leaves at this very moment; nothing that happens now counts."""
-        self._known = {name: replay.tokens for name in self.names if (replay := self._replay(name)) is not None}
+        """Keep what a kill or a power cut would leave at this moment; everything after it is ignored."""
+        self._tokens_before_crash = {
+            name: replay.tokens for name in self.names if (replay := self._replay(name)) is not None
+        }
         if self.end == "killed":
-            self._left = MemoryDisk(self.memory.image.copy())
+            self._disk_after_crash = MemoryDisk(self.memory.image.copy())
         else:
             states = list(islice(self.memory.crash_states(), STATES_MAX))
-            self._left = self.random.choice(states)
-        self.tell(f"{self.end}: {_digest(self._left)}")
+            self._disk_after_crash = self.random.choice(states)
+        self.tell(f"{self.end}: {_digest(self._disk_after_crash)}")
         self.gone = True
 
     # -- what is on the disk
@@ -172,7 +174,7 @@ class World:
         return f"{ROOT}/{name}.jsonl"
 
     def data(self, name: str) -> bytes | None:
-        """Return the bytes of a session's file, or None where it is not there."""
+        """Return the bytes of a session's file, or None if it does not exist."""
         try:
             return bytes(self.memory.image.find(self.path(name)).content)
         except FileNotFoundError:
@@ -188,7 +190,7 @@ class World:
     # -- sessions
 
     async def session(self, name: str) -> Session:
-        """Return the handle of a session, made when it is first asked for."""
+        """Return the handle of a session, opening it on first use."""
         assert self._host is not None
         async with self._opening:
             if name not in self._sessions:
@@ -196,13 +198,13 @@ class World:
         return self._sessions[name]
 
     def index(self, name: str) -> LogIndex | None:
-        """Return what the host knows of a session, where it is live."""
+        """Return the host's index of a session, or None if the session is not live."""
         assert self._host is not None
         actor = self._host.core.registry.live(f"{name}.jsonl")
         return None if actor is None else actor.log.index
 
     def check_live(self, name: str) -> None:
-        """Check that the state of a session at rest is what its file says."""
+        """Check that the state of an idle session agrees with its file."""
         assert self._host is not None
         if self.gone or self.ledgers[name].in_flight:
             return
@@ -213,20 +215,20 @@ class World:
         self.checks += 1
         replay, index = check_file(data, self.path(name)).index, actor.log.index
         if replay.seen > index.seen and self.ledgers[name].in_doubt:
-            return  # the file is ahead until somebody looks at it
+            return  # the file is ahead until the actor reads it again
         if replay != index:
-            raise Broken(f"{name}: after an append the state is not what a replay of the file gives")
+            raise Broken(f"{name}: after an append the state differs from a replay of the file")
 
     # -- after the end
 
     async def check_all(self) -> None:
-        """Open every session on a disk that is well, hold it against the ledgers, and see that opening again is no change."""
+        """Open every session on a healthy disk, check it against its ledger, and check that reopening has no effect."""
         lossy = self.end == "power cut" and self.durability == "os"
-        shown = {name: await self._check_opening(name, lossy=lossy) for name in self.names}
+        content_by_name = {name: await self._check_opening(name, lossy=lossy) for name in self.names}
         files = _logs(self.memory)
         for name in self.names:
-            if shown[name] != await self._check_opening(name, lossy=False):
-                raise Broken(f"{name}: opening it again shows something else")
+            if content_by_name[name] != await self._check_opening(name, lossy=False):
+                raise Broken(f"{name}: opening it again gives another content")
         if files != _logs(self.memory):
             raise Broken("opening the sessions again changed their files")
 
@@ -245,35 +247,35 @@ class World:
                 if data:
                     entries = await check_session(session, data, self.path(name))
             except NotASession:
-                entries = self._clear_beginning(name)
+                entries = self._remove_torn_header(name)
                 session = None
             ledger.check(entries, lossy=lossy)
             if lossy:
                 self._check_prefix(name, tokens_of(entries))
-            ledger.rest(entries, on_disk=self.end == "power cut")
+            ledger.accept(entries, on_disk=self.end == "power cut")
             leaf = session.leaf_id if session is not None else None
             return [leaf, *(entry.id for entry in entries)]
 
-    def _clear_beginning(self, name: str) -> list[Entry]:
-        """Take away the file of a session whose very first write was torn, as a person would."""
+    def _remove_torn_header(self, name: str) -> list[Entry]:
+        """Remove the file of a session whose first write was torn, as a user would."""
         data = self.data(name) or b""
         if b"\n" in data.rstrip(b"\0").rstrip(b"\n"):
-            raise Broken(f"{name}: a file with a whole header is called no session")
+            raise Broken(f"{name}: a file with a complete header was refused as not a session")
         self.tell(f"{name}: torn at its header")
         self.memory.unlink(self.path(name))
         return []
 
     def _check_prefix(self, name: str, tokens: list[str]) -> None:
-        """Check that a log which lost something has lost its end, and nothing before it."""
-        held = self.ledgers[name].must_hold()
-        before = [token for token in self._known.get(name, ()) if token in held]
-        after = [token for token in tokens if token in held]
+        """Check that a log that lost entries lost only its last ones."""
+        required = self.ledgers[name].must_hold()
+        before = [token for token in self._tokens_before_crash.get(name, ()) if token in required]
+        after = [token for token in tokens if token in required]
         if before[: len(after)] != after and after[: len(before)] != before:
-            raise Broken(f"{name}: held {before} before the power cut, and holds {after}")
+            raise Broken(f"{name}: had {before} before the power cut, and has {after} now")
 
 
 def _logs(memory: MemoryDisk) -> dict[str, bytes]:
-    """Return the logs; the index in `.treering` is derived, and is written anew."""
+    """Return the logs, without the index in `.treering`, which is derived and rewritten."""
     return {
         path: data for path, data in memory.files().items() if path.endswith(".jsonl") and "/.treering/" not in path
     }

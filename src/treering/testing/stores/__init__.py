@@ -1,6 +1,6 @@
-"""The conformance suite of stores: whoever passes it can stand behind a host.
+"""The conformance suite for stores: a store that passes it can serve a host.
 
-Derive a class, say how a store is made, and pytest finds the tests in it::
+Derive a class, define how to create a store, and pytest collects the tests::
 
     import pytest
     from treering.testing.stores import StoreSuite
@@ -16,21 +16,21 @@ Derive a class, say how a store is made, and pytest finds the tests in it::
         async def another_host(self, store):
             return MyStore(self.folder)
 
-`make_store` alone is needed, and makes a store that holds no log. `another_host` makes a second store object on the same
-data, as another process would have it; without it the tests that need two hosts are skipped, and `reopen` with them.
+Only `make_store` is required; it creates a store without logs. `another_host` creates a second store object on the same
+data, as another process would; without it, the tests that need two hosts or `reopen` are skipped.
 
-The tests are async and carry the mark of anyio's pytest plugin. They run on the backends that your `anyio_backend`
-fixture names, by default all that are installed. None of them sleeps; a wake-up that does not come fails after
-`patience_s` seconds, an attribute of the class.
+The tests are async and marked for anyio's pytest plugin. They run on the backends of your `anyio_backend` fixture, by
+default on all that are installed. None of them sleeps; a wake-up that does not arrive fails the test after `patience_s`
+seconds, an attribute of the class.
 
-Each group of promises has a file; only tests and what they share enter this room.
+Each group of promises has its own module; this package contains only tests and what they share.
 """
 
 from __future__ import annotations
 
 import pytest
 
-# A failing assertion shall show its values in other people's projects too, and pytest rewrites only what it is told of.
+# Makes failing assertions show their values in other projects, too: pytest rewrites only registered modules.
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
@@ -49,7 +49,7 @@ pytest.register_assert_rewrite(
     )
 )
 
-from .appending import Appending  # after the line above, or it would come too late
+from .appending import Appending  # must follow the registration above
 from .case import StoreCase
 from .keeping import Keeping
 from .listing import Listing
@@ -64,4 +64,4 @@ __all__ = ["StoreCase", "StoreSuite"]
 
 
 class StoreSuite(Ownership, Appending, Reading, Keeping, Rewriting, Packing, Listing, Watching, Pressure):
-    """All that the protocol promises, as tests; see the module for how to use it."""
+    """Tests for everything that the store protocol promises; see the module for how to use it."""

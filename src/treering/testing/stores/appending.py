@@ -1,4 +1,4 @@
-"""Lines go in: ordinals, heads, and fences that let nothing through."""
+"""Tests for writing lines: seqs, heads, and fencing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Appending(StoreCase):
     """The promises of `append`, `try_append` and `resolve`."""
 
     async def assert_fenced(self, writer: Writer, outcome: object, head: Cursor, epoch: int) -> None:
-        """The outcome is a fence that shows the true head, and the log is as it was."""
+        """Assert that an append was fenced with the current head, and that the log is unchanged."""
         assert outcome == Fenced(head, epoch)
         assert (await writer.store.open(writer.lease.ref)).head == head
 
@@ -26,7 +26,7 @@ class Appending(StoreCase):
         assert opening.dialect.name == "native"
         assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
 
-    async def test_ordinals_go_on_from_append_to_append(self, store: Store) -> None:
+    async def test_seqs_continue_across_appends(self, store: Store) -> None:
         writer = await self.writer(store, "a")
         heads = [await writer.append(*lines(first, last)) for first, last in ((1, 1), (2, 4), (5, 5), (6, 10))]
         assert [head.seq for head in heads] == [1, 4, 5, 10]

@@ -1,4 +1,4 @@
-"""What the groups of the suite share: how stores are made, and a writer that keeps its own count of the head."""
+"""Shared by the groups of the suite: fixtures for stores, and a writer that tracks the head of its log."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ NATIVE = NativeDialect()
 
 
 def header_of(session_id: str) -> Header:
-    """Make the header of a log."""
+    """Return the header of a log."""
     return Header(id=session_id, version=NATIVE_VERSION, timestamp=TIME)
 
 
 def line(number: int, text: str = "") -> bytes:
-    """Make a line, newline included, that differs from the lines of other numbers."""
+    """Return a line, including its newline, that is unique to a number."""
     payload = Custom("suite", msgspec.Raw(msgspec.json.encode(text)))
     return NATIVE.encode(CustomEntry(id=f"entry-{number}", parent_id=None, timestamp=TIME, seq=number, custom=payload))
 
 
 def lines(first: int, last: int, text: str = "") -> list[bytes]:
-    """Make the lines of all numbers from `first` to `last`."""
+    """Return the lines of all numbers from `first` to `last`."""
     return [line(number, text) for number in range(first, last + 1)]
 
 
 def bare(written: Sequence[bytes]) -> list[bytes]:
-    """Take the newlines off, as reading does."""
+    """Strip the newlines, as reading does."""
     return [each.removesuffix(b"\n") for each in written]
 
 
 class Writer:
-    """One owner of one log, who knows its head."""
+    """The owner of a log, which tracks its head."""
 
     def __init__(self, store: Store, lease: Lease) -> None:
         self.store = store
@@ -48,7 +48,7 @@ class Writer:
         self._exists = lease.header is not None
 
     def request(self, *written: bytes, head: Cursor | None = None, atomic: bool = False) -> Append:
-        """Make a request to append, with the header where the log is not there yet."""
+        """Return an append request; it includes the header if the log does not exist yet."""
         expected = self.head if head is None else head
         if self._exists:
             return Append(self.lease, expected, written, atomic)
@@ -56,12 +56,12 @@ class Writer:
         return Append(self.lease, expected, written, atomic, block, NATIVE)
 
     async def append(self, *written: bytes, atomic: bool = False) -> Cursor:
-        """Append, which has to succeed, and return the new head."""
+        """Append, assert that it succeeded, and return the new head."""
         [outcome] = await self.store.append([self.request(*written, atomic=atomic)])
         return self.commit(outcome, len(written))
 
     def commit(self, outcome: object, count: int) -> Cursor:
-        """Note an outcome that has to be a success: `count` lines more."""
+        """Assert that an append of `count` lines succeeded, and record the new head."""
         assert isinstance(outcome, Committed)
         assert outcome.head.seq == self.head.seq + count
         if self._exists:
@@ -72,10 +72,10 @@ class Writer:
 
 
 async def read_all(store: Store, ref: Ref, after: int = 0, through: int | None = None) -> list[bytes]:
-    """Read a log page by page, and check that the pages follow each other without a gap."""
+    """Read a log page by page, and assert that there are no gaps between pages."""
     opening = await store.open(ref)
     end = opening.head.seq if through is None else min(through, opening.head.seq)
-    found: list[bytes] = []
+    bodies: list[bytes] = []
     while after < end:
         page = await store.read(ref, opening.head.generation, after, through=through)
         assert page.first == after + 1
@@ -83,14 +83,14 @@ async def read_all(store: Store, ref: Ref, after: int = 0, through: int | None =
         assert page.last <= end
         if through is None:
             assert page.more == (page.last < end)
-        found += page.lines
+        bodies += page.lines
         after = page.last
-    return found
+    return bodies
 
 
 @asynccontextmanager
 async def watching(store: Store, refs: Sequence[Ref]) -> AsyncGenerator[AsyncIterator[set[Ref]]]:
-    """Watch logs, and stop doing so in the end."""
+    """Watch logs within a block."""
     changes = store.watch(refs)
     try:
         yield changes
@@ -101,49 +101,49 @@ async def watching(store: Store, refs: Sequence[Ref]) -> AsyncGenerator[AsyncIte
 
 
 class StoreCase:
-    """What a suite asks of those who use it, and the fixtures made of their answers."""
+    """The methods to override, and the fixtures that use them."""
 
     pytestmark = pytest.mark.anyio
     patience_s: float = 30
-    """How long a test waits for a wake-up that has to come."""
+    """How many seconds a test waits for an expected wake-up."""
 
     async def make_store(self) -> Store:
-        """Make a store that holds no log."""
+        """Create a store without logs."""
         raise NotImplementedError
 
     async def another_host(self, store: Store) -> Store | None:
-        """Make a second store object on the data of the first, or None where nobody else can reach them."""
+        """Create a second store object on the same data, or return None if only one object can access them."""
         return None
 
     async def reopen(self, store: Store) -> Store | None:
-        """Close a store and make one on the same data, or None where the data end with the object."""
+        """Close a store and create one on the same data, or return None if the data do not outlive the object."""
         if (again := await self.another_host(store)) is None:
             return None
         await store.aclose()
         return again
 
     def ref(self, name: str) -> Ref:
-        """Name a log as this store would have it: with something in front, or an ending, or both."""
+        """Return the ref of a log for a name, in the form that this store expects, such as with a prefix or suffix."""
         return name
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[Store]:
-        """A store without a log; it is closed after the test, though the test may have done so."""
+        """A store without logs; it is closed after the test, even if the test has closed it."""
         store = await self.make_store()
         yield store
         await store.aclose()
 
     @pytest.fixture
     async def elsewhere(self, store: Store) -> AsyncIterator[Store]:
-        """The same data on another host."""
+        """A second store object on the same data."""
         other = await self.another_host(store)
         if other is None:
-            pytest.skip("the store's data are out of reach for another host")
+            pytest.skip("no other host can access the store's data")
         yield other
         await other.aclose()
 
     async def writer(self, store: Store, name: str, owner: str = "host-1") -> Writer:
-        """Acquire a log, which has to succeed."""
+        """Acquire a log, assert that it succeeded, and return its writer."""
         [lease] = await store.acquire([self.ref(name)], owner)
         assert isinstance(lease, Lease)
         return Writer(store, lease)

@@ -1,4 +1,4 @@
-"""What is kept beside a log: the snapshot of the index, the leaf record, the checkpoints of projections."""
+"""Tests for the data kept beside a log: index snapshot, leaf record, projection checkpoints."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Keeping(StoreCase):
     @pytest.mark.parametrize("kind", KINDS)
     async def test_a_later_append_does_not_change_the_head_that_is_named(self, store: Store, kind: BlobKind) -> None:
         writer = await self.writer(store, "a")
-        kept = Blob(await writer.append(*lines(1, 3)), b"kept")
-        await store.save(writer.lease, kind, kept.head, kept.data)
+        blob = Blob(await writer.append(*lines(1, 3)), b"kept")
+        await store.save(writer.lease, kind, blob.head, blob.data)
         await writer.append(*lines(4, 6))
-        assert await store.load(self.ref("a"), kind) in (kept, None)
+        assert await store.load(self.ref("a"), kind) in (blob, None)
 
     @pytest.mark.parametrize("kind", KINDS)
     async def test_a_lost_lease_saves_nothing(self, store: Store, kind: BlobKind) -> None:
@@ -78,7 +78,7 @@ class Keeping(StoreCase):
             await store.save(writer.lease, kind, writer.head, kind.encode())
         again = await self.reopen(store)
         if again is None:
-            pytest.skip("the store's data end with it")
+            pytest.skip("the store's data do not outlive it")
         try:
             assert await again.load(self.ref("a"), "leaf") == Blob(writer.head, b"leaf")
             assert await again.load(self.ref("a"), "index") in (Blob(writer.head, b"index"), None)

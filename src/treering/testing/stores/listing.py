@@ -1,4 +1,4 @@
-"""Logs are listed: by prefix, in order, page by page."""
+"""Tests for listing logs: by prefix, in order, page by page."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Listing(StoreCase):
     """The promises of `exists` and `page`."""
 
     async def fill(self, store: Store) -> list[Ref]:
-        """Make a log of each name, in another order than they are listed; return the refs in order."""
+        """Create a log for each name in reverse order; return the refs in listing order."""
         for name in reversed(NAMES):
             await (await self.writer(store, name)).append(line(1))
         return sorted(map(self.ref, NAMES))
 
     def prefix(self, start: str) -> str:
-        """Return how the refs of all names begin that begin like this."""
+        """Return the common prefix of the refs of all names that begin with `start`."""
         pairs = zip(self.ref(f"{start}x"), self.ref(f"{start}y"), strict=True)
         return "".join(one for one, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
@@ -51,11 +51,11 @@ class Listing(StoreCase):
     async def test_pages_follow_each_other(self, store: Store) -> None:
         refs = await self.fill(store)
         for limit in (1, 2, 3, len(refs), 100):
-            found: list[Ref] = []
-            while page := await store.page(after=found[-1] if found else "", limit=limit):
+            listed: list[Ref] = []
+            while page := await store.page(after=listed[-1] if listed else "", limit=limit):
                 assert len(page) <= limit
-                found += [info.ref for info in page]
-            assert found == refs
+                listed += [info.ref for info in page]
+            assert listed == refs
 
     async def test_after_a_name_that_is_gone_the_listing_goes_on(self, store: Store) -> None:
         refs = await self.fill(store)

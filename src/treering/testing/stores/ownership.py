@@ -1,4 +1,4 @@
-"""One owner at a time: leases, who is refused, what a lost lease is worth."""
+"""Tests for ownership: one owner at a time, refusals, and lost leases."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Ownership(StoreCase):
         await first.append(*lines(1, 3))
         again = await self.reopen(store)
         if again is None:
-            pytest.skip("the store's data end with it")
+            pytest.skip("the store's data do not outlive it")
         try:
             second = await self.writer(again, "a")
             assert second.head == first.head

@@ -1,4 +1,4 @@
-"""Logs that are packed: the same logs in less room. For stores that are an `ArchivingStore`; others skip these tests."""
+"""Tests for packed logs, which take less space; skipped for stores that are not an `ArchivingStore`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .case import StoreCase, Writer, bare, line, lines, read_all
 class Packing(StoreCase):
     """The promises of `pack` and `unpack`."""
 
-    async def packed(self, store: Store, name: str = "a") -> ArchivingStore:
-        """Make a log of five lines and pack it."""
+    async def make_packed_log(self, store: Store, name: str = "a") -> ArchivingStore:
+        """Create a log of five lines and pack it."""
         if not isinstance(store, ArchivingStore):
-            pytest.skip("the store does not pack logs")
+            pytest.skip("the store cannot pack logs")
         writer = await self.writer(store, name)
         await writer.append(*lines(1, 5))
         await store.pack(writer.lease)
         return store
 
-    async def owned(self, store: Store) -> Lease:
-        """Acquire the log, which has to succeed."""
+    async def acquire_log(self, store: Store) -> Lease:
+        """Acquire the log, assert that it succeeded, and return the lease."""
         return (await self.writer(store, "a")).lease
 
     async def test_a_packed_log_is_listed_and_read_as_before(self, store: Store) -> None:
-        await self.packed(store)
+        await self.make_packed_log(store)
         ref = self.ref("a")
         assert await store.exists(ref)
         assert [info.ref for info in await store.page()] == [ref]
@@ -36,23 +36,23 @@ class Packing(StoreCase):
         assert await store.bodies(ref, opening.head.generation, [4, 2]) == bare([line(4), line(2)])
 
     async def test_packing_ends_the_lease(self, store: Store) -> None:
-        archiving = await self.packed(store)
-        lease = await self.owned(store)
+        archiving = await self.make_packed_log(store)
+        lease = await self.acquire_log(store)
         assert lease.packed
         await archiving.pack(lease)
         with pytest.raises(Conflict):
             await archiving.unpack(lease)
 
     async def test_nothing_is_appended_to_a_packed_log(self, store: Store) -> None:
-        await self.packed(store)
-        lease = await self.owned(store)
+        await self.make_packed_log(store)
+        lease = await self.acquire_log(store)
         [outcome] = await store.append([Writer(store, lease).request(line(6))])
         assert not isinstance(outcome, Committed)
         assert await read_all(store, self.ref("a")) == bare(lines(1, 5))
 
     async def test_an_unpacked_log_is_appended_to_as_before(self, store: Store) -> None:
-        archiving = await self.packed(store)
-        lease = await archiving.unpack(await self.owned(store))
+        archiving = await self.make_packed_log(store)
+        lease = await archiving.unpack(await self.acquire_log(store))
         assert not lease.packed
         assert lease.head.seq == 5
         writer = Writer(store, lease)
@@ -64,21 +64,21 @@ class Packing(StoreCase):
 
     async def test_where_the_leaf_was_moved_to_is_kept(self, store: Store) -> None:
         if not isinstance(store, ArchivingStore):
-            pytest.skip("the store does not pack logs")
+            pytest.skip("the store cannot pack logs")
         writer = await self.writer(store, "a")
         head = await writer.append(*lines(1, 5))
         await store.save(writer.lease, "leaf", head, b"where")
         await store.pack(writer.lease)
-        for lease in (await self.owned(store), None):
-            kept = await store.load(self.ref("a"), "leaf")
-            assert kept is not None
-            assert (kept.head.seq, kept.data) == (5, b"where")
+        for lease in (await self.acquire_log(store), None):
+            blob = await store.load(self.ref("a"), "leaf")
+            assert blob is not None
+            assert (blob.head.seq, blob.data) == (5, b"where")
             if lease is not None:
                 await store.unpack(lease)
 
     async def test_a_packed_log_is_removed_and_replaced_like_any_other(self, store: Store) -> None:
-        await self.packed(store)
-        lease = await self.owned(store)
+        await self.make_packed_log(store)
+        lease = await self.acquire_log(store)
         await store.remove(lease)
         assert not await store.exists(self.ref("a"))
         with pytest.raises(SessionNotFound):

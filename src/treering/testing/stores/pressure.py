@@ -1,4 +1,4 @@
-"""Many at once, and callers who leave: nothing is lost, doubled or torn."""
+"""Tests with many concurrent and cancelled callers: nothing is lost, duplicated or torn."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .case import StoreCase, Writer, bare, line, lines, read_all
 
 LOGS = 50
 APPENDS = 20
-"""How many appends each of the logs gets: a thousand in all."""
+"""Appends to each log: a thousand in total."""
 
 
 class Pressure(StoreCase):
-    """The promises of `append` to callers that are many, and to callers that do not wait."""
+    """The promises of `append` under concurrency and cancellation."""
 
     async def test_a_thousand_appends_at_once_to_fifty_logs(self, store: Store) -> None:
         writers = [await self.writer(store, f"log-{number:02}") for number in range(LOGS)]
@@ -46,9 +46,9 @@ class Pressure(StoreCase):
             for number in range(APPENDS):
                 for writer in writers:
                     tasks.start_soon(race, writer.request(line(2, f"from {number}")))
-        for ref, answered in outcomes.items():
-            won = [request for request, outcome in answered if isinstance(outcome, Committed)]
-            lost = [request for request, outcome in answered if isinstance(outcome, Fenced)]
+        for ref, answers in outcomes.items():
+            won = [request for request, outcome in answers if isinstance(outcome, Committed)]
+            lost = [request for request, outcome in answers if isinstance(outcome, Fenced)]
             assert (len(won), len(lost)) == (1, APPENDS - 1)
             assert await read_all(store, ref) == bare([line(1), *won[0].lines])
 
@@ -60,8 +60,8 @@ class Pressure(StoreCase):
 
         async def follow() -> None:
             while not done.is_set():
-                found = await read_some(store, writer)
-                assert found == bare(written[: len(found)])
+                bodies = await read_to_end(store, writer)
+                assert bodies == bare(written[: len(bodies)])
                 await checkpoint()
 
         async with create_task_group() as tasks:
@@ -86,7 +86,7 @@ class Pressure(StoreCase):
             assert await read_all(store, writer.lease.ref) == bare([line(1), *lines(2, 100, "x" * 1000), line(101)])
 
     async def leave(self, store: Store, requests: Sequence[Append]) -> None:
-        """Have each request handed over by a task of its own, which is cancelled while it waits for the outcome."""
+        """Append each request in its own task, and cancel all of them while they wait for the outcome."""
         scope = CancelScope()
         calling = [Event() for _ in requests]
 
@@ -113,17 +113,17 @@ class Pressure(StoreCase):
 
 
 async def cancel_after(scope: CancelScope, events: Sequence[Event]) -> None:
-    """Cancel a scope as soon as all of the events have happened."""
+    """Cancel a scope once all events are set."""
     for event in events:
         await event.wait()
     scope.cancel()
 
 
-async def read_some(store: Store, writer: Writer) -> list[bytes]:
-    """Read from the beginning to wherever the log ends meanwhile."""
-    found: list[bytes] = []
+async def read_to_end(store: Store, writer: Writer) -> list[bytes]:
+    """Read from the beginning to the current end of the log."""
+    bodies: list[bytes] = []
     while True:
-        page = await store.read(writer.lease.ref, writer.head.generation, len(found))
-        found += page.lines
+        page = await store.read(writer.lease.ref, writer.head.generation, len(bodies))
+        bodies += page.lines
         if not page.more:
-            return found
+            return bodies

@@ -1,4 +1,4 @@
-"""Lines come out: pages, single bodies, cursors of another history."""
+"""Tests for reading lines: pages, single bodies, cursors of another generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs that are replaced or removed: one step each, and another history afterwards."""
+"""Tests for replacing and removing logs: atomic, and followed by a new generation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Rewriting(StoreCase):
     """The promises of `put` and `remove`."""
 
     async def put(self, store: Store, lease: Lease, written: Iterable[bytes]) -> Cursor:
-        """Write a whole log under a header that can be told from the first one."""
+        """Replace a log, with a header that differs from the first one."""
         return await store.put(lease, NATIVE, NATIVE.encode_header(header_of("put")), written)
 
     async def test_putting_replaces_the_log(self, store: Store) -> None:
@@ -59,14 +59,14 @@ class Rewriting(StoreCase):
         assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
 
     async def test_what_making_lines_raises_is_raised_and_nothing_is_put(self, store: Store) -> None:
-        def made() -> Iterator[bytes]:
+        def failing_lines() -> Iterator[bytes]:
             yield line(11)
             raise LookupError("there is no line 12")
 
         writer = await self.writer(store, "a")
         head = await writer.append(*lines(1, 3))
         with pytest.raises(LookupError, match="line 12"):
-            await self.put(store, writer.lease, made())
+            await self.put(store, writer.lease, failing_lines())
         assert (await store.open(self.ref("a"))).head == head
         assert await read_all(store, self.ref("a")) == bare(lines(1, 3))
         await writer.append(line(4))
@@ -76,8 +76,8 @@ class Rewriting(StoreCase):
         old = await writer.append(*lines(1, 3))
         await store.save(writer.lease, "leaf", old, b"kept")
         await self.put(store, writer.lease, lines(1, 3))
-        kept = await store.load(self.ref("a"), "leaf")
-        assert kept is None or kept.head == old
+        blob = await store.load(self.ref("a"), "leaf")
+        assert blob is None or blob.head == old
 
     async def test_a_lost_lease_puts_nothing(self, store: Store) -> None:
         first = await self.writer(store, "a")

@@ -1,4 +1,4 @@
-"""Logs are watched: a change after the call wakes, and the last one always does."""
+"""Tests for watching logs: changes after the call wake the watcher, and the last change always does."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from .case import NATIVE, StoreCase, header_of, line, lines, watching
 class Watching(StoreCase):
     """The promises of `watch`."""
 
-    async def woken(self, changes: AsyncIterator[set[Ref]], asked: Sequence[Ref], ref: Ref) -> None:
-        """Wait until a log is said to have changed."""
+    async def wait_for_change(self, changes: AsyncIterator[set[Ref]], watched: Sequence[Ref], ref: Ref) -> None:
+        """Wait until the watch reports a change of a log."""
         with fail_after(self.patience_s):
             async for changed in changes:
-                assert changed <= set(asked)
+                assert changed <= set(watched)
                 if ref in changed:
                     return
         raise AssertionError("the watch ended by itself")
 
-    async def followed(self, store: Store, changes: AsyncIterator[set[Ref]], ref: Ref, seq: int) -> None:
-        """Look at a log each time that it is said to have changed, until it has gone on to an ordinal."""
+    async def wait_for_seq(self, store: Store, changes: AsyncIterator[set[Ref]], ref: Ref, seq: int) -> None:
+        """Open a log at each reported change, until it has reached a seq."""
         with fail_after(self.patience_s):
             async for changed in changes:
                 if ref in changed and (await store.open(ref)).head.seq >= seq:
@@ -39,14 +39,14 @@ class Watching(StoreCase):
             for number in (2, 3):
                 for writer in writers:
                     await writer.append(line(number))
-                    await self.followed(store, changes, writer.lease.ref, number)
+                    await self.wait_for_seq(store, changes, writer.lease.ref, number)
 
     async def test_a_log_can_be_watched_before_it_is_there(self, store: Store) -> None:
         ref = self.ref("a")
         async with watching(store, [ref]) as changes:
             writer = await self.writer(store, "a")
             await writer.append(line(1))
-            await self.woken(changes, [ref], ref)
+            await self.wait_for_change(changes, [ref], ref)
 
     async def test_changes_of_other_logs_are_not_told(self, store: Store) -> None:
         ref = self.ref("a")
@@ -54,7 +54,7 @@ class Watching(StoreCase):
         async with watching(store, [ref]) as changes:
             await other.append(*lines(1, 3))
             await writer.append(line(1))
-            await self.woken(changes, [ref], ref)
+            await self.wait_for_change(changes, [ref], ref)
 
     async def test_a_sleeper_is_woken_by_the_last_change(self, store: Store) -> None:
         writer = await self.writer(store, "a")
@@ -62,7 +62,7 @@ class Watching(StoreCase):
             for last in (100, 200):
                 for number in range(last - 99, last + 1):
                     await writer.append(line(number))
-                await self.followed(store, changes, self.ref("a"), last)
+                await self.wait_for_seq(store, changes, self.ref("a"), last)
 
     async def test_a_follower_is_woken_by_the_last_change(self, store: Store) -> None:
         writer = await self.writer(store, "a")
@@ -74,18 +74,18 @@ class Watching(StoreCase):
 
         async with watching(store, [self.ref("a")]) as changes, create_task_group() as tasks:
             tasks.start_soon(write)
-            await self.followed(store, changes, self.ref("a"), 300)
+            await self.wait_for_seq(store, changes, self.ref("a"), 300)
 
     async def test_each_watch_is_woken(self, store: Store) -> None:
         ref = self.ref("a")
         writer = await self.writer(store, "a")
         async with watching(store, [ref]) as first, watching(store, [ref, self.ref("b")]) as second:
             await writer.append(line(1))
-            await self.woken(first, [ref], ref)
-            await self.woken(second, [ref, self.ref("b")], ref)
+            await self.wait_for_change(first, [ref], ref)
+            await self.wait_for_change(second, [ref, self.ref("b")], ref)
         async with watching(store, [ref]) as third:
             await writer.append(line(2))
-            await self.woken(third, [ref], ref)
+            await self.wait_for_change(third, [ref], ref)
 
     async def test_replacing_and_removing_wake(self, store: Store) -> None:
         ref = self.ref("a")
@@ -93,10 +93,10 @@ class Watching(StoreCase):
         await writer.append(*lines(1, 3))
         async with watching(store, [ref]) as changes:
             await store.put(writer.lease, NATIVE, NATIVE.encode_header(header_of("put")), [line(1)])
-            await self.woken(changes, [ref], ref)
+            await self.wait_for_change(changes, [ref], ref)
         async with watching(store, [ref]) as changes:
             await store.remove(writer.lease)
-            await self.woken(changes, [ref], ref)
+            await self.wait_for_change(changes, [ref], ref)
 
     async def test_another_host_is_woken(self, store: Store, elsewhere: Store) -> None:
         ref = self.ref("a")
@@ -105,4 +105,4 @@ class Watching(StoreCase):
         async with watching(elsewhere, [ref]) as changes:
             for last in (2, 12, 13):
                 await writer.append(*lines(writer.head.seq + 1, last))
-                await self.followed(elsewhere, changes, ref, last)
+                await self.wait_for_seq(elsewhere, changes, ref, last)

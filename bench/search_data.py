@@ -1,7 +1,7 @@
-"""The sessions that are searched: many small native logs, written straight to disk, the same for the same numbers.
+"""The sessions to search: many small native logs, written straight to disk, identical for identical arguments.
 
-Their words are made of syllables, a few more frequent than others, so that an index of three characters each finds most of
-them everywhere, as it does in what people write.
+Their words are composed of syllables, a few more frequent than others, so that most trigrams occur in most sessions, as
+they do in real text.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from random import Random
 from .workspace import HEADER, LINE
 
 RARE = "serendipity"
-"""Said by 20 entries in all, fewer than a search gives: whoever scans has to read everything."""
+"""Occurs in 20 entries in all, fewer than the limit of a search: a scan has to read everything."""
 
 COMMON = "session"
-"""Said by every second entry or so: a search has its 50 hits soon."""
+"""Occurs in about every second entry: a search finds its 50 hits early."""
 
 RARE_HITS = 20
 COMMON_HITS = 50
-"""All that a search gives where nobody asks for more."""
+"""The default limit of a search."""
 
 _WORDS = 60
 _SYLLABLES = (
@@ -48,18 +48,18 @@ def write_sessions(root: Path, sessions: int, entries: int) -> None:
     """Write sessions, each a path of messages of about 400 characters.
 
     Args:
-        root: The folder, which is made.
-        sessions: How many.
-        entries: How many messages each of them has.
+        root: The folder to create.
+        sessions: The number of sessions.
+        entries: The number of messages in each of them.
     """
     root.mkdir()
-    said = _texts(sessions * entries)
+    texts = _texts(sessions * entries)
     for session in range(sessions):
         lines = [HEADER.replace('"bench"', f'"s{session}"')]
         for seq in range(1, entries + 1):
             parent = "null" if seq == 1 else f'"s{session}-{seq - 1}"'
             role = ("assistant", "user")[seq % 2]
-            lines.append(LINE.format(id=f"s{session}-{seq}", parent=parent, seq=seq, role=role, text=next(said)))
+            lines.append(LINE.format(id=f"s{session}-{seq}", parent=parent, seq=seq, role=role, text=next(texts)))
         (root / f"s{session}.jsonl").write_text("".join(lines))
 
 
@@ -68,5 +68,5 @@ def _texts(count: int) -> Iterator[str]:
     words = ["".join(random.choices(_SYLLABLES, k=random.randint(1, 4))) for _ in range(5_000)] + [COMMON] * 50
     rare = set(range(0, count, max(1, count // RARE_HITS))[:RARE_HITS])
     for number in range(count):
-        said = " ".join(random.choices(words, k=_WORDS))
-        yield f"{said} {RARE}" if number in rare else said
+        text = " ".join(random.choices(words, k=_WORDS))
+        yield f"{text} {RARE}" if number in rare else text
