@@ -11,12 +11,9 @@ methods of `ConversationSession`, it loads the history before a turn and saves t
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeAlias
-
-import anyio
 
 from ...events.content import ContentLike, as_content
 from ...events.entries import Message
@@ -39,6 +36,7 @@ from .sent import RequestSubscription, SentContext, SentRequests
 from .streaming import TurnStream
 from .summarizing import summarizer_of
 from .tool import Tool
+from .turn_gate import one_turn_at_a_time
 from .turns import Equipment, TurnRun, Work
 from .validation import (
     Results,
@@ -266,92 +264,10 @@ class AgentSession:
         if session is None:
             yield
             return
-        enclosing = _enclosing_turns.get()
         # Other agents count too: one that ran between a call and its result would take the call for an abandoned one.
         place = place_of(session) if isinstance(session, Session) else (id(self), session.id)
-        gate = _gates.setdefault(place, _Gate())
-        # A task that a tool left running may outlive its turn, so compare with the turn that runs now.
-        if gate.turn in enclosing:
-            raise InvalidInput(
-                f"a turn of session {session.id!r} cannot start another turn of the same session: "
-                "it would wait for itself"
-            )
-        if _waits_for(gate, enclosing):
-            raise InvalidInput(
-                f"session {session.id!r} is in a turn that waits for this one, so neither would ever end: "
-                "use another session, or wait until this turn is over"
-            )
-        gate.users += 1
-        turn = _RunningTurn()
-        token = _enclosing_turns.set(enclosing | {turn})
-        try:
-            with _waiting(enclosing, gate):
-                await gate.lock.acquire()
-            gate.turn = turn
-            try:
-                yield
-            finally:
-                gate.turn = None
-                gate.lock.release()
-        finally:
-            _enclosing_turns.reset(token)
-            gate.users -= 1
-            if not gate.users:
-                del _gates[place]
-
-
-class _Gate:
-    """A lock that admits one turn of a session at a time, knows that turn, and counts its users."""
-
-    __slots__ = ("lock", "turn", "users")
-
-    def __init__(self) -> None:
-        self.lock = anyio.Lock()
-        self.turn: _RunningTurn | None = None
-        self.users = 0
-
-
-class _RunningTurn:
-    """A running turn, and the gates at which the turns started by its tools wait."""
-
-    __slots__ = ("awaited_gates",)
-
-    def __init__(self) -> None:
-        self.awaited_gates: list[_Gate] = []
-
-
-_NO_TURNS: frozenset[_RunningTurn] = frozenset()
-_enclosing_turns: ContextVar[frozenset[_RunningTurn]] = ContextVar("treering_agent_turns", default=_NO_TURNS)
-
-
-@contextmanager
-def _waiting(turns: Iterable[_RunningTurn], gate: _Gate) -> Generator[None]:
-    """Record on each of the turns that it waits at the gate."""
-    for turn in turns:
-        turn.awaited_gates.append(gate)
-    try:
-        yield
-    finally:
-        for turn in turns:
-            turn.awaited_gates.remove(gate)
-
-
-def _waits_for(gate: _Gate, turns: frozenset[_RunningTurn]) -> bool:
-    """Tell whether the turn that holds the gate waits, directly or through other turns, for one of `turns`."""
-    seen: set[_RunningTurn] = set()
-    remaining = [gate]
-    while remaining:
-        turn = remaining.pop().turn
-        if turn in turns:
-            return True
-        if turn is not None and turn not in seen:
-            seen.add(turn)
-            remaining += turn.awaited_gates
-    return False
-
-
-_gates: dict[tuple[int, str], _Gate] = {}
-"""The gates of the sessions in which turns currently run or wait."""
+        async with one_turn_at_a_time(place, session.id):
+            yield
 
 
 async def _discard(event: AgentEvent) -> None:
