@@ -149,7 +149,7 @@ def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(sit: Sit, pro
         summary = host.load("talk", read_only=True).entries()[-1]
     assert isinstance(summary, BranchSummaryEntry)
     assert summary.parent_id == first
-    assert "6 messages were said" in summary.branch_summary.summary
+    assert "The conversation has 6 messages" in summary.branch_summary.summary
 
 
 @pytest.mark.feature("N-110")
