@@ -123,8 +123,8 @@ class Appending(Handle):
     ) -> str:
         """Append a summary that stands for everything on the path before an entry; see `append`.
 
-        What the system messages on the path say is stored with it. Without a summary and a first kept entry, it clears the
-        context, and nothing is.
+        What the system messages on the path say is stored with it. With neither a summary nor a first kept entry, it
+        clears the context, and nothing is stored with it.
 
         Args:
             summary: What the context shows instead.

@@ -68,7 +68,7 @@ async def fork(core: HostCore, copy: SessionCopy, session_id: str | None = None)
 
 
 async def branch_off(core: HostCore, source: Session, leaf_id: str) -> Session:
-    """Write the path from the root to an entry, with its labels, into a new session that names the old one as its parent.
+    """Write the path from the root to an entry, with its labels, into a new session whose parent is the old one.
 
     Raises:
         EntryNotFound: The session has no such entry.

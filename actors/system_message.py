@@ -1,7 +1,7 @@
 """The system message that a compaction stores: what the system messages of the context said up to there.
 
-A compaction takes the place of what came before it, and instructions are no history: without a stored message, those that
-are cut off would be lost, and programs differ in whether those that are kept are shown.
+A compaction takes the place of what came before it, but instructions are not history: without a stored message, those
+that are cut off would be lost, and programs differ in whether they show those that are kept.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Disk(Protocol):
         ...
 
     def write(self, fd: int, data: bytes, /) -> int:
-        """Write at the descriptor's position (at the end, if opened for appending); return the number of bytes written."""
+        """Write at the descriptor's position (at the end if opened to append); return the number of bytes written."""
         ...
 
     def pread(self, fd: int, length: int, offset: int, /) -> bytes:

@@ -59,8 +59,8 @@ class Subject(Struct, frozen=True):
     Attributes:
         path: The session's file; for a `.treering`, the folder that contains it.
         root: The folder whose `.treering` serves the session.
-        kind: "session"; "archive" for a packed session; "remains" if the session is missing and only files beside it are
-            left; "folder" for a `.treering`.
+        kind: "session"; "archive" for a packed session; "remains" if the session is missing and only files beside it
+            are left; "folder" for a `.treering`.
         beside: The names of the files beside the session.
     """
 

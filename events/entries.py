@@ -73,7 +73,7 @@ class Header(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, re
 
 
 class Batch(Struct, frozen=True, gc=False, repr_omit_defaults=True):
-    """The mark of one line of an atomic batch: the session that wrote it, and its index `i` (from 0) among `n` lines."""
+    """The mark of a line in an atomic batch: the session that wrote it, and its index `i` (from 0) among `n` lines."""
 
     session: str
     id: str

@@ -274,7 +274,7 @@ class ModelError(TreeringError):
 
 
 class RequestRefused(ModelError):
-    """The provider rejects this request, and would reject it again: the key, the model's name or a parameter is wrong."""
+    """The provider rejects the request and would reject it again: the key, the model's name or a parameter is wrong."""
 
 
 class RateLimited(ModelError):

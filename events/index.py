@@ -203,7 +203,7 @@ class LogIndex:
         return self.ids[self.leaf] if self.leaf else None
 
     def find(self, entry_id: object) -> int:
-        """Return the seq of the latest visible entry with this id; 0 if there is none, or if the value is not a text."""
+        """Return the seq of the latest visible entry with this id; 0 if there is none or the value is not a text."""
         return self.ids.find(entry_id)
 
     def seq_of(self, entry_id: str) -> int:
@@ -474,7 +474,7 @@ class LogIndex:
             self.parents[root] = CYCLE
 
     def _root_of(self, seq: int) -> int:
-        """Return the root of an entry's path; remember it for every entry passed, so that no stretch is walked twice."""
+        """Return the root of an entry's path; remember it for every entry passed, so that no part is walked twice."""
         walked: list[int] = []
         while seq not in self._roots and self.parents[seq] > 0:
             walked.append(seq)
@@ -527,7 +527,7 @@ class LogIndex:
     # -- snapshots
 
     def dump(self) -> bytes:
-        """Return the index as bytes, without withheld lines and moves of the leaf, which are restored from elsewhere."""
+        """Return the index as bytes, without withheld lines and leaf moves, which are restored from elsewhere."""
         return msgspec.msgpack.encode(
             _Dump(
                 version=_SNAPSHOT_VERSION,

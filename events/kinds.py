@@ -97,5 +97,8 @@ def names_model(message: Message) -> bool:
 
 
 def is_asked(message: Message) -> bool:
-    """Tell whether a user wrote what a message says in a user's place, and not the program, which marks its own `is_meta`."""
+    """Tell whether a user, and not the program, wrote what a message says in a user's place.
+
+    The program marks what it writes there as `is_meta`.
+    """
     return message.raw_metadata is None or message.metadata.get("is_meta") is not True

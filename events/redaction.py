@@ -44,8 +44,8 @@ class Redaction:
     It may be used for many exports, from several threads at once; `counts` then covers all of them.
 
     Args:
-        patterns: Additional regular expressions by kind; the group `secret`, or else the whole match, is removed. A kind
-            is a word in lower case.
+        patterns: Additional regular expressions by kind; the group `secret`, or else the whole match, is removed. A
+            kind is a word in lower case.
         secrets: Texts to remove wherever they occur, such as the program's own keys.
 
     Raises:

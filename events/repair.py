@@ -7,9 +7,9 @@ host owns is reported and left alone.
   newline; in pi's and oh-my-pi's files, where another program may resume writing, a newline isolates it. A complete
   last line that only lacks its newline gets one.
 - Derived files that do not match their log (snapshots, checkpoints), invalid leaf records, and temporary files of a
-  crash move to `.treering/aside` of the given folder, under their own names. A snapshot counts histories, so the old one
-  is copied there and an empty one that keeps the count takes its place, except beside an archived session. Nothing is
-  deleted.
+  crash move to `.treering/aside` of the given folder, under their own names. A snapshot counts histories, so the old
+  one is copied there and an empty one that keeps the count takes its place, except beside an archived session. Nothing
+  is deleted.
 - Journals that no host holds are copied aside and replayed, before any session is touched.
 
 Everything else stays as it is: lines that are not JSON, duplicate ids, missing parents, cycles, second headers, files

@@ -40,8 +40,8 @@ def _row(kind: str, pattern: str, *marks: str) -> tuple[str, str, tuple[str, ...
 def _begin(start: str) -> str:
     r"""Return a pattern for the first letters of a key, at a place where a key can begin.
 
-    That is nowhere inside a word, except after an escape in JSON (`\n`), in a URL (`%3D`) or of a terminal's colour. The
-    lookbehind follows the letters, so that the letters are searched for first, which is fast.
+    A key cannot begin inside a word, except after an escape of JSON (`\n`), of a URL (`%3D`) or of a terminal's colour.
+    The lookbehind follows the letters, so that the letters are searched for first, which is fast.
     """
     before = [r"(?<![A-Za-z0-9_-]%s)", r"(?<=\\[nrt]%s)", r"(?<=%%[0-9A-Fa-f]{2}%s)", r"(?<=[0-9;\[]m%s)"]
     literal = re.escape(start)
@@ -106,9 +106,11 @@ _ROWS = (
     # As AWS's own tools write and prompt for it, with spaces around the sign; elsewhere, such spaces suggest code.
     _row(
         "aws_secret_key",
-        r"(?i:(?:secret[ _-]?access[ _-]?key|session[ _-]?token)(?: \[[^\]\n]{0,40}\])?\\*[\"']?\s*(?:=>|:=|[:=])\s*\\*[\"']?"
+        r"(?i:(?:secret[ _-]?access[ _-]?key|session[ _-]?token)(?: \[[^\]\n]{0,40}\])?\\*[\"']?"
+        r"\s*(?:=>|:=|[:=])\s*\\*[\"']?"
         r"|aws_(?:secret_access_key|session_token)[ \t]+)"
-        r"(?=[A-Za-z]{0,200}[0-9/+])(?P<secret>[A-Za-z0-9/+]{40,44}|[A-Za-z0-9/+_-]{100,}={0,2})(?!\.?[A-Za-z0-9_/+(\[-])",
+        r"(?=[A-Za-z]{0,200}[0-9/+])(?P<secret>[A-Za-z0-9/+]{40,44}|[A-Za-z0-9/+_-]{100,}={0,2})"
+        r"(?!\.?[A-Za-z0-9_/+(\[-])",
         "secret_access",
         "secretaccess",
         "secret access",
@@ -200,7 +202,7 @@ _ROWS = (
         "--",
     ),
 )
-"""The kinds, patterns and marks of all forms; those of particular services precede those that rely on a field's name."""
+"""The kinds, patterns and marks of all forms; those of particular services precede those that rely on field names."""
 
 
 @cache

@@ -155,7 +155,10 @@ class Surroundings:
                 self._judge_view(path, kind, log, generation)
 
     def _can_be_read(self, path: str) -> bool:
-        """Tell whether the file can be read; one that the disk or its permissions withhold is reported and left alone."""
+        """Tell whether the file can be read.
+
+        A file that the disk or its permissions withhold is reported and left alone.
+        """
         try:
             fd = self._disk.open(path, os.O_RDONLY)
             try:

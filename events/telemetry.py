@@ -1,9 +1,9 @@
 """Structured logs: to structlog if the program has configured it, otherwise to the standard library's logging.
 
-A library must not write to stdout, which belongs to the program. Unless structlog is configured, an event therefore goes
-to the standard logger "treering": to the handlers that the program set up or, if it set up none, warnings and errors go
-to stderr, which is the standard library's default. The record's message is the event and its fields; the fields are also
-in `record.treering`. docs/logging.md lists the events.
+A library must not write to stdout, which belongs to the program. Unless structlog is configured, an event therefore
+goes to the standard logger "treering" and the handlers that the program set up; if it set up none, warnings and errors
+go to stderr, which is the standard library's default. The record's message is the event and its fields; the fields are
+also in `record.treering`. docs/logging.md lists the events.
 
 Events are named by what happened, with the session's id bound; message content is never among their fields. An error is
 therefore logged by its type and by where it was raised: its message, and the frames of its traceback, may contain
@@ -54,7 +54,7 @@ class _StandardLogger:
 
 
 _CALLER = 3
-"""The number of stack frames between the standard logger and the caller that logs, so that a record names the caller."""
+"""The number of stack frames from the standard logger to the caller that logs, so that a record names the caller."""
 
 _standard = _StandardLogger()
 

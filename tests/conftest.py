@@ -1,4 +1,4 @@
-"""What every test may ask for: the three event loops, the folder of real session files, and a tally of what was proven."""
+"""What every test may use: the three event loops, the folder of real session files, and a tally of what was proven."""
 
 from __future__ import annotations
 

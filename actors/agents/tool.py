@@ -221,8 +221,8 @@ def _as_async(function: Callable[..., object]) -> Callable[..., Awaitable[object
     async def in_thread(**arguments: object) -> object:
         # A plain function that wraps an async one returns a coroutine, which the event loop must await. The tuple hides
         # it on the way, since trio refuses to return a coroutine from a thread.
-        # Each call has its own limiter: the calls of an agent are bounded already, a hanging tool must not take a thread
-        # from other tools or from the program, and waiting for a thread must not count as the tool's time.
+        # Each call has its own limiter: the calls of an agent are bounded already, a hanging tool must not take a
+        # thread from other tools or from the program, and waiting for a thread must not count as the tool's time.
         (result,) = await to_thread.run_sync(
             lambda: (function(**arguments),), abandon_on_cancel=True, limiter=CapacityLimiter(1)
         )

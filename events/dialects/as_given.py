@@ -1,7 +1,8 @@
 """Whether an entry's line says what the program gave.
 
-An encoder writes bytes as base64, a NaN as null, an identifier or a member of an enumeration as text, and a decoder takes
-all of these for what the field wants. What an entry is, and whether its fields have their types, is not asked here.
+An encoder writes bytes as base64, a NaN as null, and an identifier or a member of an enumeration as text; a decoder
+accepts all of these as what the field expects. What an entry is, and whether its fields have their types, is not
+checked here.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Dialect(Protocol):
         ...
 
     def decode_all(self, lines: Sequence[bytes], first: int) -> list[Entry | None]:
-        """Return the entries of consecutive lines, the first of which has the seq `first`; equivalent to decoding each."""
+        """Decode consecutive lines, the first of which has the seq `first`; equivalent to decoding each by itself."""
         ...
 
     def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
@@ -71,7 +71,7 @@ class Dialect(Protocol):
         ...
 
     def migrated(self, line: bytes, seq: int) -> bytes:
-        """Return a line in the current version, newline included; unchanged if it is damaged or the log is not `old`."""
+        """Return a line in the current version, newline included; unchanged if damaged or if the log is not `old`."""
         ...
 
     def migrated_header(self, block: bytes) -> bytes:

@@ -7,8 +7,8 @@ A file of three entries::
     {"type":"model_change","id":"07444024","parentId":"9e9abd18","timestamp":"2026-01-01T10:00:02.000Z","provider":"anthropic","modelId":"claude-x"}
     {"type":"custom","customType":"ext","data":{"n":1},"id":"39ea2594","parentId":"07444024","timestamp":"2026-01-01T10:00:03.000Z"}
 
-Fields of an entry that such a line cannot represent go under the key `treering` at its end (see `camel_values.Mark`), so
-that the entry reads back unchanged, and the other program can still open the file. `seq` is not written.
+Fields of an entry that such a line cannot represent go under the key `treering` at its end (see `camel_values.Mark`),
+so that the entry reads back unchanged, and the other program can still open the file. `seq` is not written.
 """
 
 from __future__ import annotations
@@ -100,7 +100,10 @@ def read_header(line: bytes, where: Where) -> Header:
 
 
 def _version(raw: Raw) -> int | None:
-    """Return a version, which may be a string of digits: JavaScript compares it as a number, so pi opens such a file."""
+    """Return a version, which may be a string of digits.
+
+    JavaScript compares such a string as a number, so pi opens the file.
+    """
     if bytes(raw) == b"null":
         return 1
     digits = attempt(as_string, raw) or ""

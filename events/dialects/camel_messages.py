@@ -282,7 +282,10 @@ def write_message(message: Message, at: int) -> tuple[dict[str, object], bool]:
 
 
 def name_model(body: dict[str, object], message: Message, provider: str, model: str) -> None:
-    """Write the model in effect in place of an unknown one: pi takes what its last answer names for the session's model."""
+    """Write the model in effect in place of an unknown one.
+
+    pi takes the model that its last answer names as the session's model.
+    """
     nameless = message.role == "assistant" and message.provider is None and message.model is None
     if nameless and body.get("provider") == body.get("model") == UNKNOWN:
         body |= {"provider": provider, "model": model}

@@ -196,10 +196,10 @@ def _checked(entry: KnownEntry) -> KnownEntry:
 
 
 def _reads_as_it_is(entry: KnownEntry) -> bool:
-    """Tell whether an entry is a message of plain text with exactly the types that decoding gives, as most messages are.
+    """Tell whether an entry is a plain-text message with exactly the types that decoding gives, as most messages are.
 
-    The line of such an entry need not be decoded. A line with text beyond ASCII is decoded anyway, since encoding caches
-    a UTF-8 copy inside the caller's string, which would be kept in memory with the entry.
+    The line of such an entry need not be decoded. A line with text beyond ASCII is decoded anyway, since encoding
+    caches a UTF-8 copy inside the caller's string, which would be kept in memory with the entry.
     """
     if type(entry) is not MessageEntry or entry.aside is not False or entry.command_id is not None:
         return False

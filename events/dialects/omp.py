@@ -2,10 +2,10 @@
 
 The slot is the first line of the file and always takes 256 bytes, so that the title can be overwritten in place::
 
-    {"type":"title","v":1,"title":"Fix the parser","source":"user","updatedAt":"2026-01-01T10:00:00.000Z","pad":"      "}
+    {"type":"title","v":1,"title":"Parser","source":"user","updatedAt":"2026-01-01T10:00:00.000Z","pad":"     "}
     {"type":"session","version":3,"id":"01a1ffee-...","timestamp":"2026-01-01T10:00:00.000Z","cwd":"/work/project"}
     {"type":"model_change","id":"137fc4a5","parentId":null,"timestamp":"2026-01-01T10:00:01.000Z","model":"anthropic/claude-x","resolvedModelIsFallback":false}
-    {"type":"title_change","id":"bfefcd9b","parentId":"137fc4a5","timestamp":"2026-01-01T10:00:02.000Z","title":"Fix the parser","source":"user"}
+    {"type":"title_change","id":"bfefcd9b","parentId":"137fc4a5","timestamp":"2026-01-01T10:00:02.000Z","title":"Parser","source":"user"}
 
 Files without the slot are read as well. So are pi's forms of the same lines, which oh-my-pi leaves in its files. A line
 for which treering has no type stays an opaque entry of its own type.

@@ -1,4 +1,4 @@
-"""oh-my-pi's title slot: the line in front of the header, of a fixed size, so that the title can be changed in place."""
+"""oh-my-pi's title slot: a line of a fixed size in front of the header, so that the title can be changed in place."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reading and writing of messages in the form of Google's Gemini interface: contents made of parts.
 
-    {"role": "model", "parts": [{"function_call": {"id": "call_1", "name": "read_file", "args": {"path": "main.go"}}}]}
-    {"role": "user", "parts": [{"function_response": {"id": "call_1", "name": "read_file", "response": {"output": "..."}}}]}
+    {"role": "model", "parts": [{"function_call": {"id": "c1", "name": "read_file", "args": {"path": "main.go"}}}]}
+    {"role": "user", "parts": [{"function_response": {"id": "c1", "name": "read_file", "response": {"output": "..."}}}]}
 
 Keys are read in both spellings (`inline_data`, `inlineData`) and written in the first. A user's message that holds
 only function responses is read as one of role tool. Reading leaves out hints on the resolution of a video or an image,
@@ -45,7 +45,7 @@ _ROLES = {"user": "user", "model": "assistant", "function": "user", "system": "s
 
 
 class GooglePrompt(NamedTuple):
-    """The parameters of a request: the system instruction, if there is one, and alternating contents of user and model."""
+    """The parameters of a request: the system instruction, if any, and alternating contents of user and model."""
 
     system_instruction: Block | None
     contents: list[Block]
@@ -164,7 +164,7 @@ def _from_response(decoded: _Response, generated_id: str) -> ToolResultPart:
 
 
 def _snake(block: Mapping[str, object]) -> dict[str, object]:
-    """Convert the keys of a content, its parts and their members to snake_case, but not those of arguments and results."""
+    """Convert the keys of a content, its parts and their members to snake_case, except in arguments and results."""
     return {
         _KEY.sub(lambda match: f"_{match[0].lower()}", key): value if key in _FREE else _snake_within(value)
         for key, value in block.items()

@@ -35,8 +35,8 @@ MAX_ATTEMPTS = 6
 """The default number of attempts, each with half of the text that was too long before."""
 
 SUMMARY_PROMPT = """\
-You write the summary that will take the place of the older part of a coding conversation, so that the assistant can go \
-on with the work without having seen that part.
+You write the summary that will take the place of the older part of a coding conversation, so that the assistant can \
+go on with the work without having seen that part.
 
 PRESERVE:
 - The task or goal that the user asked for in the beginning

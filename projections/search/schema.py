@@ -117,7 +117,10 @@ def select(filters: Filters, *, matched: bool) -> str:
         conditions.append("time>=:after")
     if filters.before is not None:
         conditions.append("time<:before")
-    return f"SELECT number, entry_id, role, tools, time, text FROM entries WHERE {' AND '.join(conditions)} ORDER BY number"
+    return (
+        "SELECT number, entry_id, role, tools, time, text FROM entries "
+        f"WHERE {' AND '.join(conditions)} ORDER BY number"
+    )
 
 
 def row_of(block: int, said: Said) -> tuple[int, str, str, str, int, str]:

@@ -1,4 +1,4 @@
-"""Cancelled as asyncio does it by itself, not by a scope: shields know nothing of it, and yet nothing is left half done."""
+"""Cancellation by asyncio itself, not by a scope: shields know nothing of it, and yet nothing is left half done."""
 
 from __future__ import annotations
 

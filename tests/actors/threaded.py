@@ -1,7 +1,7 @@
 """The async interface on top of the blocking one: whoever awaits a call has it made from a worker thread.
 
-As a plugin (`pytest -p threaded`) it puts itself in the place of `treering.SessionHost`, so that tests that were written
-for the async interface go through `SyncHost`, from as many threads as they have calls under way.
+As a plugin (`pytest -p threaded`) it replaces `treering.SessionHost`, so that tests that were written for the async
+interface go through `SyncHost`, from as many threads as they have calls under way.
 """
 
 # ruff: noqa: ANN401 -- it stands for whatever interface it is given

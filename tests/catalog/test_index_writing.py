@@ -1,4 +1,4 @@
-"""When the index is written: some time after something changed, and at most once in a while; entries never wait for it."""
+"""When the index is written: some time after a change, and at most once in a while; entries never wait for it."""
 
 from __future__ import annotations
 

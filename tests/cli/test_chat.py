@@ -1,4 +1,4 @@
-"""`treering chat` without a terminal: which session it begins in, what lines and slash commands do, one answer at a time."""
+"""`treering chat` without a terminal: where it begins, what lines and slash commands do, and one answer at a time."""
 
 from __future__ import annotations
 

@@ -55,18 +55,19 @@ class Section(Struct, frozen=True):
 INTRODUCTION = """\
 # The library on one page
 
-This page is generated from the docstrings, by `python tests/docs/api_page.py`. Each name can be imported from `treering`; `help()`
-shows arguments, results and errors.
+This page is generated from the docstrings, by `python tests/docs/api_page.py`. Each name can be imported from
+`treering`; `help()` shows arguments, results and errors.
 
-**Awaiting.** The index of a session (its leaf, paths, tree, labels, counts, metadata) is in memory and answers at once. Members that
-read the content of entries, or write, are awaited. Subscriptions are opened with `async with` and iterated with `async for`; a
-search is iterated directly. `SyncHost` is the same host without an event loop: every member below has a blocking counterpart with
-the same name and arguments in `SyncHost`, `SyncSession` and `SyncKeyedSessions`; `async for` and `async with` become `for` and
-`with`. `AgentSession` has no counterpart.
+**Awaiting.** The index of a session (its leaf, paths, tree, labels, counts, metadata) is in memory and answers at once.
+Members that read the content of entries, or write, are awaited. Subscriptions are opened with `async with` and iterated
+with `async for`; a search is iterated directly. `SyncHost` is the same host without an event loop: every member below
+has a blocking counterpart with the same name and arguments in `SyncHost`, `SyncSession` and `SyncKeyedSessions`;
+`async for` and `async with` become `for` and `with`. `AgentSession` has no counterpart.
 
-**Blocking.** Short reads, and appends to a disk that answers at once, run on the event loop, since a thread would take longer;
-everything else runs in threads ([durability.md](durability.md) says how to choose). Folds (`stats`, `view`), including your own
-projections, run on the loop, at most one megabyte of lines at a time, which takes some ten milliseconds.
+**Blocking.** Short reads, and appends to a disk that answers at once, run on the event loop, since a thread would take
+longer; everything else runs in threads ([durability.md](durability.md) says how to choose). Folds (`stats`, `view`),
+including your own projections, run on the loop, at most one megabyte of lines at a time, which takes some ten
+milliseconds.
 
 **Ownership.** Returned values are frozen or belong to the caller: changing them changes nothing that is stored.
 """
@@ -222,8 +223,9 @@ SECTIONS = (
 STORES = """\
 ## Stores
 
-`SessionHost(root)` makes a `FileStore`, `SessionHost()` a `MemoryStore`, and `SessionHost(store=...)` takes any `Store`. Programs
-call none of their methods. To write a store, implement `Store`; `treering.testing` has a conformance suite for it.
+`SessionHost(root)` makes a `FileStore`, `SessionHost()` a `MemoryStore`, and `SessionHost(store=...)` takes any
+`Store`. Programs call none of their methods. To write a store, implement `Store`; `treering.testing` has a conformance
+suite for it.
 
 | store | |
 |---|---|
@@ -232,8 +234,8 @@ call none of their methods. To write a store, implement `Store`; `treering.testi
 ERRORS = """\
 ## Errors
 
-All are `TreeringError`, except that a failed read of the operating system raises its own `OSError`. An error says what happened
-and what to do. After `InvalidInput`, nothing was written.
+All are `TreeringError`, except that a failed read of the operating system raises its own `OSError`. An error says what
+happened and what to do. After `InvalidInput`, nothing was written.
 
 | error | is a | |
 |---|---|---|

@@ -1,6 +1,6 @@
 """The samples of the pages run as they stand, in their order, in one folder, as programs of somebody who copies them.
 
-What a page leaves to its reader (a session, a budget) stands ready for each sample. A comment before a sample says what is
+What a page leaves to its reader (a session, a budget) is ready for each sample. A comment before a sample says what is
 special about it: `<!-- not run: why -->`, or `<!-- run: until the host closes -->` where it follows a session.
 """
 

@@ -1,4 +1,4 @@
-"""`LogIndex` knows of every line what the session layer needs, whatever the lines are, and comes back from a snapshot equal."""
+"""`LogIndex` knows what the session layer needs of every line, whatever it is; a snapshot restores an equal index."""
 
 from __future__ import annotations
 

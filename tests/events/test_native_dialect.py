@@ -293,9 +293,11 @@ def test_the_ordinal_is_where_the_line_stands_not_what_it_says() -> None:
 
 
 def test_a_simple_session_reads_as_it_is_told() -> None:
-    lines = rb"""
-{"type":"message","id":"m-1","parent_id":null,"timestamp":"2025-03-01T09:00:01Z","message":{"role":"user","content":[{"type":"text","text":{"content":"Morning"}}]}}
-{"type":"message","id":"m-2","parent_id":"m-1","timestamp":"2025-03-01T09:00:02Z","message":{"role":"assistant","content":[{"type":"text","text":{"content":"Good morning!"}}],"model":"small"}}
+    lines = b"""
+{"type":"message","id":"m-1","parent_id":null,"timestamp":"2025-03-01T09:00:01Z","message":\
+{"role":"user","content":[{"type":"text","text":{"content":"Morning"}}]}}
+{"type":"message","id":"m-2","parent_id":"m-1","timestamp":"2025-03-01T09:00:02Z","message":\
+{"role":"assistant","content":[{"type":"text","text":{"content":"Good morning!"}}],"model":"small"}}
 """.strip().splitlines()
     first, second = (NATIVE.decode(line, seq) for seq, line in enumerate(lines, 1))
     assert isinstance(first, MessageEntry)

@@ -208,7 +208,10 @@ def test_any_title_fits_and_is_read_back(title: str) -> None:
 
 
 def test_a_title_in_the_slot_goes_before_the_headers() -> None:
-    line = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T10:00:01.250Z","title":"Foobar","titleSource":"auto"}'
+    line = (
+        b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T10:00:01.250Z",'
+        b'"title":"Foobar","titleSource":"auto"}'
+    )
     assert OmpDialect.decode_header(line, PLACE).title == "Foobar"
     assert OmpDialect.decode_header(line, PLACE, read_slot(write_slot("Foo", "x")[:-1])).title == "Foo"
     assert OmpDialect.decode_header(line, PLACE, read_slot(write_slot("", "x")[:-1])).title == "Foobar"

@@ -189,7 +189,10 @@ MESSAGES: list[tuple[str, Message]] = [
         Message("custom", (text("c"),), custom_type="ext", display=False, raw_metadata=raw_json({"details": 1})),
     ),
     (
-        '{"role":"system","content":"You are X","sections":{"cwd":"/p"},"toolsAdded":[{"name":"read"}],"timestamp":AT_MS}',
+        (
+            '{"role":"system","content":"You are X","sections":{"cwd":"/p"},"toolsAdded":[{"name":"read"}],'
+            '"timestamp":AT_MS}'
+        ),
         Message(
             "system",
             (text("You are X"),),

@@ -25,9 +25,24 @@ addEventListener("load", () => {
     told.push(`${what}: ${all.filter((each) => each.open).length}/${all.length} ${button.textContent}`);
   };
   const steps = [
-    () => { tell("closed"); page.contentDocument.getElementById("toggle").click(); tell("opened"); page.contentWindow.location.reload(); },
-    () => { tell("remembered"); page.contentDocument.getElementById("toggle").click(); tell("closed again"); page.src = page.src + "#e2"; page.contentWindow.location.reload(); },
-    () => { tell("led to"); told.push(`ran: ${page.contentWindow.canary ?? "nothing"}`); document.getElementById("told").textContent = told.join("; "); },
+    () => {
+      tell("closed");
+      page.contentDocument.getElementById("toggle").click();
+      tell("opened");
+      page.contentWindow.location.reload();
+    },
+    () => {
+      tell("remembered");
+      page.contentDocument.getElementById("toggle").click();
+      tell("closed again");
+      page.src = page.src + "#e2";
+      page.contentWindow.location.reload();
+    },
+    () => {
+      tell("led to");
+      told.push(`ran: ${page.contentWindow.canary ?? "nothing"}`);
+      document.getElementById("told").textContent = told.join("; ");
+    },
   ];
   page.addEventListener("load", () => steps.shift()?.());
   page.src = "page.html";

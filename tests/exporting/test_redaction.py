@@ -174,8 +174,14 @@ def test_ordinary_text_is_left_alone(told: str) -> None:
             "Authorization: AWS4-HMAC-SHA256 [redacted:authorization]\nHost: ash",
         ),
         (
-            rf"aws_secret_access_key = {'wJalrXUtnFEMI/K7MDEN' * 2}\naws_session_token = {'IQoJb3JpZ2luX2VjEJr/' * 6}w==\nregion = x",
-            r"aws_secret_access_key = [redacted:aws_secret_key]\naws_session_token = [redacted:aws_secret_key]\nregion = x",
+            (
+                rf"aws_secret_access_key = {'wJalrXUtnFEMI/K7MDEN' * 2}\n"
+                rf"aws_session_token = {'IQoJb3JpZ2luX2VjEJr/' * 6}w==\nregion = x"
+            ),
+            (
+                r"aws_secret_access_key = [redacted:aws_secret_key]\n"
+                r"aws_session_token = [redacted:aws_secret_key]\nregion = x"
+            ),
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Damaged copies: whatever is cut off or overwritten, a session is read or refused by name, and what is whole is read."""
+"""Damaged copies: whatever is cut off or overwritten, a session is read or refused by name; whole parts are read."""
 
 from __future__ import annotations
 

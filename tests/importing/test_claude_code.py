@@ -1,4 +1,4 @@
-"""What becomes of Claude Code's transcripts: the conversation that it shows itself, and nothing of it doubled or lost."""
+"""What becomes of Claude Code's transcripts: the conversation that it shows itself, with nothing doubled or lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Whatever is done to a file, importing it gives a session or says that there is none: no other error, and no end of it."""
+"""Whatever is done to a file, importing it gives a session or says that there is none.
+
+It raises no other error, and always ends.
+"""
 
 from __future__ import annotations
 

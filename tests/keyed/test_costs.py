@@ -59,7 +59,7 @@ async def test_a_message_costs_the_same_after_ten_thousand_others(sessions: Keye
 
 @pytest.mark.feature("P-55")
 async def test_the_memory_that_conversations_take_has_bounds(root: Path) -> None:
-    """What is held decoded is bounded in bytes, and the number of live sessions too; both give way to the least used."""
+    """Decoded content is bounded in bytes, live sessions in number; the least used ones make room."""
     limits = Limits(live_max=5, cache_bytes_max=50_000)
     async with SessionHost(root, limits=limits) as host:
         sessions = KeyedSessions(host)

@@ -1,4 +1,4 @@
-"""Saving: what was added is in the file without it, it may be called at any time, and no error of the disk is swallowed."""
+"""Saving: additions are in the file without it, it may be called at any time, and no error of the disk is swallowed."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def fragment(name: str | None = None, arguments: str | None = None, **which: obj
 
 
 def calls(*chunks: list[Fragment]) -> list[tuple[str, Any]]:
-    """Return the calls of an answer by their names and arguments, which are also those that were told of as they began."""
+    """Return the names and arguments of an answer's calls, which are the calls that were reported as they began."""
     answer = OpenAIAnswer()
     told: list[tuple[str, str]] = []
     for fragments in chunks:

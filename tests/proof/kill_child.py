@@ -1,7 +1,7 @@
-"""A program under load, to be killed: it forks a worker for each line that it reads, and the worker appends until it dies.
+"""A program under load, to be killed: for each line that it reads, it forks a worker, which appends until it dies.
 
-A line is a folder, a durability, a dialect and a seed. A worker says its process id, then a line for each entry when it is
-acknowledged: the session, the token, the entry's id. When it is gone, this program says so.
+A line is a folder, a durability, a dialect and a seed. A worker prints its process id, then a line for each entry when
+it is acknowledged: the session, the token, the entry's id. When the worker is gone, this program says so.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def check(moments: Sequence[Moment], cut_after: int, found: dict[str, Held], dur
 
 
 async def repeat(program: Program, disk: RecordingDisk, durability: Durability) -> list[Moment]:
-    """Give the commands of a process that ended before it flushed anything once more, and tell what was acknowledged when."""
+    """Repeat the commands of a process that ended before it flushed anything; return what was acknowledged when."""
     async with host_on(disk, "os") as earlier:
         await give(program, await earlier.create("a"))
     moments = [NOTHING]
@@ -229,7 +229,7 @@ class Prover:
 
 
 def prove_killed(program: Program, durability: Durability) -> int:
-    """Kill a program after each operation, have the next host open what is there, and check every power cut on its way."""
+    """Kill a program after each operation, open what is left with a new host, and check every power cut on the way."""
     disk = new_disk()
     killed: list[MemoryDisk] = []
     disk.memory.listeners.append(lambda _: killed.append(MemoryDisk(disk.memory.image.copy())))

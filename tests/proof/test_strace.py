@@ -43,7 +43,7 @@ def _needs_strace() -> None:
 def inject(
     root: Path, durability: Durability, calls: str, fault: str, nth: int, *, path: Path | None = None
 ) -> Counter[str]:
-    """Run the scenario with one call failing, check what it leaves, and count its answers; "injected" is one of them."""
+    """Run the scenario with one call failing, check what it leaves, and count its answers, "injected" among them."""
     log = root.parent / f"{root.name}.strace"
     command = ["strace", "-f", "-o", str(log), "-e", f"trace={calls}", "-e", f"inject={calls}:{fault}:when={nth}"]
     if path is not None:

@@ -16,15 +16,20 @@ FileOf = Callable[..., Path]
 
 SIMPLE = b"""\
 {"type":"session","id":"sess-1","version":1,"timestamp":"2025-03-01T08:00:00Z"}
-{"type":"message","id":"msg-1","parent_id":null,"timestamp":"2025-03-01T08:00:01Z","message":{"role":"user","content":[{"type":"text","text":{"content":"Good morning"}}]}}
-{"type":"message","id":"msg-2","parent_id":"msg-1","timestamp":"2025-03-01T08:00:02Z","message":{"role":"assistant","content":[{"type":"text","text":{"content":"Good morning to you!"}}]}}
+{"type":"message","id":"msg-1","parent_id":null,"timestamp":"2025-03-01T08:00:01Z","message":\
+{"role":"user","content":[{"type":"text","text":{"content":"Good morning"}}]}}
+{"type":"message","id":"msg-2","parent_id":"msg-1","timestamp":"2025-03-01T08:00:02Z","message":\
+{"role":"assistant","content":[{"type":"text","text":{"content":"Good morning to you!"}}]}}
 """
 
 TOOLS = b"""\
 {"type":"session","id":"sess-2","version":1,"timestamp":"2025-03-02T09:00:00Z"}
-{"type":"message","id":"m-1","parent_id":null,"timestamp":"2025-03-02T09:00:01Z","message":{"role":"user","content":[{"type":"text","text":{"content":"What does setup.py say?"}}]}}
-{"type":"message","id":"m-2","parent_id":"m-1","timestamp":"2025-03-02T09:00:02Z","message":{"role":"assistant","content":[{"type":"tool_use","tool_use":{"id":"call_1","name":"read_file","input":{"path":"setup.py"}}}]}}
-{"type":"message","id":"m-3","parent_id":"m-2","timestamp":"2025-03-02T09:00:03Z","message":{"role":"tool","content":[{"type":"tool_result","tool_result":{"tool_use_id":"call_1","content":"import setuptools"}}]}}
+{"type":"message","id":"m-1","parent_id":null,"timestamp":"2025-03-02T09:00:01Z","message":\
+{"role":"user","content":[{"type":"text","text":{"content":"What does setup.py say?"}}]}}
+{"type":"message","id":"m-2","parent_id":"m-1","timestamp":"2025-03-02T09:00:02Z","message":\
+{"role":"assistant","content":[{"type":"tool_use","tool_use":{"id":"call_1","name":"read_file","input":{"path":"setup.py"}}}]}}
+{"type":"message","id":"m-3","parent_id":"m-2","timestamp":"2025-03-02T09:00:03Z","message":\
+{"role":"tool","content":[{"type":"tool_result","tool_result":{"tool_use_id":"call_1","content":"import setuptools"}}]}}
 """
 
 

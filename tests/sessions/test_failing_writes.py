@@ -204,7 +204,7 @@ async def length_of(words: str, root: Path, dialect: Dialect, command_id: str | 
 async def test_a_write_that_lacks_its_newline_alone_is_there_once(
     tmp_path: Path, dialect: Dialect, room_again: bool
 ) -> None:
-    """Where the line cannot be taken back, it stands as soon as a newline follows: then it must not be called failed."""
+    """If the line cannot be taken back, it stands once a newline follows, and must not be reported as failed."""
     size = await length_of("three", tmp_path / "probe", dialect, "c1")
     path = await begun(tmp_path / "root", dialect)
     disk = FaultyDisk(OsDisk())

@@ -1,4 +1,4 @@
-"""A disk that refuses: what was acknowledged stays, what was not is not half there, and all is well when the disk is."""
+"""A disk that refuses: what was acknowledged stays, nothing else is half there, and all is well once the disk is."""
 
 # ruff: noqa: ASYNC240  # a test may wait for files and processes
 

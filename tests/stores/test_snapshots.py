@@ -1,4 +1,4 @@
-"""What stands beside a log: used when it is of this log, ignored when it is torn, foreign or stale, and never an error."""
+"""Files beside a log: used if they belong to it, ignored if they are torn, foreign or stale, and never an error."""
 
 # ruff: noqa: ASYNC240  # a test may wait for files and processes
 
