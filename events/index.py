@@ -231,7 +231,7 @@ class LogIndex:
         return TYPE_NAMES.get(kind) or self.type_names[kind]
 
     def label_of(self, entry_id: object) -> str | None:
-        """Return the entry's label, or None, as for anything that is no text."""
+        """Return the entry's label, or None; also None if the id is not a string."""
         mark = self.labels.get(entry_id) if isinstance(entry_id, str) else None
         return mark.label if mark else None
 

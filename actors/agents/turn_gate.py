@@ -1,7 +1,7 @@
 """The gate through which the turns of a session go one after the other.
 
-Agents may be each other's tools, so a turn can start turns of other sessions and wait for them. A turn that would thereby
-wait for itself is refused.
+Agents may be each other's tools, so a turn can start turns of other sessions and wait for them. A turn that would wait
+for itself in this way is rejected.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ async def one_turn_at_a_time(place: Place, session_id: str) -> AsyncGenerator[No
         session_id: Its id, for errors.
 
     Raises:
-        InvalidInput: The turn would wait for itself: one of the turns that started it runs in this session, or waits for
-            the one that does.
+        InvalidInput: The turn would wait for itself: one of the turns that started it runs in this session, or waits
+            for the one that does.
     """
     enclosing = _enclosing_turns.get()
     gate = _gates.setdefault(place, _Gate())
