@@ -355,7 +355,7 @@ def _write_first(disk: Disk, log: Log, fd: int, request: Append, *, created: boo
             if created:
                 disk.unlink(log.path)
         except OSError as second:
-            return _doubt(log, second, f"the new file could neither be written ({error.strerror}) nor removed")
+            return _doubt(log, second, f"the new file could neither be written ({error.strerror or error}) nor removed")
         return Failed(NOWHERE, write_failed_error(log, error))
     try:
         alone = disk.position(fd) == len(data)
