@@ -146,7 +146,7 @@ class HostCore:
 
     # -- reading
 
-    def source(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> Source:
+    def source(self, ref: Ref, new_log: NewLog | None, follower: Follower | None) -> OwnedSource | Follower:
         """Return the source that the views of a session read from."""
         return follower if follower is not None else OwnedSource(self, ref, new_log)
 

@@ -63,13 +63,9 @@ class Handle:
         return self._core.index(self.ref, self._new_log, self._follower)[0]
 
     async def log(self) -> OpenLog:
-        """Return the open log, caught up with the file; for the layers above, not for programs."""
+        """Return the open log, caught up with the file; for the library itself, not for programs."""
         self._check()
-        if self._follower is not None:
-            return await self._follower.ready()
-        actor = await self._core.registry.actor(self.ref, self._new_log)
-        await actor.refresh()
-        return actor.log
+        return await self._core.source(self.ref, self._new_log, self._follower).ready()
 
     async def _append(self, payloads: tuple[Payload, ...], options: AppendOptions) -> list[str]:
         check_text("the command id", options.get("command_id"))
