@@ -2,7 +2,8 @@
 
 A line is decoded twice. Its `Outline` holds its type and its place in the tree, which is enough to lay out the
 conversation and keeps no long texts. Its `Line` holds everything that is imported, and is decoded when its entry is
-made. The display form of a result (`toolUseResult`) is not imported: it repeats what the model was sent.
+made. Of the display form of a result (`toolUseResult`), only the sub-agent's id is read: the rest repeats what the
+model was sent.
 """
 
 from __future__ import annotations

@@ -127,14 +127,13 @@ def missing_id(uuid: str, position: int) -> str:
 
 
 class Scan:
-    """The result of one pass through a transcript.
+    """A transcript, read once by `run`.
 
     Attributes:
         path: The file.
         nodes: The lines in the tree, in the order of the file.
         session: The session of lines that do not name one.
-        flat: Whether no line names a parent, as in transcripts from other tools: each line then follows the previous
-            one.
+        flat: Whether no message names a parent, as in transcripts from other tools: each then follows the previous one.
         automatic: The titles that Claude Code made, by session or by the id of a line in the session.
         agents: The calls that started sub-agents, by sub-agent, as far as results and progress reports name them.
         prompts: The prompts that calls give to sub-agents, by call.
@@ -204,7 +203,7 @@ class Scan:
         node = _node_of(kind, outline, uuid, number, byte, len(line))
         previous = self._by_uuid.get(uuid)
         if previous is not None and previous.is_repeat_of(node):  # resuming a session may write lines again
-            self._left_out["repeated line"] += 1
+            self._left_out["duplicate"] += 1
             return
         parent = self._by_uuid.get(node.parent) if node.parent is not None else None
         if parent is not None:

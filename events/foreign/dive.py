@@ -50,9 +50,8 @@ _LIST_START = re.compile(
     rb'\[\s*\{\s*("id"\s*:\s*"[^"\\]*"\s*,\s*)?"role"\s*:\s*"(user|assistant|system)"\s*,\s*'
     rb'"content"\s*:\s*\[\s*\{\s*"type"\s*:'
 )
-_FOREIGN_FIELDS = re.compile(
-    rb'"(tool_calls|tool_call_id)"\s*:|"type"\s*:\s*"image_url"'
-)  # lists of other programs, which may begin like dive's
+# Fields of other programs' lists, which may begin like dive's.
+_FOREIGN_FIELDS = re.compile(rb'"(tool_calls|tool_call_id)"\s*:|"type"\s*:\s*"image_url"')
 _HEADER_KEYS = frozenset({"id", "title", "created_at", "updated_at", "forked_from", "metadata"})
 
 
@@ -205,12 +204,8 @@ class _Reading:
         kept = self._history[len(self._history) - len(messages) :]
         keeps_messages = bool(messages) and [entry.message for entry in kept] == messages
         details = data.get("metadata")
-        compaction = Compaction(
-            summary,
-            kept[0].id if keeps_messages else None,
-            0,
-            kept_json(details) if isinstance(details, dict) else None,
-        )
+        first_kept = kept[0].id if keeps_messages else None
+        compaction = Compaction(summary, first_kept, 0, kept_json(details) if isinstance(details, dict) else None)
         yield self._chain.add(compaction, id=as_text(data.get("id")), time=time)
         self._history = kept if keeps_messages else []
         for message in () if keeps_messages else messages:

@@ -187,7 +187,7 @@ async def test_orphans_several_roots_and_lines_out_of_order(host: SessionHost) -
     missing = next(finding for finding in reports[0].findings if finding.code == "parent_missing")
     assert (missing.line, missing.byte, missing.severity) == (1, 0, "warning")
     assert "2 lines" in missing.message
-    assert any("repeated line" in finding.message for finding in reports[0].findings)
+    assert any("of kind duplicate" in finding.message for finding in reports[0].findings)
 
 
 def line(kind: str, uuid: str, parent: str | None, content: object, **message: object) -> bytes:
