@@ -1,9 +1,10 @@
-"""What reading another program's session gives, and what every format can do.
+"""The interface of import formats, and the sessions that they produce.
 
-A format recognizes its files by what they hold, not by their name, and reads one path into sessions: mostly one, but a
-file may hold many. A folder is of a format where it is a session, or a storage of sessions, as a whole; other folders are
-looked through by `walk`. Entries come in the order in which they are to be written, parents first, with ids of their own
-form and the times of the original, so that importing the same file twice gives the same entries.
+A format recognizes its files by their contents, not by their names, and reads one path into sessions: usually one, but
+a file may hold many. A format recognizes a folder only if the folder as a whole is one session or one store of
+sessions; `walk` searches all other folders. Entries are yielded in the order in which they are written, parents first.
+Their ids and times are the original's or are derived from it, so that importing the same file twice yields the same
+entries.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from ..entries import Entry, Header, KnownEntry, Message
 from ..findings import Finding
 
 Restate: TypeAlias = Callable[[Entry], Iterator[Message]]
-"""Tells what comes back of an entry that was written in a format and read again: messages of the program's kind."""
+"""A function that returns the messages that are read back after an entry was written in a format."""
 
 
 class ForeignSession(Struct, frozen=True, kw_only=True):
     """A session that another program wrote.
 
     Attributes:
-        header: Its id, when it began, its folder, its title; `parent_session` and `parent_entry` where it was started by
-            another session, as a sub-agent's is.
-        entries: What was said and done, parents before children; an iterator may be used up once.
-        findings: What was damaged or could not be kept, each with its place; complete when `entries` is used up.
-        leaf_id: The entry at which the conversation stands; the last one where it is None.
-        restate: How an entry would be said in this format, where it can be written here and its messages have no ids, or not
-            all of them: by that, a session that was written here is known again.
-        beside: Other files and folders that were read along with it, so that nobody reads them again by themselves.
+        header: The id, start time, folder and title; also `parent_session` and `parent_entry` if another session
+            started this one, as with a sub-agent.
+        entries: The entries, parents before children; the iterator can be consumed once.
+        findings: What was damaged or could not be kept, each with its place; complete once `entries` is consumed.
+        leaf_id: The entry that is the leaf; None for the last entry.
+        restate: Returns the messages that an entry becomes in this format. Set for formats that treering can export to
+            and whose messages lack ids, at least in part: it lets an import recognize a session that treering exported.
+        beside: Other files and folders that were read as part of this session and must not be read on their own.
     """
 
     header: Header
@@ -47,8 +48,8 @@ class Format(Protocol):
     """One format of another program.
 
     Attributes:
-        name: What it is called on the command line, such as "claude-code".
-        title: What people call the program.
+        name: Its name on the command line, such as "claude-code".
+        title: The program's name as shown to users.
     """
 
     @property
@@ -57,16 +58,19 @@ class Format(Protocol):
     def title(self) -> str: ...
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file is of this format, by its first bytes, or a folder as a whole; of a folder, `head` is empty."""
+        """Tell whether a file, judged by its first bytes, or a folder as a whole is of this format.
+
+        For a folder, `head` is empty.
+        """
         ...
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
         """Read a file, or a folder that is of this format as a whole.
 
-        What is damaged is left out and reported in the session's findings; nothing that is whole is left out.
+        Damaged parts are left out and reported in the session's findings; everything intact is read.
 
         Raises:
-            ForeignFormatError: Nothing of it can be salvaged.
+            ForeignFormatError: Nothing in it can be salvaged.
             OSError: It cannot be read.
         """
         ...

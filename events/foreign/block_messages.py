@@ -1,9 +1,9 @@
-"""Messages in the shape of Anthropic's interface, as other programs keep them: more loosely than the interface takes them.
+"""Messages in the format of Anthropic's API, as other programs store them: less strict than what the API accepts.
 
     {"role": "assistant", "content": [{"type": "text", "text": "Let me look."}, {"type": "tool_use", "id": "t1", ...}]}
 
-A part that a message here cannot hold (a document, a call of a tool that the server runs) does not cost the others: it is
-kept in the message's metadata under `left_out`, and written from there.
+A part that a treering message cannot hold (a document, a call of a server-side tool) does not invalidate the others: it
+is kept in the message's metadata under `left_out`, and written back from there.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from ..providers.anthropic import from_anthropic
 from .values import Object, as_list, as_text, kept_json, shallow
 
 LEFT_OUT = "left_out"
-"""The member of a message's metadata that keeps what it cannot hold."""
+"""The metadata field that holds the parts that a message cannot hold."""
 
 _ROLES = frozenset({"user", "assistant", "system"})
 
 
-def read_message(given: Object) -> Message | None:
-    """Read a message; None where it has no role."""
-    role = as_text(given.get("role"))
+def read_message(source: Object) -> Message | None:
+    """Read a message; return None if it has no known role."""
+    role = as_text(source.get("role"))
     if role not in _ROLES:
         return None
-    said: Object = {"role": role, "content": given.get("content") or ""}
+    message: Object = {"role": role, "content": source.get("content") or ""}
     try:
-        return from_anthropic(said)
+        return from_anthropic(message)
     except InvalidEntry:
-        return _patiently(role, as_list(given.get("content")))
+        return _read_blocks(role, as_list(source.get("content")))
 
 
-def _patiently(role: str, blocks: list[JSON]) -> Message:
+def _read_blocks(role: str, blocks: list[JSON]) -> Message:
+    """Read a message block by block, and keep the blocks that cannot be read in its metadata."""
     parts: list[Content] = []
     left_out: list[JSON] = []
     for block in blocks:
@@ -41,12 +42,12 @@ def _patiently(role: str, blocks: list[JSON]) -> Message:
         except InvalidEntry:
             left_out.append(block)
     only_results = bool(parts) and all(isinstance(part, ToolResultPart) for part in parts)
-    shown_role = "tool" if role == "user" and only_results else role
-    return Message(shown_role, tuple(parts), raw_metadata=kept_json({LEFT_OUT: left_out}, 3) if left_out else None)
+    message_role = "tool" if role == "user" and only_results else role
+    return Message(message_role, tuple(parts), raw_metadata=kept_json({LEFT_OUT: left_out}, 3) if left_out else None)
 
 
 def write_message(message: Message) -> Object:
-    """Write a message: what a model was told, part by part, tools' results as a user's."""
+    """Encode a message as the model receives it, part by part; tool results get the role `user`."""
     content: list[JSON] = [_block(part) for part in message.content]
     content += as_list(message.metadata.get(LEFT_OUT))
     return {"role": "user" if message.role == "tool" else message.role, "content": content}
@@ -57,24 +58,24 @@ def _block(part: Content) -> Object:
         case TextPart():
             return {"type": "text", "text": part.text.content}
         case ImagePart():
-            return _image(part)
+            return _image_block(part)
         case ToolUsePart():
             call = part.tool_use
             return {"type": "tool_use", "id": call.id, "name": call.name, "input": call.input}
         case ToolResultPart():
-            return _result(part)
+            return _result_block(part)
         case ThinkingPart():
-            return _thought(part)
+            return _thinking_block(part)
 
 
-def _image(part: ImagePart) -> Object:
+def _image_block(part: ImagePart) -> Object:
     source = part.image.source
     if source.type == "url":
         return {"type": "image", "source": {"type": "url", "url": source.data}}
     return {"type": "image", "source": {"type": "base64", "media_type": source.media_type, "data": source.data}}
 
 
-def _result(part: ToolResultPart) -> Object:
+def _result_block(part: ToolResultPart) -> Object:
     result = part.tool_result
     content: JSON = result.content if isinstance(result.content, str) else [_block(each) for each in result.content]
     block: Object = {"type": "tool_result", "tool_use_id": result.tool_use_id, "content": content}
@@ -83,11 +84,11 @@ def _result(part: ToolResultPart) -> Object:
     return block
 
 
-def _thought(part: ThinkingPart) -> Object:
-    thought = part.thinking
-    if thought.redacted:
-        return {"type": "redacted_thinking", "data": thought.signature or ""}
-    block: Object = {"type": "thinking", "thinking": thought.content}
-    if thought.signature is not None:
-        block["signature"] = thought.signature
+def _thinking_block(part: ThinkingPart) -> Object:
+    thinking = part.thinking
+    if thinking.redacted:
+        return {"type": "redacted_thinking", "data": thinking.signature or ""}
+    block: Object = {"type": "thinking", "thinking": thinking.content}
+    if thinking.signature is not None:
+        block["signature"] = thinking.signature
     return block

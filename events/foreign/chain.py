@@ -1,8 +1,8 @@
-"""Making entries, each below the one before it, of what another program wrote.
+"""Building a chain of entries from another program's records, each entry below the previous one.
 
-Ids of the original are kept where they are unique. Others follow from the session and from what the entry says, so that
-the same file gives the same ids each time, and a file that went on meanwhile gives those of what it held before. An entry
-whose time is not known has that of the entry before it, the first one that of the session.
+Ids of the original are kept if they are unique. Other ids are derived from the session and the entry's payload: the
+same file always yields the same ids, and a file that has grown yields the same ids for the records that it already
+held. An entry without a time gets the time of the entry before it; the first one gets the time of the session.
 """
 
 from __future__ import annotations
@@ -30,40 +30,40 @@ from ..entries import (
 )
 
 DESCRIBING = (SessionInfoEntry, ModelChangeEntry, CompactionEntry)
-"""The entries by which a file may say how its session is; see `Chain.describe`."""
+"""The types of entries that can describe the current state of a session; see `Chain.describe`."""
 
 _NAMESPACE = UUID("d0a6c1f2-0a5f-5d3c-9d1e-6f0f3f2b7a41")
 
 
 def derived_id(*words: str) -> str:
-    """Return an id that follows from words, and from nothing else."""
+    """Return an id that depends only on the given words."""
     return str(uuid5(_NAMESPACE, "\n".join(words)))
 
 
 def describes(entry: Entry, format: str, session: str) -> bool:
-    """Tell whether an entry is one by which a file of this session said how the session was; see `Chain.describe`."""
+    """Tell whether `Chain.describe` made an entry, for this format and session."""
     if not isinstance(entry, DESCRIBING):
         return False
     payload: Payload = getattr(entry, entry.type)
     return entry.id == _described_id(format, session, entry.parent_id, entry.timestamp, payload)
 
 
-def _described_id(format: str, session: str, above: str | None, time: datetime, payload: Payload) -> str:
-    said = msgspec.json.encode((entry_class(payload).type, payload, time.astimezone(UTC), above))
-    return derived_id(format, session, "describes", blake2b(said, digest_size=16).hexdigest())
+def _described_id(format: str, session: str, parent_id: str | None, time: datetime, payload: Payload) -> str:
+    encoded = msgspec.json.encode((entry_class(payload).type, payload, time.astimezone(UTC), parent_id))
+    return derived_id(format, session, "describes", blake2b(encoded, digest_size=16).hexdigest())
 
 
 class Chain:
-    """Makes the entries of one session.
+    """Builder of the entries of one session.
 
     Args:
-        format: The format's name; with the session's id it tells derived ids apart.
+        format: The format's name; together with the session's id, it makes derived ids unique.
         session: The session's id.
         started: When the session began.
 
     Attributes:
-        leaf: The entry that the next one goes below; set it to go on elsewhere.
-        time: The time that was last known.
+        leaf: The parent of the next entry; assign it to continue elsewhere.
+        time: The last known time.
     """
 
     def __init__(self, format: str, session: str, started: datetime) -> None:
@@ -71,11 +71,11 @@ class Chain:
         self.time = started
         self.session = session
         self._format = format
-        self._taken: set[str] = set()
-        self._said: Counter[bytes] = Counter()
+        self._ids: set[str] = set()
+        self._digests: Counter[bytes] = Counter()
 
     def __contains__(self, entry_id: str) -> bool:
-        return entry_id in self._taken
+        return entry_id in self._ids
 
     def add(
         self,
@@ -89,49 +89,49 @@ class Chain:
         """Make the next entry, which becomes the leaf.
 
         Args:
-            payload: What it says.
-            id: The original's id; "" where it has none.
-            time: When it was said; the last known time where the original does not say.
+            payload: The entry's payload.
+            id: The original's id; "" if it has none.
+            time: The entry's time; None for the last known time.
             batch: Its place in a batch.
-            beginning: What its id follows from, where the original has none and may still grow; else all that it says.
+            beginning: What to derive the id from if the original has no id and may still grow; None for the payload.
         """
         kind = entry_class(payload)
-        if not id or id in self._taken:
-            id = self._derived(kind.type, payload if beginning is None else beginning, time, id)
-        return self._made(payload, id, time, batch)
+        if not id or id in self._ids:
+            id = self._derived_id(kind.type, payload if beginning is None else beginning, time, id)
+        return self._append(payload, id, time, batch)
 
     def describe(self, payload: Payload, *, time: datetime | None = None) -> KnownEntry:
-        """Make an entry of what a file says of its session as it is now, and not of a step that was taken.
+        """Make an entry for what a file says about the current state of its session, as opposed to an event in it.
 
-        The file may say something else the next time, and then this is said nowhere. So its id follows from what it says
-        and from the entry above it, by which it `describes` the session also where the file no longer says it.
+        A later version of the file may say something else, and then no longer contains this. The id is therefore
+        derived from the payload and the parent, so that `describes` recognizes the entry without the file.
         """
-        at = time or self.time
-        return self._made(payload, _described_id(self._format, self.session, self.leaf, at, payload), time, None)
+        described_id = _described_id(self._format, self.session, self.leaf, time or self.time, payload)
+        return self._append(payload, described_id, time, None)
 
-    def _made(self, payload: Payload, id: str, time: datetime | None, batch: Batch | None) -> KnownEntry:
+    def _append(self, payload: Payload, id: str, time: datetime | None, batch: Batch | None) -> KnownEntry:
         kind = entry_class(payload)
-        self._taken.add(id)
+        self._ids.add(id)
         self.time = time or self.time
-        said: dict[str, Any] = {kind.type: payload}
-        entry = kind(id=id, parent_id=self.leaf, timestamp=self.time, batch=batch, **said)
+        field: dict[str, Any] = {kind.type: payload}
+        entry = kind(id=id, parent_id=self.leaf, timestamp=self.time, batch=batch, **field)
         self.leaf = id
         return entry
 
-    def _derived(self, kind: str, payload: object, time: datetime | None, original: str) -> str:
-        said = blake2b(msgspec.json.encode((kind, payload, time, original)), digest_size=16).digest()
-        self._said[said] += 1
-        return derived_id(self._format, self.session, said.hex(), str(self._said[said]))
+    def _derived_id(self, kind: str, payload: object, time: datetime | None, original: str) -> str:
+        digest = blake2b(msgspec.json.encode((kind, payload, time, original)), digest_size=16).digest()
+        self._digests[digest] += 1
+        return derived_id(self._format, self.session, digest.hex(), str(self._digests[digest]))
 
 
 class Names:
-    """Knows which tool each call was of, for programs whose results do not say it."""
+    """The tool names of calls, for programs whose results do not name their tool."""
 
     def __init__(self) -> None:
         self._tools: dict[str, str] = {}
 
     def named(self, message: Message) -> Message:
-        """Take notice of a message's calls, and return it with the name of the tool whose result it is."""
+        """Record the calls of a message, and return the message with its tool name filled in if it is a tool result."""
         for part in message.content:
             if isinstance(part, ToolUsePart):
                 self._tools[part.tool_use.id] = part.tool_use.name

@@ -1,10 +1,10 @@
-"""Messages in the shape of chat completions, as other programs keep them: more loosely than the interface takes them.
+"""Messages in the format of chat completions, as other programs store them: less strict than what the API accepts.
 
     {"role": "assistant", "content": "", "tool_calls": [
         {"id": "call_1", "function": {"name": "read_file", "arguments": {"path": "main.go"}}}]}
     {"role": "tool", "tool_call_id": "call_1", "name": "read_file", "content": "package main"}
 
-Arguments may be an object or a text that holds one, and a call's name may stand beside its function or inside.
+Arguments may be an object or a string that holds one, and a call's name may be in its `function` or beside it.
 """
 
 from __future__ import annotations
@@ -17,48 +17,52 @@ from .values import Object, as_arguments, as_list, as_object, as_objects, as_tex
 _ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system", "tool": "tool"}
 
 
-def read_message(given: Object) -> Message | None:
-    """Read a message; None where it has no role, or is a tool's answer to nothing."""
-    role = _ROLES.get(as_text(given.get("role")))
-    shown = _shown(given)
+def read_message(source: Object) -> Message | None:
+    """Read a message; return None if it has no known role, or is a tool result without a call id."""
+    role = _ROLES.get(as_text(source.get("role")))
+    content_parts = _content_parts(source)
     if role == "tool":
-        call_id = as_text(given.get("tool_call_id"))
+        call_id = as_text(source.get("tool_call_id"))
         if not call_id:
             return None
-        body = shown if any(isinstance(part, ImagePart) for part in shown) else _joined(shown)
-        return Message("tool", (tool_result(call_id, body),), tool_name=as_text(given.get("name")) or None)
+        body = (
+            content_parts if any(isinstance(part, ImagePart) for part in content_parts) else _joined_text(content_parts)
+        )
+        return Message("tool", (tool_result(call_id, body),), tool_name=as_text(source.get("name")) or None)
     if role is None:
         return None
-    calls = [call for each in as_objects(given.get("tool_calls")) if (call := read_call(each)) is not None]
+    calls = [call for each in as_objects(source.get("tool_calls")) if (call := read_call(each)) is not None]
     parts: list[Content] = []
-    if thought := as_text(given.get("reasoning_content")):
-        parts.append(thinking(thought))
-    if not (calls and shown == [text("")]):
-        parts += shown
+    if reasoning := as_text(source.get("reasoning_content")):
+        parts.append(thinking(reasoning))
+    if not (calls and content_parts == [text("")]):
+        parts += content_parts
     parts += calls
     return Message(role, tuple(parts))
 
 
-def read_call(given: Object) -> ToolUsePart | None:
-    """Read a tool call; None where it names no tool."""
-    function = as_object(given.get("function"))
-    name = as_text(function.get("name")) or as_text(given.get("name"))
+def read_call(source: Object) -> ToolUsePart | None:
+    """Read a tool call; return None if it does not name a tool."""
+    function = as_object(source.get("function"))
+    name = as_text(function.get("name")) or as_text(source.get("name"))
     if not name:
         return None
-    arguments = function.get("arguments", given.get("arguments"))
-    return ToolUsePart(ToolUse(as_text(given.get("id")), name, as_arguments(arguments)))
+    arguments = function.get("arguments", source.get("arguments"))
+    return ToolUsePart(ToolUse(as_text(source.get("id")), name, as_arguments(arguments)))
 
 
-def _shown(given: Object) -> list[TextPart | ImagePart]:
-    content = given.get("content")
-    shown: list[TextPart | ImagePart] = [text(content)] if isinstance(content, str) else []
+def _content_parts(source: Object) -> list[TextPart | ImagePart]:
+    content = source.get("content")
+    content_parts: list[TextPart | ImagePart] = [text(content)] if isinstance(content, str) else []
     for each in as_objects(content):
         url = each.get("image_url")
         address = as_text(as_object(url).get("url")) or as_text(url)
-        shown.append(image_at(address) if address else text(as_text(each.get("text"))))
-    shown += [image_at(address) for address in as_list(given.get("media")) if isinstance(address, str) and address]
-    return shown
+        content_parts.append(image_at(address) if address else text(as_text(each.get("text"))))
+    content_parts += [
+        image_at(address) for address in as_list(source.get("media")) if isinstance(address, str) and address
+    ]
+    return content_parts
 
 
-def _joined(shown: list[TextPart | ImagePart]) -> str:
-    return "\n".join(part.text.content for part in shown if isinstance(part, TextPart))
+def _joined_text(content_parts: list[TextPart | ImagePart]) -> str:
+    return "\n".join(part.text.content for part in content_parts if isinstance(part, TextPart))

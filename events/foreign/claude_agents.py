@@ -1,7 +1,8 @@
 """The transcripts of Claude Code's sub-agents: where they are, and which call started each.
 
-Since 2.1 they stand in `<session>/subagents/agent-<id>.jsonl` beside the transcript, before that in `agent-<id>.jsonl` next
-to it, and at first among its own lines. A file `agent-<id>.meta.json` may say more.
+Since version 2.1 they are files `<session>/subagents/agent-<id>.jsonl` beside the transcript. Earlier versions wrote
+`agent-<id>.jsonl` next to the transcript, and the first ones wrote the lines of sub-agents into the transcript itself.
+A file `agent-<id>.meta.json` may hold more information.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from .claude_scan import STARTS_AGENT, Scan
 from .claude_tree import Answer, Conversation, Step
 
 PREFIX = "agent-"
-"""How the names of their files begin."""
+"""The prefix of their file names."""
 
 
 class Meta(Struct, gc=False):
-    """What stands beside a sub-agent's transcript."""
+    """The metadata file beside a sub-agent's transcript."""
 
     agent_type: str | None = field(name="agentType", default=None)
     description: str | None = None
@@ -32,7 +33,7 @@ class Meta(Struct, gc=False):
 
 
 def meta_of(path: Path) -> Meta:
-    """Read what stands beside a transcript; nothing where it is not there, or is damaged, for it only helps."""
+    """Read the optional metadata file beside a transcript; return an empty one if it is missing or damaged."""
     try:
         return msgspec.json.decode(path.with_suffix(".meta.json").read_bytes(), type=Meta)
     except (OSError, ValueError, RecursionError):
@@ -40,7 +41,7 @@ def meta_of(path: Path) -> Meta:
 
 
 class AgentFiles:
-    """The transcripts of sub-agents that stand next to the transcripts of a folder, each looked into once.
+    """The sub-agent transcripts that lie next to the transcripts of a folder, each of which is opened once.
 
     Args:
         folder: The folder.
@@ -54,7 +55,7 @@ class AgentFiles:
         self._sessions: dict[Path, str | None] = {}
 
     def of(self, scan: Scan, sessions: set[str]) -> Iterator[Path]:
-        """Yield the transcripts of the sub-agents of a transcript, those in its own folder first.
+        """Yield the paths of a transcript's sub-agent transcripts, those in its own subfolder first.
 
         Args:
             scan: The transcript.
@@ -66,12 +67,15 @@ class AgentFiles:
                 yield path
 
     def _is_of(self, path: Path, scan: Scan, sessions: set[str]) -> bool:
-        """Tell whether a sub-agent's transcript belongs to a transcript: its own word outranks the others'."""
-        named = self._session_of(path)
-        started = path.stem.removeprefix(PREFIX) in scan.agents
-        if not named or named == path.stem:
-            return started or len(self._transcripts) == 1
-        return named in sessions or (started and named not in self._transcripts)
+        """Tell whether a sub-agent's transcript belongs to a transcript.
+
+        The session that the sub-agent's own first line names outweighs what other transcripts say.
+        """
+        session = self._session_of(path)
+        is_started_here = path.stem.removeprefix(PREFIX) in scan.agents
+        if not session or session == path.stem:
+            return is_started_here or len(self._transcripts) == 1
+        return session in sessions or (is_started_here and session not in self._transcripts)
 
     @cached_property
     def _paths(self) -> list[Path]:
@@ -79,48 +83,52 @@ class AgentFiles:
 
     @cached_property
     def _transcripts(self) -> set[str]:
-        """The transcripts whose sub-agents these can be, by the names of their files, which are those of their sessions."""
+        """The possible parent transcripts, by file stem, which is the session's id."""
         return {path.stem for path in self.folder.glob("*.jsonl") if not path.name.startswith(PREFIX)}
 
     def _session_of(self, path: Path) -> str | None:
-        """Return the session that a transcript's first line names; None where it names none, or cannot be read."""
+        """Return the session that a transcript's first line names; None if it names none or cannot be read."""
         if path not in self._sessions:
             try:
                 with path.open("rb") as file:
                     outline = outline_of(file.readline())
-            except OSError:  # on its own, it is told of
+            except OSError:  # reported when the file is read on its own
                 outline = None
             self._sessions[path] = None if outline is None else outline.session
         return self._sessions[path]
 
 
 class Callers:
-    """The answers that start sub-agents.
+    """The answers in a transcript that start sub-agents.
 
     Args:
-        scan: The transcript that they stand in.
-        talks: Its conversations, without those of sub-agents.
+        scan: The transcript.
+        conversations: Its conversations, without those of sub-agents.
     """
 
-    def __init__(self, scan: Scan, talks: list[Conversation]) -> None:
+    def __init__(self, scan: Scan, conversations: list[Conversation]) -> None:
         self._scan = scan
-        self._talks = talks
+        self._conversations = conversations
         self._starts = [
-            (time_of(step.nodes[0]) or EPOCH, talk, step)
-            for talk in talks
-            for step in talk.in_order()
+            (time_of(step.nodes[0]) or EPOCH, conversation, step)
+            for conversation in conversations
+            for step in conversation.in_order()
             if isinstance(step, Answer) and not STARTS_AGENT.isdisjoint(step.calls.values())
         ]
 
-    def of(self, talk: Conversation, meta: Meta) -> tuple[Conversation, Step] | None:
-        """Find who started a sub-agent: by the call's id, by what it asks, or else the last who starts one before it."""
-        call = meta.call or self._scan.agents.get(talk.agent)
-        said = talk.first.said
-        if call is None and said:
-            call = next((each for each, prompt in self._scan.prompts.items() if prompt.startswith(said)), None)
-        for parent in self._talks:
+    def of(self, conversation: Conversation, meta: Meta) -> tuple[Conversation, Step] | None:
+        """Return the conversation and the answer that started a sub-agent, or None.
+
+        They are found by the call's id, by the call's prompt, or else as the last answer that started any sub-agent
+        before this one began.
+        """
+        call = meta.call or self._scan.agents.get(conversation.agent)
+        prompt_start = conversation.first.prompt_start
+        if call is None and prompt_start:
+            call = next((each for each, prompt in self._scan.prompts.items() if prompt.startswith(prompt_start)), None)
+        for parent in self._conversations:
             if call is not None and call in parent.callers:
                 return parent, parent.callers[call]
-        began = time_of(talk.first) or EPOCH
-        before = [(parent, step) for time, parent, step in self._starts if time <= began]
-        return before[-1] if before else None
+        started = time_of(conversation.first) or EPOCH
+        earlier_starts = [(parent, step) for time, parent, step in self._starts if time <= started]
+        return earlier_starts[-1] if earlier_starts else None

@@ -1,6 +1,6 @@
 """Claude Code's transcripts, as Claude Code 1.x and 2.x write them: `~/.claude/projects/<folder>/<session>.jsonl`.
 
-A line each for a prompt, for each part of an answer, for the results of a call, and for much else::
+There is one line for each prompt, each part of an answer, the results of each call, and much else::
 
     {"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s","message":{"role":"user","content":"Hello"},...}
     {"type":"assistant","uuid":"a1","parentUuid":"u1","message":{"id":"m","content":[{"type":"thinking",...}]},...}
@@ -8,9 +8,9 @@ A line each for a prompt, for each part of an answer, for the results of a call,
     {"type":"progress","uuid":"p1","parentUuid":"a2","data":{...},...}
     {"type":"user","uuid":"u2","parentUuid":"a2","message":{"content":[{"type":"tool_result",...}]},"toolUseResult":...}
 
-The file is looked through once for what hangs from what (`claude_scan`, `claude_tree`), and once more, line by line, for
-what is said (`claude_entries`): a transcript of any size is read in little memory. Sub-agents become sessions of their own
-(`claude_agents`), and so do the lines of another session that got into the file.
+The file is read in two passes: the first determines the tree of lines (`claude_scan`, `claude_tree`), the second reads
+the content line by line (`claude_entries`), so a transcript of any size needs little memory. Sub-agents become separate
+sessions (`claude_agents`), and so do lines of another session that ended up in the file.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from .claude_scan import Scan
 from .claude_tree import Conversation, Tree
 from .several import unreadable
 
-_LOOKED_AT = 50
-_LONG = b'{"parentUuid":'  # a first line that goes on beyond what is looked at
+_LINES_CHECKED = 50
+_LONG_FIRST_LINE = b'{"parentUuid":'  # how a first line begins that is longer than the head
 _BOOKKEEPING = frozenset({"summary", "file-history-snapshot"})
 
 
@@ -44,16 +44,18 @@ class ClaudeCodeFormat:
     title = "Claude Code"
 
     def __init__(self) -> None:
-        self._beside: AgentFiles | None = None  # of the folder that was read from last
+        self._beside: AgentFiles | None = None  # of the folder that was read last
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether one of the first lines is a message of Claude Code's; see `Format.recognizes`."""
-        if b"\n" not in head and head.startswith(_LONG):
+        """Tell whether one of the first lines is a line of Claude Code; see `Format.recognizes`."""
+        if b"\n" not in head and head.startswith(_LONG_FIRST_LINE):
             return True
-        return any(_is_ours(outline) for line in head.splitlines()[:_LOOKED_AT] if (outline := outline_of(line)))
+        return any(
+            _is_claude_line(outline) for line in head.splitlines()[:_LINES_CHECKED] if (outline := outline_of(line))
+        )
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
-        """Read a transcript, with those of its sub-agents; see `Format.read`."""
+        """Read a transcript and those of its sub-agents; see `Format.read`."""
         if self._beside is None or self._beside.folder != path.parent:
             self._beside = AgentFiles(path.parent)
         yield from _Transcript(path, self._beside).sessions()
@@ -64,87 +66,95 @@ class _Transcript:
 
     Args:
         path: The file.
-        beside: The files of sub-agents that stand next to it.
+        beside: The sub-agent files that lie next to it.
     """
 
     def __init__(self, path: Path, beside: AgentFiles) -> None:
-        self._scan, self._talks = _looked_through(path)
-        self._own = [talk for talk in self._talks if not talk.agent]
+        self._scan, self._conversations = _scanned(path)
+        self._own = [conversation for conversation in self._conversations if not conversation.agent]
         self._callers = Callers(self._scan, self._own)
         self._agents: list[tuple[Scan, list[Conversation]]] = []
-        self._others: list[Path] = []
-        self._named = {node.session for node in self._scan.nodes if not node.sidechain}
-        self._named.update(talk.session for talk in self._own)
-        for each in beside.of(self._scan, self._named) if self._own else ():
-            self._others += (each, each.with_suffix(".meta.json"))
+        self._agent_files: list[Path] = []
+        self._sessions = {node.session for node in self._scan.nodes if not node.sidechain}
+        self._sessions.update(conversation.session for conversation in self._own)
+        for agent_path in beside.of(self._scan, self._sessions) if self._own else ():
+            self._agent_files += (agent_path, agent_path.with_suffix(".meta.json"))
             try:
-                self._agents.append(_looked_through(each))
+                self._agents.append(_scanned(agent_path))
             except (ForeignFormatError, OSError) as error:
-                self._scan.findings.append(unreadable(error, each))
+                self._scan.findings.append(unreadable(error, agent_path))
 
     def sessions(self) -> Iterator[ForeignSession]:
-        """Yield its sessions, those of sub-agents last."""
+        """Yield the sessions of the file, those of sub-agents last."""
         findings = self._scan.findings
-        for talk in self._own:
-            header = Header(id=talk.session, version=NATIVE_VERSION, timestamp=EPOCH)
-            yield self._session(self._scan, talk, header, findings)
+        for conversation in self._own:
+            header = Header(id=conversation.session, version=NATIVE_VERSION, timestamp=EPOCH)
+            yield self._session(self._scan, conversation, header, findings)
             findings = []
-        for scan, talks in [(self._scan, self._talks), *self._agents]:
+        for scan, conversations in [(self._scan, self._conversations), *self._agents]:
             findings = findings if scan is self._scan else scan.findings
-            for talk in talks:
-                if talk.agent:
-                    yield self._session(scan, talk, self._agent_header(scan, talk), findings)
+            for conversation in conversations:
+                if conversation.agent:
+                    yield self._session(scan, conversation, self._agent_header(scan, conversation), findings)
                     findings = []
 
-    def _session(self, scan: Scan, talk: Conversation, header: Header, findings: list[Finding]) -> ForeignSession:
-        return replace(_session(scan, talk, header, findings), beside=tuple(self._others))
+    def _session(
+        self, scan: Scan, conversation: Conversation, header: Header, findings: list[Finding]
+    ) -> ForeignSession:
+        return replace(_session(scan, conversation, header, findings), beside=tuple(self._agent_files))
 
-    def _agent_header(self, scan: Scan, talk: Conversation) -> Header:
-        """Say whose a sub-agent is. Its lines name the session that started it, or itself.
+    def _agent_header(self, scan: Scan, conversation: Conversation) -> Header:
+        """Return the header of a sub-agent's session, with its parent.
 
-        Where they name one that this transcript knows nothing of, that is the parent all the same, unless the file stands in
-        this transcript's own folder: which transcript is there beside it, or is read first, does not matter.
+        A sub-agent's lines name the session that started it, or the sub-agent's own. A named session is the parent even
+        if this transcript does not know it, unless the sub-agent's file lies in this transcript's own folder. The
+        parent therefore does not depend on which transcripts lie beside the file or on the order in which they are
+        read.
         """
         meta = meta_of(scan.path)
-        itself = talk.session == PREFIX + talk.agent
-        told = not itself and talk.first.session != ""
-        inside = self._scan.path.with_suffix("") in scan.path.parents
-        known = bool(self._own) and (inside or not told or talk.first.session in self._named)
-        caller = self._callers.of(talk, meta) if known else None
-        parent = caller[0].session if caller is not None else self._own[0].session if known else None
+        names_itself = conversation.session == PREFIX + conversation.agent
+        names_parent = not names_itself and conversation.first.session != ""
+        is_in_own_folder = self._scan.path.with_suffix("") in scan.path.parents
+        knows_parent = bool(self._own) and (
+            is_in_own_folder or not names_parent or conversation.first.session in self._sessions
+        )
+        caller = self._callers.of(conversation, meta) if knows_parent else None
+        parent = caller[0].session if caller is not None else self._own[0].session if knows_parent else None
         return Header(
-            id=talk.session if itself else f"{talk.session}.{PREFIX}{talk.agent}",
+            id=conversation.session if names_itself else f"{conversation.session}.{PREFIX}{conversation.agent}",
             version=NATIVE_VERSION,
             timestamp=EPOCH,
-            parent_session=parent if itself else parent or talk.session,
+            parent_session=parent if names_itself else parent or conversation.session,
             parent_entry=caller[1].id if caller is not None else None,
             title=meta.description or meta.agent_type,
         )
 
 
-def _session(scan: Scan, talk: Conversation, header: Header, findings: list[Finding]) -> ForeignSession:
-    """Make a session of a conversation; `header` says what it is called and where it belongs."""
-    steps = list(talk.in_order())
+def _session(scan: Scan, conversation: Conversation, header: Header, findings: list[Finding]) -> ForeignSession:
+    """Make a session from a conversation; `header` has its id, title and parent."""
+    steps = list(conversation.in_order())
     times = (time_of(step.boundary or step.nodes[0]) for step in steps)
-    started = time_of(talk.first) or next((time for time in times if time is not None), EPOCH)
+    started = time_of(conversation.first) or next((time for time in times if time is not None), EPOCH)
     lines = {node.uuid for step in steps for node in step.nodes}
-    made = [scan.automatic[key] for key in (talk.session, *(lines & scan.automatic.keys())) if key in scan.automatic]
-    header = replace(header, timestamp=started, cwd=talk.first.cwd, title=header.title or (made[0] if made else None))
-    titles = [] if talk.agent else scan.titles_of(talk.session)
+    titled = (conversation.session, *(lines & scan.automatic.keys()))
+    automatic_titles = [scan.automatic[key] for key in titled if key in scan.automatic]
+    title = header.title or (automatic_titles[0] if automatic_titles else None)
+    header = replace(header, timestamp=started, cwd=conversation.first.cwd, title=title)
+    titles = [] if conversation.agent else scan.titles_of(conversation.session)
     return ForeignSession(
         header=header,
-        entries=iter(Entries(scan, talk, header.id, started, titles, findings)),
+        entries=iter(Entries(scan, conversation, header.id, started, titles, findings)),
         findings=findings,
     )
 
 
-def _looked_through(path: Path) -> tuple[Scan, list[Conversation]]:
+def _scanned(path: Path) -> tuple[Scan, list[Conversation]]:
     scan = Scan(path)
     scan.run()
     tree = Tree(scan)
     for code, nodes, what in (
-        ("parent_missing", tree.lost, "whose parent is not in the file: each follows the message before it"),
-        ("cycle", tree.cyclic, "of its own ancestors: it begins anew"),
+        ("parent_missing", tree.lost, "with a parent that is not in the file: placed after the preceding message"),
+        ("cycle", tree.cyclic, "whose parents form a cycle: the parent at which it closes is ignored"),
     ):
         if nodes:
             message = f"{counted(len(nodes), 'line')} {what}"
@@ -152,7 +162,7 @@ def _looked_through(path: Path) -> tuple[Scan, list[Conversation]]:
     return scan, tree.conversations
 
 
-def _is_ours(outline: Outline) -> bool:
+def _is_claude_line(outline: Outline) -> bool:
     if outline.type in ("user", "assistant"):
         return outline.message is not None
     return outline.type in _BOOKKEEPING and (outline.leaf is not None or outline.type != "summary")

@@ -1,4 +1,4 @@
-"""What Claude Code's messages say, as parts: text, images, calls, results, thinking with its signatures."""
+"""Reading the parts of Claude Code's messages: text, images, calls, results, and thinking with its signatures."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _STOP_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "len
 
 
 class Reading:
-    """Reads content, and counts what it cannot take over.
+    """Reader of message content, which counts the parts that it leaves out.
 
     Attributes:
-        left_out: How many parts of which kind were left out.
+        left_out: The number of parts left out, by kind.
     """
 
     def __init__(self) -> None:
@@ -42,52 +42,52 @@ class Reading:
         """Return the parts of a message.
 
         Args:
-            content: What the line says.
-            uuid: The line's id, of which that of a call is made that has none.
-            unnamed: The calls that results without an id answer, in order.
+            content: The content of the line's message.
+            uuid: The line's id, from which the ids of calls without one are derived.
+            unnamed: The ids of the calls that results without an id answer, in order.
         """
         if isinstance(content, str):
             return [TextPart(Text(content))]
         if content is None:
             self.left_out["unknown"] += 1
             return []
-        found: list[Content] = []
-        asked = iter(unnamed)
-        for at, part in enumerate(content):
+        parts: list[Content] = []
+        unnamed_calls = iter(unnamed)
+        for position, part in enumerate(content):
             kind = part.type
             if kind == "text" and part.text is not None:
-                found.append(TextPart(Text(part.text)))
+                parts.append(TextPart(Text(part.text)))
             elif kind == "tool_use":
-                found.append(_call(part, uuid, at))
+                parts.append(_call(part, uuid, position))
             elif kind == "tool_result":
-                call = part.tool_use_id or next(asked, "")
-                found.append(ToolResultPart(ToolResult(call, self._result(part.content), part.is_error is True)))
+                call = part.tool_use_id or next(unnamed_calls, "")
+                parts.append(ToolResultPart(ToolResult(call, self._result(part.content), part.is_error is True)))
             elif kind == "thinking" and part.thinking is not None:
-                found.append(ThinkingPart(Thinking(part.thinking, part.signature)))
+                parts.append(ThinkingPart(Thinking(part.thinking, part.signature)))
             elif kind == "redacted_thinking":
-                found.append(ThinkingPart(Thinking("", part.data, redacted=True)))
+                parts.append(ThinkingPart(Thinking("", part.data, redacted=True)))
             elif kind == "image" and part.source is not None and (image := _image(part.source)) is not None:
-                found.append(image)
+                parts.append(image)
             elif kind == "document":
-                found.append(_document(part))
+                parts.append(_document(part))
             else:
                 self.left_out[kind or "unknown"] += 1
-        return found
+        return parts
 
     def _result(self, content: str | list[lines.Part] | None) -> str | tuple[TextPart | ImagePart, ...]:
         if isinstance(content, str):
             return content
-        found: list[TextPart | ImagePart] = []
+        parts: list[TextPart | ImagePart] = []
         for part in content or ():
             if part.text is not None:
-                found.append(TextPart(Text(part.text)))
+                parts.append(TextPart(Text(part.text)))
             elif part.source is not None and (image := _image(part.source)) is not None:
-                found.append(image)
+                parts.append(image)
             elif part.type == "document":
-                found.append(_document(part))
+                parts.append(_document(part))
             else:
                 self.left_out[part.type or "unknown"] += 1
-        return tuple(found)
+        return tuple(parts)
 
 
 def text_of(content: str | list[lines.Part] | None) -> str:
@@ -97,24 +97,24 @@ def text_of(content: str | list[lines.Part] | None) -> str:
     return "\n".join(part.text for part in content or () if part.text is not None)
 
 
-def usage_of(told: lines.Tokens) -> Usage:
-    """Return what the provider counted."""
-    sent, said = max(told.input_tokens or 0, 0), max(told.output_tokens or 0, 0)
-    read, written = max(told.cache_read_input_tokens or 0, 0), max(told.cache_creation_input_tokens or 0, 0)
-    return Usage(sent, said, read, written, sent + said + read + written)
+def usage_of(tokens: lines.Tokens) -> Usage:
+    """Return the usage that the provider reported."""
+    sent, answered = max(tokens.input_tokens or 0, 0), max(tokens.output_tokens or 0, 0)
+    read, written = max(tokens.cache_read_input_tokens or 0, 0), max(tokens.cache_creation_input_tokens or 0, 0)
+    return Usage(sent, answered, read, written, sent + answered + read + written)
 
 
 def stop_reason_of(reason: str | None) -> str | None:
-    """Return why an answer ended, in treering's words where it has one."""
+    """Return why an answer ended, in treering's term if there is one."""
     return None if reason is None else _STOP_REASONS.get(reason, reason)
 
 
-def _call(part: lines.Part, uuid: str, at: int) -> ToolUsePart:
-    given = part.input
-    first = bytes(memoryview(given)[:1])
+def _call(part: lines.Part, uuid: str, position: int) -> ToolUsePart:
+    arguments = part.input
+    first = bytes(memoryview(arguments)[:1])
     if first != b"{":
-        given = as_arguments(json_value(given) if first else None)
-    return ToolUsePart(ToolUse(part.id or missing_id(uuid, at), part.name or "unknown", given))
+        arguments = as_arguments(json_value(arguments) if first else None)
+    return ToolUsePart(ToolUse(part.id or missing_id(uuid, position), part.name or "unknown", arguments))
 
 
 def _image(source: lines.ImageSource) -> ImagePart | None:
@@ -126,7 +126,7 @@ def _image(source: lines.ImageSource) -> ImagePart | None:
 
 
 def _document(part: lines.Part) -> TextPart:
-    """Return what a document says where it is text; name any other in words, since no model is shown it as text."""
+    """Return a document's text; for a document that is not text, return a placeholder with its name."""
     source = part.source or lines.ImageSource()
     if source.type == "text" and source.data:
         return TextPart(Text(source.data))

@@ -1,4 +1,4 @@
-"""The entries of one conversation of Claude Code, made line by line as they are asked for."""
+"""The entries of one conversation of Claude Code, made on demand, line by line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from .values import as_time
 
 
 class _Metadata(Struct, omit_defaults=True):
-    """What a message's line says beside the message; the place and program only where they changed."""
+    """What a line says besides its message; folder, branch and version are given only when they changed."""
 
     message_id: str | None = None
     request_id: str | None = None
@@ -42,65 +42,65 @@ class _Metadata(Struct, omit_defaults=True):
 
 
 _NOTHING = _Metadata()
-_SYNTHETIC = "<synthetic>"  # the model of answers that Claude Code gives itself, such as errors of the API
+_SYNTHETIC = "<synthetic>"  # the model of answers that Claude Code itself makes, such as API errors
 _encode = msgspec.json.Encoder().encode
 
 
 class Entries:
-    """Makes the entries of a conversation.
+    """The entries of a conversation, as an iterable.
 
     Args:
-        scan: The file that it is in.
-        talk: The conversation.
-        session: The id that its session has.
+        scan: The file that holds it.
+        conversation: The conversation.
+        session: The id of its session.
         started: When it began.
-        titles: The titles that a person gave it, one after the other.
-        findings: Where to say what could not be taken over.
+        titles: The titles that the user gave it, in order.
+        findings: The list that gets a finding for everything left out.
     """
 
     def __init__(
         self,
         scan: Scan,
-        talk: Conversation,
+        conversation: Conversation,
         session: str,
         started: datetime,
         titles: list[str],
         findings: list[Finding],
     ) -> None:
         self._path = scan.path
-        self._talk = talk
+        self._conversation = conversation
         self._session = session
         self._time = started
         self._titles = titles
         self._findings = findings
         self._reading = Reading()
-        self._at = 0
+        self._offset = 0
         self._place: tuple[str | None, str | None, str | None] = (None, None, None)
 
     def __iter__(self) -> Iterator[KnownEntry]:
         last: str | None = None
         with self._path.open("rb", buffering=BUFFER) as file:
-            for step in self._talk.in_order():
+            for step in self._conversation.in_order():
                 parent = step.parent
                 yield self._entry(step, parent.id if parent is not None else None, self._lines(file, step))
                 last = step.id
-        yield from self._named(last)
+        yield from self._title_entries(last)
         for kind, count in sorted(self._reading.left_out.items()):
-            what = f"{counted(count, 'part')} of kind {kind} left out: there is no such part of a message here"
-            self._findings.append(Finding(str(self._path), None, None, "part_left_out", "warning", what))
+            message = f"{counted(count, 'part')} of kind {kind} left out: treering messages have no such part"
+            self._findings.append(Finding(str(self._path), None, None, "part_left_out", "warning", message))
 
     def _lines(self, file: BinaryIO, step: Step) -> list[Line]:
-        read: list[Line] = []
+        lines: list[Line] = []
         for node in step.nodes:
-            if node.byte != self._at:
+            if node.byte != self._offset:
                 file.seek(node.byte)
             data = file.read(node.size)
-            self._at = node.byte + node.size
+            self._offset = node.byte + node.size
             if len(data) < node.size:
                 where = Where(str(self._path), node.number, node.byte)
-                raise ForeignFormatError("the file was shortened while it was read: import it again", where=where)
-            read.append(line_of(data))
-        return read
+                raise ForeignFormatError("the file was truncated while it was read: import it again", where=where)
+            lines.append(line_of(data))
+        return lines
 
     def _entry(self, step: Step, parent: str | None, lines: list[Line]) -> KnownEntry:
         time = self._time = time_of(step.boundary or step.nodes[0]) or self._time
@@ -115,26 +115,26 @@ class Entries:
         model: str | None = None
         synthetic = False
         usage: Tokens | None = None
-        stopped: str | None = None
+        stop_reason: str | None = None
         failed = False
         for node, line in zip(step.nodes, lines, strict=True):
-            said = line.message
-            if said is not None:
-                parts += self._reading.parts(said.content, node.uuid)
-                if said.model == _SYNTHETIC:
+            message = line.message
+            if message is not None:
+                parts += self._reading.parts(message.content, node.uuid)
+                if message.model == _SYNTHETIC:
                     synthetic = True
                 else:
-                    model = model or said.model
-                usage = said.usage or usage  # the last line tells all of it
-                stopped = said.stop_reason or stopped
+                    model = model or message.model
+                usage = message.usage or usage  # the last line has the totals
+                stop_reason = message.stop_reason or stop_reason
             failed = failed or line.is_error is True
         return Message(
             "assistant",
-            tuple(parts if len(lines) == 1 else _once(parts)),
+            tuple(parts if len(lines) == 1 else _without_repeats(parts)),
             model=model,
             provider=None if synthetic and model is None else "anthropic",
             usage=usage_of(usage) if usage is not None else None,
-            stop_reason="error" if failed else stop_reason_of(stopped),
+            stop_reason="error" if failed else stop_reason_of(stop_reason),
             error=plain_text(parts) if failed else None,
             raw_metadata=self._metadata(lines[0], step.nodes[0]),
         )
@@ -149,8 +149,8 @@ class Entries:
         if step.kind == "results":
             role = "tool"
             if step.answer is not None:
-                called = step.answer.calls
-                name = next((called[call] for call in node.results if call in called), None)
+                calls = step.answer.calls
+                name = next((calls[call] for call in node.results if call in calls), None)
         parts = self._reading.parts(content, node.uuid, step.unnamed)
         return Message(role, tuple(parts), tool_name=name or None, raw_metadata=self._metadata(line, node))
 
@@ -166,31 +166,31 @@ class Entries:
 
     def _metadata(self, line: Line, node: Node) -> Raw | None:
         place = (line.cwd, line.branch, line.version)
-        noted = _Metadata(node.message or None, line.request, line.is_meta is True)
+        metadata = _Metadata(node.message or None, line.request, line.is_meta is True)
         if place != self._place:
-            noted.cwd, noted.git_branch, noted.version = self._place = place
-        return None if noted == _NOTHING else Raw(_encode(noted))
+            metadata.cwd, metadata.git_branch, metadata.version = self._place = place
+        return None if metadata == _NOTHING else Raw(_encode(metadata))
 
-    def _named(self, last: str | None) -> Iterator[KnownEntry]:
-        """Say what a person called the session, beside the conversation."""
-        before: str | None = None
+    def _title_entries(self, last: str | None) -> Iterator[KnownEntry]:
+        """Yield the titles that the user gave the session, as entries aside from the conversation."""
+        previous: str | None = None
         for number, title in enumerate(self._titles):
-            if title != before:
-                own = derived_id(self._session, "custom-title", str(number), title)
+            if title != previous:
+                entry_id = derived_id(self._session, "custom-title", str(number), title)
                 yield SessionInfoEntry(
-                    id=own, parent_id=last, timestamp=self._time, aside=True, session_info=SessionInfo(name=title)
+                    id=entry_id, parent_id=last, timestamp=self._time, aside=True, session_info=SessionInfo(name=title)
                 )
-                before = title
+                previous = title
 
 
 def time_of(node: Node) -> datetime | None:
-    """Return when a line was written, where it says so."""
+    """Return when a line was written; None if it does not say."""
     return as_time(node.time)
 
 
-def _once(parts: list[Content]) -> list[Content]:
-    """Leave out what an answer says word for word twice: versions of Claude Code repeat parts in later lines of it."""
-    found: dict[bytes, Content] = {}
+def _without_repeats(parts: list[Content]) -> list[Content]:
+    """Return the distinct parts of an answer: some versions of Claude Code repeat parts in later lines."""
+    distinct: dict[bytes, Content] = {}
     for part in parts:
-        found.setdefault(_encode(part), part)
-    return list(found.values())
+        distinct.setdefault(_encode(part), part)
+    return list(distinct.values())

@@ -1,8 +1,9 @@
 """The lines of Claude Code's transcripts, as Claude Code 1.x and 2.x write them.
 
-A line is read twice. Its `Outline` says what it is and where it hangs, which is enough to lay out the conversation; of
-long texts nothing is kept. Its `Line` says everything that is taken over, and is read when its entry is made. What a
-result looked like on the screen (`toolUseResult`) is never read: it repeats what the model was told.
+A line is decoded twice. Its `Outline` holds its type and its place in the tree, which is enough to lay out the
+conversation and keeps no long texts. Its `Line` holds everything that is imported, and is decoded when its entry is
+made. Of the display form of a result (`toolUseResult`), only the sub-agent's id is read: the rest repeats what the
+model was sent.
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from .lenient import salvaged
 
 S = TypeVar("S", bound=Struct)
 
-_STARTS = (b'{"parentUuid"', b'{"type"', b'{"isSidechain"')
+_LINE_STARTS = (b'{"parentUuid"', b'{"type"', b'{"isSidechain"')
 NO_RAW = Raw(b"")
 
 
 class PartOutline(Struct, gc=False):
-    """What a part of a message is."""
+    """The kind and ids of one part of a message."""
 
     type: str = ""
     id: str | None = None
@@ -34,27 +35,27 @@ class PartOutline(Struct, gc=False):
 
 
 class MessageOutline(Struct, gc=False):
-    """Which message it is, and what it consists of."""
+    """The id of a message, and the outlines of its parts."""
 
     id: str | None = None
     content: str | list[PartOutline] | None = None
 
 
 class Segment(Struct, gc=False):
-    """The messages that a compaction kept: the first and the last of them."""
+    """The messages that a compaction kept, as the first and the last of them."""
 
     head: str | None = field(name="headUuid", default=None)
     tail: str | None = field(name="tailUuid", default=None)
 
 
 class Preserved(Struct, gc=False):
-    """The messages that a compaction kept: all of them, in order."""
+    """The messages that a compaction kept, all of them in order."""
 
     uuids: list[str] | None = None
 
 
 class CompactionFacts(Struct, gc=False):
-    """What a boundary says of its compaction."""
+    """What a boundary line says about its compaction."""
 
     trigger: str | None = None
     tokens_before: int | None = field(name="preTokens", default=None)
@@ -63,7 +64,7 @@ class CompactionFacts(Struct, gc=False):
 
     @property
     def kept(self) -> list[str]:
-        """The messages that it kept, in order, as far as it names them: the list outranks the older segment."""
+        """The kept messages that it names, in order; the list takes precedence over the older segment."""
         if self.preserved is not None and self.preserved.uuids:
             return self.preserved.uuids
         ends = (self.segment.head, self.segment.tail) if self.segment is not None else ()
@@ -71,19 +72,19 @@ class CompactionFacts(Struct, gc=False):
 
 
 class AttachmentOutline(Struct, gc=False):
-    """What sort of thing was attached."""
+    """The type of an attachment."""
 
     type: str = ""
 
 
 class Progress(Struct, gc=False):
-    """Which sub-agent got on."""
+    """The sub-agent that a progress report is about."""
 
     agent: str | None = field(name="agentId", default=None)
 
 
 class Outline(Struct, gc=False):
-    """What a line is, and where it hangs."""
+    """A line's type and its place in the tree."""
 
     type: str = ""
     uuid: str | None = None
@@ -108,7 +109,7 @@ class Outline(Struct, gc=False):
 
 
 class ImageSource(Struct, gc=False):
-    """Where an image is."""
+    """The data or address of an image or a document."""
 
     type: str = ""
     media_type: str = ""
@@ -117,7 +118,7 @@ class ImageSource(Struct, gc=False):
 
 
 class Part(Struct, gc=False):
-    """A part of a message: the fields of all kinds."""
+    """A part of a message, with the fields of all kinds."""
 
     type: str = ""
     text: str | None = None
@@ -135,7 +136,7 @@ class Part(Struct, gc=False):
 
 
 class Tokens(Struct, gc=False):
-    """What the provider counted."""
+    """The token counts that the provider reported."""
 
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -143,8 +144,8 @@ class Tokens(Struct, gc=False):
     cache_creation_input_tokens: int | None = None
 
 
-class Said(Struct, gc=False):
-    """A message as the provider's API has it."""
+class ApiMessage(Struct, gc=False):
+    """A message in the format of the provider's API."""
 
     role: str | None = None
     id: str | None = None
@@ -155,15 +156,15 @@ class Said(Struct, gc=False):
 
 
 class Queued(Struct, gc=False):
-    """What a person said while the model was at work."""
+    """A prompt that the user sent while the model was working."""
 
     prompt: str | list[Part] | None = None
 
 
 class Line(Struct, gc=False):
-    """What is taken over of a line."""
+    """Everything in a line that is imported."""
 
-    message: Said | None = None
+    message: ApiMessage | None = None
     attachment: Queued | None = None
     is_meta: bool | None = field(name="isMeta", default=None)
     is_error: bool | None = field(name="isApiErrorMessage", default=None)
@@ -205,33 +206,33 @@ _calls = msgspec.json.Decoder(_WithCalls).decode
 
 
 def outline_of(data: bytes) -> Outline | None:
-    """Read what a line is; None where it is no JSON object."""
+    """Decode the outline of a line; return None if the line is not a JSON object."""
     try:
         return _outline(data)
     except (ValueError, RecursionError):
-        return _loosely(data, Outline, _outline)
+        return _decode_leniently(data, Outline, _outline)
 
 
 def line_of(data: bytes) -> Line:
-    """Read what is taken over of a line; a field of another type than Claude Code writes is read as absent."""
+    """Decode everything in a line that is imported; a field of an unexpected type counts as absent."""
     try:
         return _line(data)
     except (ValueError, RecursionError):
-        return _loosely(data, Line, _line) or Line()
+        return _decode_leniently(data, Line, _line) or Line()
 
 
-def behind(data: bytes) -> bytes | None:
-    """Return the whole line that stands behind a torn one, where another write ran into it; None where there is none."""
-    for tail in tails(data, *_STARTS):
+def whole_line_in(data: bytes) -> bytes | None:
+    """Return the whole line that another write appended to a torn one without a newline; None if there is none."""
+    for tail in tails(data, *_LINE_STARTS):
         with suppress(ValueError, RecursionError):
-            found = _outline(tail)
-            if found.uuid or found.session:
+            outline = _outline(tail)
+            if outline.uuid or outline.session:
                 return bytes(tail)
     return None
 
 
 def agent_of_result(data: bytes) -> str | None:
-    """Return the sub-agent whose result a line is, where it says so."""
+    """Return the sub-agent whose result a line is; None if the line does not say."""
     if b'"agentId"' not in data:
         return None
     try:
@@ -242,7 +243,7 @@ def agent_of_result(data: bytes) -> str | None:
 
 
 def prompts_of(data: bytes) -> dict[str, str]:
-    """Return what the calls of a line ask of a sub-agent, by the calls' ids."""
+    """Return the prompts that the calls in a line give to sub-agents, by call id."""
     try:
         message = _calls(data).message
     except (ValueError, RecursionError):
@@ -251,11 +252,11 @@ def prompts_of(data: bytes) -> dict[str, str]:
     return {part.id: part.input.prompt for part in parts if part.id and part.input and part.input.prompt}
 
 
-def _loosely(data: bytes, kind: type[S], read: Callable[[bytes], S]) -> S | None:
+def _decode_leniently(data: bytes, kind: type[S], read: Callable[[bytes], S]) -> S | None:
     fields = decoded(data)
     if fields is None:
         return None
     try:
         return read(bytes(raw_json(salvaged(fields, kind))))
-    except (ValueError, RecursionError):  # numbers that no JSON has, or nested beyond all measure
+    except (ValueError, RecursionError):  # numbers that JSON does not allow, or too deeply nested
         return None

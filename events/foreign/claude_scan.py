@@ -1,7 +1,7 @@
-"""What is in a transcript of Claude Code: its lines by what they are, and its lines that are no part of a conversation.
+"""The first pass through a transcript of Claude Code: classify its lines, and set aside those outside any conversation.
 
-Lines that carry a uuid are nodes of a tree, messages or not: the chain of parents runs through progress reports and
-attachments. Bookkeeping is counted, one finding a kind.
+Every line with a uuid is a node of the tree, even if it is not a message: chains of parents run through progress
+reports and attachments. Bookkeeping lines are counted, with one finding per kind.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from ..wording import counted
 from .chain import derived_id
-from .claude_lines import CompactionFacts, Outline, agent_of_result, behind, outline_of, prompts_of
+from .claude_lines import CompactionFacts, Outline, agent_of_result, outline_of, prompts_of, whole_line_in
 
 Kind: TypeAlias = Literal["user", "results", "assistant", "boundary", "summary", "queued", "link"]
-"""What a node is: a prompt, results of tools, (a part of) an answer, the two lines of a compaction, a prompt that was said
-while the model was at work, or a mere link between others."""
+"""What a node is: a prompt, tool results, (part of) an answer, the boundary line or the summary of a compaction, a
+prompt sent while the model was working, or only a link between other nodes."""
 
 STARTS_AGENT = frozenset({"Task", "Agent"})
 """The tools that start a sub-agent."""
 
 BUFFER = 1024 * 1024
-"""How many bytes of a transcript are read at once."""
+"""The size in bytes of the buffer through which a transcript is read."""
 
-_SAID_MAX = 4096
+_PROMPT_START_MAX = 4096
 _BOM = b"\xef\xbb\xbf"
 
 
 class Node(Struct, gc=False, eq=False):
-    """A line that hangs in the tree.
+    """A line in the tree.
 
     Attributes:
-        number: Its number, from 1.
-        index: Its ordinal among the nodes, from 0.
+        number: Its line number, from 1.
+        index: Its position among the nodes, from 0.
         byte: The offset at which it begins.
-        size: Its bytes, newline included.
+        size: Its length in bytes, including the newline.
         kind: What it is.
-        uuid: Its id; one that follows from the line where it has none.
-        parent: The id of the line that it hangs from; for a boundary the one that its summary stands for, too.
+        uuid: Its id; derived from the line if it has none.
+        parent: The id of its parent line; for a boundary without a parent, the last line that its summary replaces.
         session: The session that it names, or "".
         agent: The sub-agent that it names, or "".
-        sidechain: Whether it is said by or to a sub-agent.
+        sidechain: Whether it is to or from a sub-agent.
         time: When it was written, as it says.
         cwd: The folder at that time.
         message: The id of the answer that it is a part of, or "".
-        calls: The calls of tools that it holds, as (id, name).
-        results: The calls that it answers.
-        said: How the prompt begins.
-        facts: What a boundary says of its compaction.
+        calls: The tool calls in it, as (id, name).
+        results: The ids of the calls that it answers.
+        prompt_start: How its prompt begins.
+        facts: What a boundary says about its compaction.
     """
 
     kind: Kind
@@ -72,11 +72,11 @@ class Node(Struct, gc=False, eq=False):
     message: str = ""
     calls: tuple[tuple[str, str], ...] = ()
     results: tuple[str, ...] = ()
-    said: str = ""
+    prompt_start: str = ""
     facts: CompactionFacts | None = None
 
-    def like(self, other: Node) -> bool:
-        """Tell whether two lines of one id are the same line."""
+    def is_repeat_of(self, other: Node) -> bool:
+        """Tell whether this line repeats another line with the same id."""
         return (
             self.size == other.size
             and self.kind == other.kind
@@ -85,7 +85,7 @@ class Node(Struct, gc=False, eq=False):
             and self.message == other.message
             and self.calls == other.calls
             and self.results == other.results
-            and self.said == other.said
+            and self.prompt_start == other.prompt_start
         )
 
 
@@ -111,32 +111,32 @@ def _node_of(kind: Kind, outline: Outline, uuid: str, number: int, byte: int, si
         if kind == "assistant":
             node.message = intern(outline.message.id or "")
         if isinstance(content, str):
-            node.said = content[:_SAID_MAX]
+            node.prompt_start = content[:_PROMPT_START_MAX]
         elif kind == "assistant":
-            for at, part in enumerate(content or ()):
+            for position, part in enumerate(content or ()):
                 if part.type == "tool_use":
-                    node.calls += ((part.id or missing_id(uuid, at), intern(part.name or "")),)
+                    node.calls += ((part.id or missing_id(uuid, position), intern(part.name or "")),)
         elif content is not None:
             node.results = tuple([part.tool_use_id or "" for part in content if part.type == "tool_result"])
     return node
 
 
-def missing_id(uuid: str, at: int) -> str:
-    """Return the id of a call that has none: it follows from the line's and the part's place in it."""
-    return f"{uuid}:{at}"
+def missing_id(uuid: str, position: int) -> str:
+    """Return an id for a call without one, derived from the line's id and the part's position in the line."""
+    return f"{uuid}:{position}"
 
 
 class Scan:
-    """A transcript, looked through once.
+    """A transcript, read once by `run`.
 
     Attributes:
         path: The file.
-        nodes: The lines that hang in the tree, in the order of the file.
-        session: The session that lines belong to which do not name one.
-        flat: Whether no line names a parent, as in transcripts that were made by other tools: each follows the one before.
-        automatic: The titles that Claude Code made: by the session, or by an entry of it.
-        agents: The calls that started sub-agents, by the agent, as far as results and reports tell.
-        prompts: What calls ask of sub-agents, by the call.
+        nodes: The lines in the tree, in the order of the file.
+        session: The session of lines that do not name one.
+        flat: Whether no message names a parent, as in transcripts from other tools: each then follows the previous one.
+        automatic: The titles that Claude Code made, by session or by the id of a line in the session.
+        agents: The calls that started sub-agents, by sub-agent, as far as results and progress reports name them.
+        prompts: The prompts that calls give to sub-agents, by call.
         findings: What was damaged or left out.
     """
 
@@ -154,10 +154,10 @@ class Scan:
         self._by_uuid: dict[str, Node] = {}
 
     def run(self) -> None:
-        """Look through the file.
+        """Scan the file.
 
         Raises:
-            ForeignFormatError: No line of it is a message.
+            ForeignFormatError: The file has no message.
             OSError: It cannot be read.
         """
         first, byte = b"", 0
@@ -167,46 +167,47 @@ class Scan:
                     line, byte = line[len(_BOM) :], len(_BOM)
                 if not line.isspace():
                     first = first or line
-                    self._take(line, number, byte)
+                    self._read_line(line, number, byte)
                 byte += len(line)
         self._by_uuid.clear()
         if not any(node.kind != "link" for node in self.nodes):
-            raise ForeignFormatError("no line of it is a message", where=Where(str(self.path)))
+            raise ForeignFormatError("the file contains no messages of Claude Code", where=Where(str(self.path)))
         if not self.session:
             self.session = derived_id("claude-code", blake2b(first, digest_size=16).hexdigest())
         for kind, count in sorted(self._left_out.items()):
-            what = f"{counted(count, 'line')} of kind {kind} left out: no part of the conversation"
-            self._find("skipped", "note", what)
+            message = f"{counted(count, 'line')} of kind {kind} left out: not part of the conversation"
+            self.findings.append(Finding(str(self.path), None, None, "skipped", "note", message))
 
     def titles_of(self, session: str) -> list[str]:
-        """Return what a person called a session, one title after the other."""
+        """Return the titles that the user gave a session, in order."""
         nameless = self._titles.get("", []) if session == self.session else []
         return [title for _, title in sorted([*self._titles.get(session, []), *nameless])]
 
-    def _take(self, line: bytes, number: int, byte: int) -> None:
+    def _read_line(self, line: bytes, number: int, byte: int) -> None:
         outline = outline_of(line)
         if outline is None:
-            cut = not line.endswith(b"\n")
-            whole = None if cut else behind(line)
-            rest = "a whole line that stands behind it is taken" if whole else "it is left out"
-            what, code = ("cut off", "truncated") if cut else ("no JSON object", "damaged")
-            self.findings.append(Finding(str(self.path), number, byte, code, "error", f"the line is {what}; {rest}"))
+            is_cut_off = not line.endswith(b"\n")
+            whole = None if is_cut_off else whole_line_in(line)
+            outcome = "the whole line at its end was read" if whole else "it was left out"
+            problem, code = ("cut off", "truncated") if is_cut_off else ("not a JSON object", "damaged")
+            message = f"the line is {problem}; {outcome}"
+            self.findings.append(Finding(str(self.path), number, byte, code, "error", message))
             if whole is not None:
-                self._take(whole, number, byte + len(line) - len(whole))
+                self._read_line(whole, number, byte + len(line) - len(whole))
             return
         kind = _kind_of(outline)
         if kind is None or (kind == "link" and outline.uuid is None):
-            self._note(outline, number)
+            self._note_session_fact(outline, number)
             return
         uuid = outline.uuid or derived_id("claude-code", blake2b(line.strip(), digest_size=16).hexdigest())
         node = _node_of(kind, outline, uuid, number, byte, len(line))
-        same = self._by_uuid.get(uuid)
-        if same is not None and same.like(node):  # resuming a session may write it again
-            self._left_out["the same line once more"] += 1
+        previous = self._by_uuid.get(uuid)
+        if previous is not None and previous.is_repeat_of(node):  # resuming a session may write lines again
+            self._left_out["duplicate"] += 1
             return
-        above = self._by_uuid.get(node.parent) if node.parent is not None else None
-        if above is not None:
-            node.parent = above.uuid  # one string for both
+        parent = self._by_uuid.get(node.parent) if node.parent is not None else None
+        if parent is not None:
+            node.parent = parent.uuid  # share one string
         self._by_uuid[uuid] = node
         node.index = len(self.nodes)
         self.nodes.append(node)
@@ -217,9 +218,9 @@ class Scan:
                 self.agents.setdefault(outline.data.agent, outline.parent_call)
         else:
             self.flat = self.flat and node.parent is None
-            self._look_for_agents(line, node)
+            self._note_agents(line, node)
 
-    def _look_for_agents(self, line: bytes, node: Node) -> None:
+    def _note_agents(self, line: bytes, node: Node) -> None:
         if node.calls:
             if any(name in STARTS_AGENT for _, name in node.calls):
                 self.prompts.update(prompts_of(line))
@@ -228,8 +229,8 @@ class Scan:
             if agent is not None:
                 self.agents[agent] = node.results[0]
 
-    def _note(self, outline: Outline, number: int) -> None:
-        """Take what a line says of a whole session."""
+    def _note_session_fact(self, outline: Outline, number: int) -> None:
+        """Record what a line says about a session as a whole."""
         name, session = outline.type, outline.session or ""
         if name == "custom-title" and outline.custom_title is not None:
             self._titles[session].append((number, outline.custom_title))
@@ -240,12 +241,9 @@ class Scan:
         else:
             self._left_out[_name_of(outline)] += 1
 
-    def _find(self, code: str, severity: Literal["note", "warning"], message: str) -> None:
-        self.findings.append(Finding(str(self.path), None, None, code, severity, message))
-
 
 def _kind_of(outline: Outline) -> Kind | None:
-    """Tell what a line is; None where it hangs in no tree."""
+    """Return the kind of a line; None if it is not in the tree."""
     name = outline.type
     if name in ("user", "assistant") and outline.message is not None:
         if name == "assistant":
@@ -264,5 +262,5 @@ def _kind_of(outline: Outline) -> Kind | None:
 
 
 def _name_of(outline: Outline) -> str:
-    of = outline.subtype or (outline.attachment.type if outline.attachment is not None else "")
-    return f"{outline.type or 'unknown'}{'/' if of else ''}{of}"
+    subtype = outline.subtype or (outline.attachment.type if outline.attachment is not None else "")
+    return f"{outline.type or 'unknown'}{'/' if subtype else ''}{subtype}"

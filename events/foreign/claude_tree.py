@@ -1,19 +1,19 @@
-"""How the lines of a transcript of Claude Code hang together, as steps of conversations.
+"""Turning the lines of a Claude Code transcript into the steps of conversations.
 
-The tree of the file is not yet the tree of the conversation. An answer stands in several lines, one a part, that share the
-id of the message; the results of parallel calls hang each from the line of its call; progress reports stand between. So a
-fork of the file is hardly ever one of the conversation. Here
+The tree of lines in the file differs from the tree of the conversation. An answer takes several lines, one per part,
+that share the message's id; the result of each parallel call is a child of the line of its call; progress reports come
+in between. A fork in the file is therefore rarely a fork in the conversation. The rules are:
 
-- the lines of an answer become one step;
-- the results of an answer's calls follow it one after the other, and whatever hangs from the answer or from one of them
-  follows the last; but what hangs from a result that came late, below what was said meanwhile, follows that;
-- what hangs from a mere link hangs from what that hangs from;
-- a boundary and its summary become one compaction, which follows what it stands for;
-- what follows a compaction in the file, and hangs from the last message that it kept, follows the compaction;
-- a message that a compaction kept, and that is written again below its summary, is said once;
-- a line whose parent is not in the file follows the message before it;
-- a conversation is the session of its root, whatever the lines further on call themselves; the lines of a sub-agent are
-  one of their own.
+- The lines of an answer become one step.
+- The results of an answer's calls follow it one after another, and every child of the answer or of one of the results
+  follows the last result. Exception: children of a late result, one below later messages, follow those messages.
+- A child of a link becomes a child of the link's parent.
+- A boundary and its summary become one compaction, which follows the messages that it replaces.
+- A line that comes after a compaction in the file, as a child of the last message that it kept, follows the compaction.
+- A message that a compaction kept and that is written again below its summary becomes one step, not two.
+- A line whose parent is not in the file follows the message before it.
+- A conversation belongs to the session of its root, whichever session its later lines name. The lines of a sub-agent
+  are a conversation of their own.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from typing import Literal, TypeAlias
 from .claude_scan import Node, Scan
 
 StepKind: TypeAlias = Literal["user", "results", "assistant", "compaction", "queued"]
-"""What a step says."""
+"""The kind of a step."""
 
 
 class Step:
-    """What becomes one entry.
+    """The lines that become one entry.
 
     Attributes:
-        kind: What it says.
-        id: The entry's id: that of its first line.
+        kind: What it is.
+        id: The entry's id, which is the id of its first line.
         nodes: Its lines.
-        above: What it hangs from; None for a root.
-        answer: The answer whose calls a step of results answers.
-        before: The step that results follow.
-        unnamed: The calls that those results answer which name none, in order.
-        boundary: The line that tells of a compaction.
-        kept: The first step that a compaction kept.
+        above: The step that it is below in the file; None for a root.
+        answer: For results: the answer whose calls they answer.
+        before: For results: the step that they follow.
+        unnamed: For results: the calls answered by the results that do not name a call, in order.
+        boundary: For a compaction: its boundary line.
+        kept: For a compaction: the first step that it kept.
     """
 
     __slots__ = ("above", "answer", "before", "boundary", "id", "kept", "kind", "nodes", "unnamed")
@@ -57,35 +57,35 @@ class Step:
 
     @property
     def end(self) -> Step | None:
-        """What goes on from here hangs from, once all lines have their place: the last of an answer's results.
+        """The step that children of this step follow, once all lines are placed: the last result of an answer.
 
-        A compaction that never came is no step.
+        A compaction without a summary is not a step; it is skipped.
         """
         step: Step | None = self.answer or self
-        passed: list[Step] = []
+        skipped: list[Step] = []
         while step is not None and not step.nodes:
-            passed.append(step)
+            skipped.append(step)
             step = step.above
             step = step.answer or step if step is not None else None
-        for each in passed:
-            each.above = step  # there may be a chain of them, and many that hang from its end
+        for each in skipped:
+            each.above = step  # shorten the path: chains may be long and have many children
         return step.results[-1] if isinstance(step, Answer) and step.results else step
 
     @property
     def parent(self) -> Step | None:
-        """What its entry follows."""
+        """The step whose entry is the parent of this one's."""
         if self.answer is not None:
             return self.before
         return self.above.end if self.above is not None else None
 
 
 class Answer(Step):
-    """A step that an assistant says.
+    """A message of the assistant.
 
     Attributes:
-        calls: The tools that it calls, by the calls' ids.
+        calls: The names of the tools that it calls, by call id.
         results: The steps that answer these calls, in order.
-        answered: The calls that have results.
+        answered: The ids of the calls that have results.
     """
 
     __slots__ = ("answered", "calls", "results")
@@ -96,8 +96,8 @@ class Answer(Step):
         self.results: list[Step] = []
         self.answered: set[str] = set()
 
-    def answered_by(self, step: Step) -> None:
-        """Take results of its calls."""
+    def add_results(self, step: Step) -> None:
+        """Add a step with results of its calls."""
         step.answer = self
         step.before = self.results[-1] if self.results else self
         self.results.append(step)
@@ -113,16 +113,16 @@ class Conversation:
 
     Attributes:
         session: The session that its root names.
-        agent: The sub-agent whose it is; its root where that has no name; "" for a person's own.
+        agent: The id of its sub-agent, or of its root if the sub-agent has no id; "" for the user's own conversation.
         first: Its first line.
         steps: Its steps, parents first.
-        answers: Its answers, by the ids of their messages.
-        callers: Its answers, by the calls that they hold.
-        unsaid: A compaction whose summary did not come yet.
+        answers: Its answers, by message id.
+        callers: Its answers, by the ids of their calls.
+        pending_compaction: A compaction whose summary has not been seen yet.
         compacted: The compactions that kept messages, by the last step that each kept.
     """
 
-    __slots__ = ("agent", "answers", "callers", "compacted", "first", "session", "steps", "unsaid")
+    __slots__ = ("agent", "answers", "callers", "compacted", "first", "pending_compaction", "session", "steps")
 
     def __init__(self, session: str, agent: str, first: Node) -> None:
         self.session = session
@@ -131,13 +131,13 @@ class Conversation:
         self.steps: list[Step] = []
         self.answers: dict[str, Answer] = {}
         self.callers: dict[str, Answer] = {}
-        self.unsaid: Step | None = None
+        self.pending_compaction: Step | None = None
         self.compacted: dict[Step, Step] = {}
 
     def in_order(self) -> Iterator[Step]:
-        """Yield its steps, each after the one that it follows: results right after the answer that asked for them.
+        """Yield its steps, each after its parent, and results directly after their answer.
 
-        The conversation stands at the last of them.
+        The last step is the leaf of the conversation.
         """
         for step in self.steps:
             if step.answer is None and step.nodes:
@@ -150,30 +150,32 @@ class Tree:
     """The conversations of a transcript.
 
     Attributes:
-        conversations: Each with at least one step, in the order in which they begin.
+        conversations: The conversations with at least one step, in the order in which they begin.
         lost: The lines whose parents are not in the file.
-        cyclic: The lines that are their own ancestors.
+        cyclic: The lines at which cycles of parents were cut, one per cycle.
     """
 
     def __init__(self, scan: Scan) -> None:
         self.lost: list[Node] = []
         self.cyclic: list[Node] = []
         self._scan = scan
-        self._found: dict[tuple[str, str], Conversation] = {}
-        self._earlier: dict[int, Node] = {}  # the line that had the id of a line before it
-        self._parents = self._resolved()
-        self._at: dict[int, tuple[Conversation, Step | None]] = {}
-        self._kept: dict[str, tuple[Conversation, Step] | None] = {  # where that is what any compaction kept
+        self._conversations: dict[tuple[str, str], Conversation] = {}
+        self._earlier: dict[int, Node] = {}  # by a line's index, the earlier line with the same id
+        self._parents = self._resolve_parents()
+        self._places: dict[int, tuple[Conversation, Step | None]] = {}
+        self._kept: dict[str, tuple[Conversation, Step] | None] = {  # places of the lines that a compaction kept
             uuid: None for node in scan.nodes if node.facts is not None for uuid in node.facts.kept
         }
         for node in self._parents_first():
             self._place(node)
-        self.conversations = [talk for talk in self._found.values() if any(True for _ in talk.in_order())]
+        self.conversations = [
+            conversation for conversation in self._conversations.values() if any(True for _ in conversation.in_order())
+        ]
 
-    # -- which line hangs from which
+    # -- parents of lines
 
-    def _resolved(self) -> list[Node | None]:
-        """Find the parent of each line: the latest of its id before it, or else the last after it."""
+    def _resolve_parents(self) -> list[Node | None]:
+        """Return the parent of each line: the nearest earlier line with the parent's id, or else the last later one."""
         parents: list[Node | None] = []
         seen: dict[str, Node] = {}
         later: list[Node] = []
@@ -194,7 +196,7 @@ class Tree:
         return parents
 
     def _parents_first(self) -> Iterator[Node]:
-        """Yield the lines in the order of the file, but none before the one that it hangs from."""
+        """Yield the lines in the order of the file, but each after its parent."""
         done = bytearray(len(self._parents))
         for node in self._scan.nodes:
             parent = self._parents[node.index]
@@ -207,148 +209,155 @@ class Tree:
                 yield node
 
     def _upwards(self, node: Node, done: bytearray) -> list[Node]:
-        """Return the lines above one that were not met yet, the highest first, and the line; cycles are cut.
+        """Return a line and its ancestors that are not done, the topmost first; cut cycles.
 
-        Where the last message before a compaction is only written below its summary, the boundary stands for a line
-        below itself. That is no damage: it is cut there, and the compaction follows what was said before it.
+        If the last message before a compaction is written only below the summary, the boundary's parent is one of its
+        own descendants. That is not damage: the cycle is cut at the boundary, and the compaction follows the message
+        before it.
         """
         waiting = [node]
-        under = {node.index}
+        indexes = {node.index}
         while (above := self._parents[waiting[-1].index]) is not None and not done[above.index]:
-            if above.index in under:
-                circle = range(waiting.index(above), len(waiting))
-                cut = next((at for at in circle if waiting[at].kind == "boundary"), None)
+            if above.index in indexes:
+                cycle = range(waiting.index(above), len(waiting))
+                cut = next((at for at in cycle if waiting[at].kind == "boundary"), None)
                 if cut is None:
                     self.cyclic.append(waiting[-1])
                 else:
-                    del waiting[cut + 1 :]  # they hang from the boundary, and come in their own turn
+                    del waiting[cut + 1 :]  # these are below the boundary, and are yielded later
                 self._parents[waiting[-1].index] = None
                 break
             waiting.append(above)
-            under.add(above.index)
+            indexes.add(above.index)
         waiting.reverse()
         return waiting
 
-    # -- what it becomes
+    # -- placing lines in conversations
 
     def _place(self, node: Node) -> None:
         parent = self._parents[node.index]
-        talk, above = self._conversation(node, parent)
-        above = _behind_what_kept(node, talk, above)
-        again = self._was_kept(node, talk, above)
-        step = above if again or node.kind == "link" else self._step(node, talk, above)
-        self._at[node.index] = talk, above if step is not above and _came_late(step) else step
-        if node.uuid in self._kept and step is not None and not again:
-            self._kept[node.uuid] = talk, step
+        conversation, above = self._conversation(node, parent)
+        above = _moved_below_compaction(node, conversation, above)
+        is_repeat = self._repeats_kept(node, conversation, above)
+        step = above if is_repeat or node.kind == "link" else self._step(node, conversation, above)
+        self._places[node.index] = conversation, above if step is not above and _is_late_result(step) else step
+        if node.uuid in self._kept and step is not None and not is_repeat:
+            self._kept[node.uuid] = conversation, step
 
-    def _was_kept(self, node: Node, talk: Conversation, above: Step | None) -> bool:
-        """Tell whether a line says again what the compaction kept that it hangs from."""
+    def _repeats_kept(self, node: Node, conversation: Conversation, above: Step | None) -> bool:
+        """Tell whether a line below a compaction repeats a message that the compaction kept."""
         earlier = self._earlier.get(node.index)
         if earlier is None or above is None or above.boundary is None or above.kept is None:
             return False
-        where = self._at.get(earlier.index)
-        if where is None or where[0] is not talk or earlier.kind != node.kind or earlier.message != node.message:
+        where = self._places.get(earlier.index)
+        if (
+            where is None
+            or where[0] is not conversation
+            or earlier.kind != node.kind
+            or earlier.message != node.message
+        ):
             return False
         first = (above.kept.boundary or above.kept.nodes[0]).index
         return first <= earlier.index < above.boundary.index
 
     def _conversation(self, node: Node, parent: Node | None) -> tuple[Conversation, Step | None]:
-        """Return the conversation of a line, and what it hangs from there."""
+        """Return the conversation of a line, and the step there that it is below."""
         if (
             parent is not None
             and parent.sidechain == node.sidechain
             and (parent.agent == node.agent or not node.sidechain)
         ):
-            return self._at[parent.index]
+            return self._places[parent.index]
         session = node.session or self._scan.session
         key = (session, (node.agent or node.uuid) if node.sidechain else "")
-        talk = self._found.get(key)
-        if talk is None:
-            talk = self._found[key] = Conversation(session, key[1], node)
-            return talk, None
-        # A prompt without a parent begins anew; everything else goes on from what was said before it.
-        begins = node.parent is None and node.kind in ("user", "queued", "link") and not self._scan.flat
-        return talk, None if begins else self._before(talk)
+        conversation = self._conversations.get(key)
+        if conversation is None:
+            conversation = self._conversations[key] = Conversation(session, key[1], node)
+            return conversation, None
+        # A prompt without a parent starts a new root; everything else follows the last step.
+        is_root = node.parent is None and node.kind in ("user", "queued", "link") and not self._scan.flat
+        return conversation, None if is_root else self._before(conversation)
 
     @staticmethod
-    def _before(talk: Conversation) -> Step | None:
-        return talk.steps[-1] if talk.steps else None
+    def _before(conversation: Conversation) -> Step | None:
+        return conversation.steps[-1] if conversation.steps else None
 
-    def _step(self, node: Node, talk: Conversation, above: Step | None) -> Step:
+    def _step(self, node: Node, conversation: Conversation, above: Step | None) -> Step:
         if node.kind == "assistant":
-            return self._answer(node, talk, above)
+            return self._answer(node, conversation, above)
         if node.kind == "results":
-            return self._results(node, talk, above)
+            return self._results(node, conversation, above)
         if node.kind == "boundary":
-            step = self._new("compaction", node, talk, above)
+            step = self._add_step("compaction", node, conversation, above)
             step.nodes, step.boundary = [], node
-            talk.unsaid = step
-            self._keep(node, talk, step)
+            conversation.pending_compaction = step
+            self._note_kept(node, conversation, step)
             return step
         if node.kind == "summary":
-            return self._summary(node, talk, above)
-        return self._new("queued" if node.kind == "queued" else "user", node, talk, above)
+            return self._summary(node, conversation, above)
+        return self._add_step("queued" if node.kind == "queued" else "user", node, conversation, above)
 
-    def _keep(self, boundary: Node, talk: Conversation, compaction: Step) -> None:
-        """Find what a compaction kept among what was said before it; the rest stands below its summary."""
+    def _note_kept(self, boundary: Node, conversation: Conversation, compaction: Step) -> None:
+        """Record the messages before a compaction that it kept; the others are written below its summary."""
         places = (self._kept[uuid] for uuid in boundary.facts.kept) if boundary.facts is not None else ()
-        kept = [place[1] for place in places if place is not None and place[0] is talk and place[1].nodes]
+        kept = [place[1] for place in places if place is not None and place[0] is conversation and place[1].nodes]
         if kept:
             compaction.kept = kept[0]
-            talk.compacted[kept[-1].answer or kept[-1]] = compaction
+            conversation.compacted[kept[-1].answer or kept[-1]] = compaction
 
     @staticmethod
-    def _new(kind: StepKind, node: Node, talk: Conversation, above: Step | None) -> Step:
+    def _add_step(kind: StepKind, node: Node, conversation: Conversation, above: Step | None) -> Step:
         step = Step(kind, node, above)
-        talk.steps.append(step)
+        conversation.steps.append(step)
         return step
 
     @staticmethod
-    def _answer(node: Node, talk: Conversation, above: Step | None) -> Step:
-        step = talk.answers.get(node.message) if node.message else None
+    def _answer(node: Node, conversation: Conversation, above: Step | None) -> Step:
+        step = conversation.answers.get(node.message) if node.message else None
         near = above.answer or above if above is not None else None
         if step is not None and (near is step or above is step.above):
             step.nodes.append(node)
         else:
             step = Answer(node, above)
-            talk.steps.append(step)
+            conversation.steps.append(step)
             if node.message:
-                talk.answers[node.message] = step
+                conversation.answers[node.message] = step
         for call, name in node.calls:
             step.calls[call] = name
-            talk.callers[call] = step
+            conversation.callers[call] = step
         return step
 
-    def _results(self, node: Node, talk: Conversation, above: Step | None) -> Step:
-        answer = self._asked(node, talk, above)
-        step = self._new("results", node, talk, above)
+    def _results(self, node: Node, conversation: Conversation, above: Step | None) -> Step:
+        answer = self._answered_by(node, conversation, above)
+        step = self._add_step("results", node, conversation, above)
         if answer is not None:
-            answer.answered_by(step)
+            answer.add_results(step)
         return step
 
     @staticmethod
-    def _asked(node: Node, talk: Conversation, above: Step | None) -> Answer | None:
-        """Return the answer whose calls results answer, as long as they were not answered before."""
-        asked = above.answer or above if above is not None else None
-        near = asked if isinstance(asked, Answer) else None
+    def _answered_by(node: Node, conversation: Conversation, above: Step | None) -> Answer | None:
+        """Return the answer whose calls a line of results answers; None if unknown, or answered already."""
+        candidate = above.answer or above if above is not None else None
+        answer = candidate if isinstance(candidate, Answer) else None
         named = [call for call in node.results if call]
-        if near is None or (named and not near.calls.keys() & named):
-            near = next((talk.callers[call] for call in named if call in talk.callers), None)
-        if near is None:
+        if answer is None or (named and not answer.calls.keys() & named):
+            answer = next((conversation.callers[call] for call in named if call in conversation.callers), None)
+        if answer is None:
             return None
-        return None if near.answered.intersection(named) else near
+        return None if answer.answered.intersection(named) else answer
 
-    def _summary(self, node: Node, talk: Conversation, above: Step | None) -> Step:
-        step = above if above is not None and above.boundary is not None and not above.nodes else talk.unsaid
+    def _summary(self, node: Node, conversation: Conversation, above: Step | None) -> Step:
+        is_pending = above is not None and above.boundary is not None and not above.nodes
+        step = above if is_pending else conversation.pending_compaction
         if step is None:
-            return self._new("compaction", node, talk, above)
+            return self._add_step("compaction", node, conversation, above)
         step.nodes.append(node)
-        talk.unsaid = None
+        conversation.pending_compaction = None
         return step
 
 
-def _came_late(step: Step | None) -> bool:
-    """Tell whether a step is results that hang below what was said after the answer whose calls they answer."""
+def _is_late_result(step: Step | None) -> bool:
+    """Tell whether a step holds results that are below a message later than the answer whose calls they answer."""
     if step is None or step.answer is None or step.above is None:
         return False
     above: Step | None = step.above.answer or step.above
@@ -360,14 +369,14 @@ def _came_late(step: Step | None) -> bool:
     return above is not None
 
 
-def _behind_what_kept(node: Node, talk: Conversation, above: Step | None) -> Step | None:
-    """Return what a line hangs from: the compaction, where that is the last message which an earlier compaction kept.
+def _moved_below_compaction(node: Node, conversation: Conversation, above: Step | None) -> Step | None:
+    """Return the step that a line is below: the compaction, if `above` is the last message that it kept.
 
-    After a compaction, Claude Code goes on below its summary or below the last message that was kept.
+    After a compaction, Claude Code continues below the summary or below the last message that was kept.
     """
     last = above.answer or above if above is not None else None
-    compaction = talk.compacted.get(last) if last is not None else None
+    compaction = conversation.compacted.get(last) if last is not None else None
     if compaction is None or compaction.boundary is None or node.index < compaction.boundary.index:
         return above
-    more = node.kind == "assistant" and node.message and talk.answers.get(node.message) is last
-    return above if more else compaction
+    continues_answer = node.kind == "assistant" and node.message and conversation.answers.get(node.message) is last
+    return above if continues_answer else compaction

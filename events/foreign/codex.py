@@ -1,4 +1,4 @@
-"""Codex: a rollout, one line an event, in files `rollout-<time>-<id>.jsonl`, of which cold ones are compressed.
+"""Codex: rollouts, with one line per event, in files `rollout-<time>-<id>.jsonl`; old ones are compressed.
 
     {"timestamp":"...","type":"session_meta","payload":{"id":"...","timestamp":"...","cwd":"/work/project",...}}
     {"timestamp":"...","type":"turn_context","payload":{"model":"gpt-5","effort":"medium",...}}
@@ -6,12 +6,12 @@
     {"timestamp":"...","type":"event_msg","payload":{"type":"token_count","info":{...}}}
     {"timestamp":"...","type":"compacted","payload":{"message":"...","replacement_history":[...]}}
 
-What the model says comes in pieces; those between two answers of tools or people become one message, so that calls that
-were made together stay together. Events repeat what items say, and are left out but for usage, titles, runs of commands
-and turns that were rolled back: what follows a rollback hangs where the conversation went on, and the turns that were
-rolled back stay on their branch. A compaction keeps nothing of what came before it; the history that Codex put in its
-place follows; older versions did not write it down, and went on with the latest prompts. Lines of the first versions have
-no envelope, and are read as items.
+The model's output comes in items; the items between two inputs, from tools or from the user, become one message, so
+that parallel calls stay together. Events repeat what items say and are left out, except for usage, titles, runs of
+commands and rollbacks. Entries after a rollback go below the entry at which the conversation continued, and the turns
+that were rolled back stay on their branch. A compaction keeps none of the earlier history; it is followed by the
+history that Codex put in its place. Older versions did not record that history, and continued with the latest prompts.
+Lines of the first versions have no envelope, and are read as items.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class CodexFormat:
     title = "Codex"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a rollout; of one that could not be unpacked, its name has to do."""
+        """Tell whether this is a rollout; one that could not be decompressed is recognized by its name."""
         if head.startswith(_ZSTD):
             return path.name.endswith(".jsonl.zst")
         return _is_rollout(head.partition(b"\n")[0], path)
@@ -57,7 +57,7 @@ class CodexFormat:
         """Read a rollout; see `Format.read`.
 
         Raises:
-            ForeignFormatError: It is no rollout.
+            ForeignFormatError: It is not a rollout.
             ExtraMissing: It is compressed, and zstandard is not installed.
         """
         return iter((_read(path),))
@@ -72,64 +72,66 @@ def _is_rollout(line: bytes, path: Path) -> bool:
 
 
 def _is_first(value: Object) -> bool:
-    """Tell whether this is the first line of a rollout without envelopes; who had no instructions got none there."""
+    """Tell whether this is the first line of a rollout without envelopes, where `instructions` is optional."""
     return {"id", "timestamp"} <= value.keys() <= _FIRST
 
 
 def _lines(path: Path, notes: Notes) -> Iterator[Line]:
     with path.open("rb") as file:
-        yield from objects_of(file, notes, _START) if path.suffix != ".zst" else _unpacked(file, path, notes)
+        yield from objects_of(file, notes, _START) if path.suffix != ".zst" else _decompressed(file, path, notes)
 
 
-def _unpacked(file: BinaryIO, path: Path, notes: Notes) -> Iterator[Line]:
-    """Yield the lines of a compressed file; where it breaks off, those before."""
+def _decompressed(file: BinaryIO, path: Path, notes: Notes) -> Iterator[Line]:
+    """Yield the lines of a compressed file; if it is damaged, those before the damage."""
     try:
         import zstandard
     except ImportError as error:
         raise ExtraMissing(
-            f"{path.name} is compressed, and zstandard is not installed: install it with `pip install 'treering[zstd]'`"
+            f"{path.name} is compressed, and reading it needs zstandard: install it with `pip install 'treering[zstd]'`"
         ) from error
     with zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
         try:
-            # the stream has all that a raw stream has, but is not declared to be one
+            # the stream has the methods of RawIOBase, but does not declare it
             yield from objects_of(BufferedReader(cast("RawIOBase", stream)), notes, _START)
         except zstandard.ZstdError as error:
-            notes.add("damaged", "error", f"what can be unpacked ends here: {error}")
+            notes.add("damaged", "error", f"the rest of the file cannot be decompressed: {error}")
 
 
 def _read(path: Path) -> ForeignSession:
     first = next(_lines(path, Notes(path, [])), None)
     if first is None:
-        raise ForeignFormatError("there is no line of a rollout in this file", where=Where(str(path)))
+        raise ForeignFormatError("the file contains no lines of a Codex rollout", where=Where(str(path)))
     payload = as_object(first.value.get("payload"))
-    given: Object = payload if first.value.get("type") == "session_meta" else {}
+    metadata: Object = payload if first.value.get("type") == "session_meta" else {}
     if not payload:
         if "instructions" not in first.value and not _is_first(first.value):
-            what = "this is no rollout of Codex: its first line has no payload"
-            raise ForeignFormatError(what, where=Where(str(path), first.number, first.byte))
-        given = first.value
-    named = _ID_IN_NAME.search(path.name)
-    session = as_text(given.get("id")) or as_text(given.get("session_id")) or (named.group() if named else "")
-    created = as_time(given.get("timestamp")) or as_time(first.value.get("timestamp"))
+            message = "this is not a Codex rollout: its first line has no payload"
+            raise ForeignFormatError(message, where=Where(str(path), first.number, first.byte))
+        metadata = first.value
+    id_in_name = _ID_IN_NAME.search(path.name)
+    session = (
+        as_text(metadata.get("id")) or as_text(metadata.get("session_id")) or (id_in_name.group() if id_in_name else "")
+    )
+    created = as_time(metadata.get("timestamp")) or as_time(first.value.get("timestamp"))
     header = Header(
         id=session or derived_id(NAME, path.name),
         version=NATIVE_VERSION,
         timestamp=created or datetime.fromtimestamp(int(path.stat().st_mtime), UTC),
-        cwd=as_text(given.get("cwd")) or None,
-        parent_session=_parent(given) or None,
+        cwd=as_text(metadata.get("cwd")) or None,
+        parent_session=_parent(metadata) or None,
     )
     findings: list[Finding] = []
     notes = Notes(path, findings)
-    base = as_text(as_object(given.get("history_base")).get("thread_id"))
+    base = as_text(as_object(metadata.get("history_base")).get("thread_id"))
     if base:
-        what = f"the conversation begins in the rollout of {base}, which is a session of its own"
-        notes.add("history_elsewhere", "warning", what)
-    rollout = Rollout(header, as_text(given.get("model_provider")) or "openai", notes)
+        message = f"the conversation begins in the rollout of {base}, which is a separate session"
+        notes.add("history_elsewhere", "warning", message)
+    rollout = Rollout(header, as_text(metadata.get("model_provider")) or "openai", notes)
     return ForeignSession(header=header, entries=rollout.entries(_lines(path, notes)), findings=findings)
 
 
-def _parent(given: Object) -> str:
-    """Return the session that this one was forked from, or whose sub-agent it is."""
-    spawned = as_object(as_object(as_object(given.get("source")).get("subagent")).get("thread_spawn"))
-    named = (given.get("forked_from_id"), given.get("parent_thread_id"), spawned.get("parent_thread_id"))
-    return next((parent for each in named if (parent := as_text(each))), "")
+def _parent(metadata: Object) -> str:
+    """Return the id of the session that this one was forked from or started by; "" if there is none."""
+    spawned = as_object(as_object(as_object(metadata.get("source")).get("subagent")).get("thread_spawn"))
+    candidates = (metadata.get("forked_from_id"), metadata.get("parent_thread_id"), spawned.get("parent_thread_id"))
+    return next((parent for each in candidates if (parent := as_text(each))), "")

@@ -1,4 +1,4 @@
-"""Codex: what one item of a conversation says, as the parts of a message.
+"""Codex: reading one item of a conversation as parts of a message.
 
 {"type":"message","role":"user","content":[{"type":"input_text","text":"List the files"}]}
 {"type":"reasoning","summary":[{"type":"summary_text","text":"..."}],"encrypted_content":"..."}
@@ -27,7 +27,7 @@ from ..providers.reading import image_at
 from .values import Object, as_arguments, as_count, as_json_text, as_object, as_objects, as_text
 
 ROLES = {"user": "user", "assistant": "assistant", "developer": "system", "system": "system"}
-"""The roles of messages; a developer's is a system's by another name."""
+"""Codex's message roles, and treering's; `developer` is another name for `system`."""
 
 _CALLS = {
     "function_call": ("arguments", ""),
@@ -44,19 +44,19 @@ _OUTPUTS = {
 
 
 def read_content(value: JSON, left_out: Counter[str]) -> list[TextPart | ImagePart]:
-    """Read the content of a message or an output: a text, a part, or parts.
+    """Read the content of a message or an output: a string, a part, or a list of parts.
 
     Args:
         value: The content.
-        left_out: Where parts are counted, by their kinds, that are neither a text nor an image with an address.
+        left_out: Counts, by kind, the parts that are neither text nor an image with an address.
     """
     if isinstance(value, str):
         return [text(value)]
     parts: list[TextPart | ImagePart] = []
     for part in [value] if isinstance(value, dict) else as_objects(value):
-        said, address = part.get("text"), part.get("image_url")
-        if isinstance(said, str):
-            parts.append(text(said))
+        content, address = part.get("text"), part.get("image_url")
+        if isinstance(content, str):
+            parts.append(text(content))
         elif address is not None and (url := as_text(address) or as_text(as_object(address).get("url"))):
             parts.append(image_at(url))
         else:
@@ -65,19 +65,19 @@ def read_content(value: JSON, left_out: Counter[str]) -> list[TextPart | ImagePa
 
 
 def read_reasoning(item: Object) -> ThinkingPart:
-    """Read what the model thought: its summary, or else the whole of it, and what the provider wants back."""
-    told = as_objects(item.get("summary")) or as_objects(item.get("content"))
-    thought = "\n\n".join(filter(None, (as_text(part.get("text")) for part in told)))
+    """Read the model's reasoning: the summary or else the full text, and the sealed form for the provider."""
+    segments = as_objects(item.get("summary")) or as_objects(item.get("content"))
+    thought = "\n\n".join(filter(None, (as_text(part.get("text")) for part in segments)))
     sealed = as_text(item.get("encrypted_content")) or None
     return ThinkingPart(Thinking(thought, sealed, redacted=not thought and sealed is not None))
 
 
 def read_call(item: Object) -> ToolUsePart | None:
-    """Read a call of a tool; None where it is no call that an output answers."""
-    found = _CALLS.get(as_text(item.get("type")))
-    if found is None:
+    """Read a tool call; return None if the item is not a call that an output answers."""
+    call_fields = _CALLS.get(as_text(item.get("type")))
+    if call_fields is None:
         return None
-    member, fallback = found
+    member, fallback = call_fields
     name = as_text(item.get("name")) or fallback
     if not name:
         return None
@@ -85,40 +85,40 @@ def read_call(item: Object) -> ToolUsePart | None:
 
 
 def call_id(item: Object) -> str:
-    """Return the id by which a call and its output find each other."""
+    """Return the id that a call and its output share."""
     return as_text(item.get("call_id")) or as_text(item.get("id"))
 
 
 def read_output(item: Object, left_out: Counter[str]) -> ToolResultPart | None:
-    """Read what a tool answered; None where it is no output. What is left out is counted; see `read_content`."""
+    """Read a tool's output; return None if the item is not one. `left_out` is as in `read_content`."""
     member = _OUTPUTS.get(as_text(item.get("type")))
     if member is None:
         return None
     output = item.get(member)
-    told = as_object(output)
-    failed = told.get("success") is False
-    if "content" in told or "content_items" in told:
-        output = told.get("content_items") or told.get("content")
-    if member == "tools" or (told and "text" not in told and output is told):
+    fields = as_object(output)
+    failed = fields.get("success") is False
+    if "content" in fields or "content_items" in fields:
+        output = fields.get("content_items") or fields.get("content")
+    if member == "tools" or (fields and "text" not in fields and output is fields):
         return tool_result(call_id(item), as_json_text(output), is_error=failed)
-    shown = read_content(output, left_out)
-    body = shown[0].text.content if len(shown) == 1 and isinstance(shown[0], TextPart) else shown
+    parts = read_content(output, left_out)
+    body = parts[0].text.content if len(parts) == 1 and isinstance(parts[0], TextPart) else parts
     return tool_result(call_id(item), body or "", is_error=failed)
 
 
 def read_usage(info: Object) -> tuple[Usage, int | None]:
-    """Return what a request used, and the running total that tells the same report from a new one."""
+    """Return the usage of a request, and the running total, by which a repeated report is recognized."""
     last = as_object(info.get("last_token_usage")) or info
     cached = as_count(last.get("cached_input_tokens"))
     written = as_count(last.get("cache_write_input_tokens"))
-    given = as_count(last.get("input_tokens", last.get("prompt")))
+    sent = as_count(last.get("input_tokens", last.get("prompt")))
     answered = as_count(last.get("output_tokens", last.get("completion")))
     usage = Usage(
-        input_tokens=max(0, given - cached - written),
+        input_tokens=max(0, sent - cached - written),
         output_tokens=answered,
         cache_read_tokens=cached,
         cache_write_tokens=written,
-        total_tokens=as_count(last.get("total_tokens")) or given + answered,
+        total_tokens=as_count(last.get("total_tokens")) or sent + answered,
     )
     total = as_object(info.get("total_token_usage")).get("total_tokens")
     return usage, None if total is None else as_count(total)

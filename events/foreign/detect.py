@@ -1,7 +1,7 @@
-"""The formats, and what a file shows to be recognized as one of them.
+"""The formats that can be imported, and the bytes by which a file is recognized.
 
-The formats are looked through in the order of `FORMATS`, in which those that can be told for certain stand first. A
-format's module is loaded when it is first asked.
+The formats are tried in the order of `FORMATS`, which begins with those that can be recognized with certainty. A
+format's module is imported on first use.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .kept import KeptFormat
 from .opened import beginning_of, cannot_read
 
 HEAD_MAX = 256 * 1024
-"""How many bytes of a file a format is shown to recognize it; a first line may be long."""
+"""The number of bytes by which a format recognizes a file; a first line may be long."""
 
 
 class Place(Struct, frozen=True):
-    """Where a format is: its module in this package, and its class."""
+    """The module in this package and the class that implement a format."""
 
     module: str
     name: str
@@ -42,27 +42,27 @@ FORMATS: Mapping[str, Place] = {
     "nanocoder": Place("nanocoder", "NanocoderFormat"),
     "picoclaw": Place("picoclaw", "PicoclawFormat"),
 }
-"""The formats that can be imported, by the names that they have on the command line."""
+"""The formats that can be imported, by their names on the command line."""
 
 
 def format_named(name: str) -> Format | KeptFormat:
-    """Return a format by its name.
+    """Return the format with a name.
 
     Raises:
         ForeignFormatError: There is no such format.
     """
     place = FORMATS.get(name)
     if place is None:
-        raise ForeignFormatError(f"there is no format {name!r} to import: choose one of {', '.join(FORMATS)}")
+        raise ForeignFormatError(f"unknown format {name!r}: choose one of {', '.join(FORMATS)}")
     module = import_module(f".{place.module}", __package__)
-    return cast("Format | KeptFormat", getattr(module, place.name)())  # what stands in the table
+    return cast("Format | KeptFormat", getattr(module, place.name)())
 
 
 def head_of(path: Path) -> bytes:
-    """Return the first bytes of a file, unpacked where it is packed; none of a folder.
+    """Return the first bytes of a file, decompressed if it is compressed; b"" for a folder.
 
     Raises:
-        ForeignFormatError: It is not there, or cannot be read.
+        ForeignFormatError: It does not exist or cannot be read.
     """
     try:
         if path.is_dir():

@@ -1,12 +1,12 @@
-"""dive: a header line, then a line an event: the messages of a turn with what it used, or a compaction.
+"""dive: a header line, then one line per event: a turn's messages with their usage, or a compaction.
 
     {"line_type":"header","data":{"id":"demo","title":"Demo","created_at":"...","updated_at":"...","forked_from":"..."}}
     {"line_type":"event","data":{"id":"evt-1","type":"turn","timestamp":"...","messages":[...],"usage":{"input_tokens":10,...}}}
     {"line_type":"event","data":{"id":"evt-2","type":"compaction","timestamp":"...","messages":[{...summary...}]}}
 
-Messages are in the shape of Anthropic's interface. A turn becomes a batch: its messages, and its record with the event's
-id. A compaction says what the history is from there on; what came before it stays. A last line that was cut off is left
-out. The plain list of messages that dive's own tools exchange is read, too.
+Messages are in the format of Anthropic's API. A turn becomes a batch: its messages, and a usage record with the event's
+id. A compaction defines the history from there on; earlier entries stay. A last line that was cut off is left out. The
+plain list of messages that dive's own tools exchange is read, too.
 """
 
 from __future__ import annotations
@@ -46,11 +46,12 @@ TURN = "turn"
 COMPACTION = "compaction"
 
 _START = b'{"line_type"'
-_BEGINS = re.compile(
+_LIST_START = re.compile(
     rb'\[\s*\{\s*("id"\s*:\s*"[^"\\]*"\s*,\s*)?"role"\s*:\s*"(user|assistant|system)"\s*,\s*'
     rb'"content"\s*:\s*\[\s*\{\s*"type"\s*:'
 )
-_OTHERS = re.compile(rb'"(tool_calls|tool_call_id)"\s*:|"type"\s*:\s*"image_url"')  # such lists may begin as dive's do
+# Fields of other programs' lists, which may begin like dive's.
+_FOREIGN_FIELDS = re.compile(rb'"(tool_calls|tool_call_id)"\s*:|"type"\s*:\s*"image_url"')
 _HEADER_KEYS = frozenset({"id", "title", "created_at", "updated_at", "forked_from", "metadata"})
 
 
@@ -61,7 +62,7 @@ class DiveFormat:
     title = "dive"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of dive, or a list of its messages."""
+        """Tell whether this is a session of dive or a list of its messages."""
         return _is_log(head) or _is_list(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
@@ -74,7 +75,7 @@ def _is_log(head: bytes) -> bool:
 
 
 def _is_list(head: bytes) -> bool:
-    return _BEGINS.match(beginning(head)) is not None and _OTHERS.search(head) is None
+    return _LIST_START.match(beginning(head)) is not None and _FOREIGN_FIELDS.search(head) is None
 
 
 def _read(path: Path) -> ForeignSession:
@@ -83,37 +84,37 @@ def _read(path: Path) -> ForeignSession:
     if not _is_log(head) and beginning(head).startswith(b"["):
         return _read_list(path)
     findings: list[Finding] = []
-    given = _header_of(path)
-    session = as_text(given.get("id")) or path.stem
+    data = _header_of(path)
+    session = as_text(data.get("id")) or path.stem
     modified = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
-    created = as_time(given.get("created_at")) or as_time(given.get("updated_at")) or _first_time(path) or modified
+    created = as_time(data.get("created_at")) or as_time(data.get("updated_at")) or _first_time(path) or modified
     header = Header(
         id=session,
         version=NATIVE_VERSION,
         timestamp=created,
-        parent_session=as_text(given.get("forked_from")) or None,
-        title=as_text(given.get("title")) or None,
+        parent_session=as_text(data.get("forked_from")) or None,
+        title=as_text(data.get("title")) or None,
     )
     reading = _Reading(Chain(NAME, session, created), Notes(path, findings))
-    entries = reading.log(path, given)
+    entries = reading.log(path, data)
     return ForeignSession(header=header, entries=entries, findings=findings, restate=restated)
 
 
 def _header_of(path: Path) -> Object:
-    """Return the data of the first header; an empty object where the events have none.
+    """Return the data of the first header; an empty object if there are events but no header.
 
     Raises:
-        ForeignFormatError: There is no line of this format.
+        ForeignFormatError: The file has no line of this format.
     """
-    found = False
+    has_event = False
     for line in objects(path, Notes(path, []), _START):
         if line.value.get("line_type") == "header":
             return as_object(line.value.get("data"))
         if line.value.get("line_type") == "event":
-            found = True
-    if found:
+            has_event = True
+    if has_event:
         return {}
-    raise ForeignFormatError("there is no line of a session of dive in this file", where=Where(str(path)))
+    raise ForeignFormatError("the file contains no lines of a dive session", where=Where(str(path)))
 
 
 def _first_time(path: Path) -> datetime | None:
@@ -125,10 +126,10 @@ def _read_list(path: Path) -> ForeignSession:
     findings: list[Finding] = []
     messages = as_list(document(path))
     if not any(isinstance(as_object(each).get("content"), list) and "role" in as_object(each) for each in messages):
-        raise ForeignFormatError("there is no message in this list", where=Where(str(path)))
+        raise ForeignFormatError("the list contains no messages", where=Where(str(path)))
     if any("tool_calls" in each or "tool_call_id" in each for each in as_objects(messages)):
         raise ForeignFormatError(
-            "these messages are not of dive: they name calls beside their content", where=Where(str(path))
+            "these are not messages of dive: they list tool calls outside their content", where=Where(str(path))
         )
     session = derived_id(NAME, sha256(path.read_bytes()).hexdigest())
     created = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
@@ -146,15 +147,15 @@ class _Reading:
         self._chain = chain
         self._notes = notes
         self._names = Names()
-        self._history: list[MessageEntry] = []  # what the history is, as dive counts it
+        self._history: list[MessageEntry] = []  # the current history in dive's sense
 
-    def messages(self, given: list[Object], line: Line | None = None) -> Iterator[KnownEntry]:
-        """Yield the entries of messages that belong to no turn."""
-        for message in self._read(given, line):
+    def messages(self, sources: list[Object], line: Line | None = None) -> Iterator[KnownEntry]:
+        """Yield the entries of messages that do not belong to a turn."""
+        for message in self._read(sources, line):
             yield self._add(message, None, None)
 
     def log(self, path: Path, header: Object) -> Iterator[KnownEntry]:
-        """Yield the entries of a file of lines."""
+        """Yield the entries of a file with a header and events."""
         metadata = header.get("metadata")
         if isinstance(metadata, dict):
             yield self._chain.add(SessionInfo(raw_metadata=kept_json(metadata)))
@@ -162,7 +163,7 @@ class _Reading:
         if rest:
             yield self._chain.add(Custom("dive.header", kept_json(rest)))
         if not header:
-            self._notes.add("damaged", "error", "there is no header: the session is named after the file")
+            self._notes.add("damaged", "error", "the header is missing: the session is named after the file")
         headers = 0
         for line in objects(path, self._notes, _START):
             kind, data = as_text(line.value.get("line_type")), as_object(line.value.get("data"))
@@ -185,12 +186,12 @@ class _Reading:
         batch = event or derived_id(NAME, self._chain.session, str(line.number))
         for position, message in enumerate(messages):
             yield self._add(message, time, Batch(self._chain.session, batch, position, size))
-        given = data.get("metadata")
+        metadata = data.get("metadata")
         record = UsageRecord(
             TURN,
             _usage(as_object(data.get("usage"))),
             messages=len(messages),
-            raw_metadata=kept_json(given) if isinstance(given, dict) else None,
+            raw_metadata=kept_json(metadata) if isinstance(metadata, dict) else None,
         )
         yield self._chain.add(record, id=event, time=time, batch=Batch(self._chain.session, batch, size - 1, size))
 
@@ -201,23 +202,22 @@ class _Reading:
         if messages and messages[0].role == "user" and all(isinstance(part, TextPart) for part in messages[0].content):
             summary = plain_text(messages.pop(0).content)
         kept = self._history[len(self._history) - len(messages) :]
-        same = bool(messages) and [entry.message for entry in kept] == messages
+        keeps_messages = bool(messages) and [entry.message for entry in kept] == messages
         details = data.get("metadata")
-        compaction = Compaction(
-            summary, kept[0].id if same else None, 0, kept_json(details) if isinstance(details, dict) else None
-        )
+        first_kept = kept[0].id if keeps_messages else None
+        compaction = Compaction(summary, first_kept, 0, kept_json(details) if isinstance(details, dict) else None)
         yield self._chain.add(compaction, id=as_text(data.get("id")), time=time)
-        self._history = kept if same else []
-        for message in () if same else messages:
+        self._history = kept if keeps_messages else []
+        for message in () if keeps_messages else messages:
             yield self._add(message, time, None)
 
-    def _read(self, given: list[Object], line: Line | None) -> Iterator[Message]:
-        for position, each_message in enumerate(given):
-            message = read_message(each_message)
+    def _read(self, sources: list[Object], line: Line | None) -> Iterator[Message]:
+        for position, source in enumerate(sources):
+            message = read_message(source)
             if message is None:
                 place = (line.number, line.byte) if line else (None, None)
-                what = f"messages[{position}] has no role: it is left out"
-                self._notes.add("damaged", "error", what, line=place[0], byte=place[1])
+                problem = f"messages[{position}] has no known role: it was left out"
+                self._notes.add("damaged", "error", problem, line=place[0], byte=place[1])
             else:
                 yield self._names.named(message)
 
@@ -229,13 +229,13 @@ class _Reading:
 
 
 def restated(entry: Entry) -> Iterator[Message]:
-    """Yield the message of dive that an entry becomes; see `Restate`."""
+    """Yield the message that is read back after an entry was written for dive; see `Restate`."""
     message = message_of(entry)
-    again = None if message is None else read_message(write_message(message))
-    return iter(()) if again is None else iter((again,))
+    read_back = None if message is None else read_message(write_message(message))
+    return iter(()) if read_back is None else iter((read_back,))
 
 
-def _usage(given: Object) -> Usage:
-    asked, answered = as_count(given.get("input_tokens")), as_count(given.get("output_tokens"))
-    read, written = as_count(given.get("cache_read_input_tokens")), as_count(given.get("cache_creation_input_tokens"))
-    return Usage(asked, answered, read, written, asked + answered + read + written)
+def _usage(source: Object) -> Usage:
+    sent, answered = as_count(source.get("input_tokens")), as_count(source.get("output_tokens"))
+    read, written = as_count(source.get("cache_read_input_tokens")), as_count(source.get("cache_creation_input_tokens"))
+    return Usage(sent, answered, read, written, sent + answered + read + written)

@@ -1,7 +1,7 @@
-"""dive: writing. What a path says becomes a header line and a line an event, which dive's own store reads.
+"""Writing a path as a dive session: a header line and one line per event, which dive's own store reads.
 
-A turn is what its record says; messages without a record are a turn from one user's message to the next. A compaction
-event says what the history is from there on, so it repeats the messages that the compaction kept.
+A usage record defines a turn; messages without a record form a turn from one user message to the next. A compaction
+event defines the history from there on, so it repeats the messages that the compaction kept.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .values import Object, iso
 
 
 class _Turn(Struct):
-    """Messages that are saved together; `record` is what the session says of them."""
+    """Messages that are saved together, and their usage record if they have one."""
 
     messages: list[tuple[Entry, Message]]
     record: UsageEntry | None = None
 
 
 def dive_document(header: Header, entries: Sequence[Entry]) -> bytes:
-    """Write a session as a file of dive.
+    """Encode a session as a dive file.
 
     Args:
         header: The session's header.
-        entries: The path to write, from its root on.
+        entries: The path to write, from its root.
 
     Returns:
         The lines, each with its newline.
@@ -44,17 +44,17 @@ def dive_document(header: Header, entries: Sequence[Entry]) -> bytes:
             info = entry.session_info
             title = title if info.name is None else info.name
             metadata.update(info.metadata)
-    told: Object = {
+    data: Object = {
         "id": header.id,
         "title": title or "",
         "created_at": iso(header.timestamp),
         "updated_at": iso(max(header.timestamp, entries[-1].timestamp) if entries else header.timestamp),
     }
     if header.parent_session is not None:
-        told["forked_from"] = header.parent_session
+        data["forked_from"] = header.parent_session
     if metadata:
-        told["metadata"] = metadata
-    lines = [_line("header", told), *(_line("event", event) for event in _events(entries))]
+        data["metadata"] = metadata
+    lines = [_line("header", data), *(_line("event", event) for event in _events(entries))]
     return b"".join(lines)
 
 
@@ -64,54 +64,54 @@ def _line(kind: str, data: Object) -> bytes:
 
 def _events(entries: Sequence[Entry]) -> Iterator[Object]:
     history: list[tuple[Entry, Message]] = []
-    for events, each in enumerate(_turns(entries)):
+    for event_count, each in enumerate(_turns(entries)):
         if isinstance(each, CompactionEntry):
             ids = [entry.id for entry, _ in history]
             first = _position(entries, each.compaction.first_kept_entry_id, ids)
-            details: Object = {"original_event_count": events, "original_message_count": len(history)}
+            details: Object = {"original_event_count": event_count, "original_message_count": len(history)}
             summary = each.compaction.summary
-            told = [Message("user", (text(summary),))] if summary else []
+            messages = [Message("user", (text(summary),))] if summary else []
             history = history[first:]
-            told += [message for _, message in history]
-            yield _event(each.id, COMPACTION, each.timestamp, told, details)
+            messages += [message for _, message in history]
+            yield _event(each.id, COMPACTION, each.timestamp, messages, details)
         else:
             history += each.messages
             yield _turn_event(each)
 
 
 def _position(entries: Sequence[Entry], first_kept: str | None, ids: list[str | None]) -> int:
-    """Return where in the history the kept part begins: at the first message from an entry on."""
+    """Return the position in the history of the first message at or after the first kept entry."""
     if first_kept is None:
         return len(ids)
-    after = {entry.id for entry in entries[_index(entries, first_kept) :]}
-    return next((place for place, entry_id in enumerate(ids) if entry_id in after), len(ids))
+    kept_ids = {entry.id for entry in entries[_index(entries, first_kept) :]}
+    return next((position for position, entry_id in enumerate(ids) if entry_id in kept_ids), len(ids))
 
 
 def _index(entries: Sequence[Entry], entry_id: str) -> int:
-    return next((place for place, entry in enumerate(entries) if entry.id == entry_id), len(entries))
+    return next((position for position, entry in enumerate(entries) if entry.id == entry_id), len(entries))
 
 
 def _turns(entries: Sequence[Entry]) -> Iterator[_Turn | CompactionEntry]:
     """Yield the turns and compactions of a path, in order."""
-    waiting: list[tuple[Entry, Message]] = []
+    pending: list[tuple[Entry, Message]] = []
     for entry in entries:
         message = message_of(entry)
         if message is not None:
-            waiting.append((entry, message))
+            pending.append((entry, message))
         elif isinstance(entry, CompactionEntry):
-            yield from _untold(waiting)
-            waiting = []
+            yield from _turns_without_record(pending)
+            pending = []
             yield entry
         elif isinstance(entry, UsageEntry) and entry.usage.kind == TURN and entry.usage.messages is not None:
-            size = min(entry.usage.messages, len(waiting))
-            yield from _untold(waiting[: len(waiting) - size])
-            yield _Turn(waiting[len(waiting) - size :], entry)
-            waiting = []
-    yield from _untold(waiting)
+            size = min(entry.usage.messages, len(pending))
+            yield from _turns_without_record(pending[: len(pending) - size])
+            yield _Turn(pending[len(pending) - size :], entry)
+            pending = []
+    yield from _turns_without_record(pending)
 
 
-def _untold(messages: Sequence[tuple[Entry, Message]]) -> Iterator[_Turn]:
-    """Yield the turns of messages that no record is of."""
+def _turns_without_record(messages: Sequence[tuple[Entry, Message]]) -> Iterator[_Turn]:
+    """Yield the turns of messages without a record."""
     turn = _Turn([])
     for entry, message in messages:
         if message.role == "user" and turn.messages:
@@ -127,13 +127,13 @@ def _turn_event(turn: _Turn) -> Object:
     if turn.record is not None:
         record = turn.record.usage
         event = _event(turn.record.id, TURN, turn.record.timestamp, messages, record.metadata)
-        used = record.usage
+        usage = record.usage
     else:
         last = turn.messages[-1][0]
         event = _event(derived_id("dive", last.id or ""), TURN, last.timestamp, messages, {})
-        used = sum((message.usage for message in messages if message.usage is not None), Usage())
-    if used != Usage():
-        event["usage"] = _usage(used)
+        usage = sum((message.usage for message in messages if message.usage is not None), Usage())
+    if usage != Usage():
+        event["usage"] = _usage(usage)
     return event
 
 
@@ -150,9 +150,9 @@ def _event(event_id: str, kind: str, time: datetime, messages: Sequence[Message]
 
 
 def _usage(usage: Usage) -> Object:
-    told: Object = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+    counts: Object = {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
     if usage.cache_write_tokens:
-        told["cache_creation_input_tokens"] = usage.cache_write_tokens
+        counts["cache_creation_input_tokens"] = usage.cache_write_tokens
     if usage.cache_read_tokens:
-        told["cache_read_input_tokens"] = usage.cache_read_tokens
-    return told
+        counts["cache_read_input_tokens"] = usage.cache_read_tokens
+    return counts

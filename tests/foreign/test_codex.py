@@ -126,7 +126,7 @@ def test_what_is_left_out_is_counted_by_kind(data: Path, take: Take) -> None:
     assert set(told.values()) == {"note"}
     assert any("event_msg user_message" in message and message.startswith("1 record ") for message in told)
     assert any("world_state" in message for message in told)
-    assert any("told before" in message for message in told)
+    assert any("token_count, repeated" in message for message in told)
 
 
 def test_what_has_no_message_to_be_is_kept_beside_the_conversation(data: Path, take: Take) -> None:

@@ -123,7 +123,7 @@ def test_a_list_that_names_calls_beside_its_content_is_refused(tmp_path: Path, t
     path = tmp_path / "s.json"
     for messages in (CHAT, [{"role": "user", "content": [{"type": "text", "text": "Hi"}]}, *CHAT]):
         path.write_text(json.dumps(messages))
-        with pytest.raises(ForeignFormatError, match=r"not of dive|no message"):
+        with pytest.raises(ForeignFormatError, match=r"not messages of dive|no messages"):
             take(path, "dive")
 
 

@@ -187,7 +187,7 @@ async def test_orphans_several_roots_and_lines_out_of_order(host: SessionHost) -
     missing = next(finding for finding in reports[0].findings if finding.code == "parent_missing")
     assert (missing.line, missing.byte, missing.severity) == (1, 0, "warning")
     assert "2 lines" in missing.message
-    assert any("the same line once more" in finding.message for finding in reports[0].findings)
+    assert any("of kind duplicate" in finding.message for finding in reports[0].findings)
 
 
 def line(kind: str, uuid: str, parent: str | None, content: object, **message: object) -> bytes:
@@ -448,7 +448,7 @@ async def test_a_first_line_of_any_length(host: SessionHost, tmp_path: Path) -> 
 async def test_a_file_without_messages_is_refused(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "titles.jsonl"
     path.write_text('{"type":"summary","summary":"A title","leafUuid":"elsewhere"}\n')
-    with pytest.raises(ForeignFormatError, match="no line of it is a message"):
+    with pytest.raises(ForeignFormatError, match="contains no messages of Claude Code"):
         await host.import_sessions(path)
     assert await host.list_sessions() == []
 

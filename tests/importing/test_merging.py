@@ -205,7 +205,7 @@ async def test_refusals(tmp_path: Path) -> None:
             await host.import_sessions("\ud800")
         with pytest.raises(InvalidInput, match="type `list`"):
             await host.import_sessions(WORK, format=cast("str", []))
-        with pytest.raises(ForeignFormatError, match="no format 'word'"):
+        with pytest.raises(ForeignFormatError, match="unknown format 'word'"):
             await host.import_sessions(WORK, format="word")
         with pytest.raises(ForeignFormatError):
             await host.import_sessions(WORK, format="pi")
