@@ -1,15 +1,16 @@
-"""Gemini CLI: a metadata line and lines of messages, which later lines of the same id replace; before, one document.
+"""Gemini CLI: a metadata line and message lines, each replaceable by a later line with its id; formerly, one document.
 
     {"sessionId":"...","projectHash":"...","startTime":"...","lastUpdated":"...","kind":"main"}
     {"id":"u1","timestamp":"...","type":"user","content":[{"text":"Say hello."}]}
     {"id":"g1","timestamp":"...","type":"gemini","content":"","model":"...","tokens":{...},"toolCalls":[...]}
     {"$set":{"lastUpdated":"..."}}          changes the metadata; with `messages`, the whole history
-    {"$rewindTo":"u1"}                      goes back to before this message; to the beginning where it is not there
+    {"$rewindTo":"u1"}                      goes back to before this message; to the beginning if the id is unknown
 
-A message that was rewound or replaced stays on its branch, and what follows hangs where the history went on; what an answer
-took counts once, however often it was written. A session is held in memory, since its last line may change its first
-message. The folder of a project names it in `.project_root`, and `chats/<session>/` holds the sessions that a session
-started. A conversation that a person saved is read as a session of its own, see `gemini_checkpoint`.
+Messages that were rewound or replaced stay on their own branch, and later messages follow the point from which the
+history continued. The token usage of an answer counts once, however often the answer was written. A session is held in
+memory, since its last line may change its first message. A project's folder names the project in `.project_root`;
+`chats/<session>/` holds the sessions that a session started. A conversation saved by a person is read as a session of
+its own, see `gemini_checkpoint`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ..findings import Finding
 from .base import ForeignSession
 from .chain import Chain, derived_id
 from .gemini_checkpoint import contents_of, is_checkpoint, messages_of, title_of
-from .gemini_history import History, Written
+from .gemini_history import History, HistoryMessage
 from .gemini_messages import ASSISTANTS, USERS, Call, read_answer, read_responses, read_usage, read_user
 from .json_lines import Notes, beginning, document, objects
 from .values import as_object, as_text, as_time, kept_json
@@ -39,7 +40,7 @@ _PROVIDER = "google"
 _CHATS = "chats"
 _SUBAGENT = "subagent"
 _PROJECT = ".project_root"
-_DEPTH_MAX = 3  # below the project's folder: chats/, and in it a folder of those that a session started
+_DEPTH_MAX = 3  # levels from a file up to the project's folder: chats/<session>/<file>
 
 
 class GeminiFormat:
@@ -49,7 +50,7 @@ class GeminiFormat:
     title = "Gemini CLI"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of Gemini CLI, or a conversation that was saved in it."""
+        """Tell whether this is a Gemini CLI session or a conversation saved in Gemini CLI."""
         return _is_session(head) or is_checkpoint(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
@@ -70,9 +71,9 @@ def _read(path: Path) -> ForeignSession:
     contents = contents_of(value)
     if contents is not None:
         history.set({"messages": [*messages_of(contents, notes)]})
-        said = sha256(path.read_bytes()).hexdigest()
+        digest = sha256(path.read_bytes()).hexdigest()
         header = Header(
-            id=derived_id(NAME, said),
+            id=derived_id(NAME, digest),
             version=NATIVE_VERSION,
             timestamp=modified,
             cwd=_project(path),
@@ -83,9 +84,9 @@ def _read(path: Path) -> ForeignSession:
             history.set(as_object(value))
         else:
             for line in objects(path, notes, _START):
-                history.take(line)
-        if not history.is_of_a_session:
-            raise ForeignFormatError("there is nothing of a session of Gemini CLI in this file", where=Where(str(path)))
+                history.apply(line)
+        if not history.holds_session_data:
+            raise ForeignFormatError("the file contains nothing of a Gemini CLI session", where=Where(str(path)))
         header = _header(path, history, modified)
     entries, leaf = _entries(header, history)
     notes.close()
@@ -93,98 +94,98 @@ def _read(path: Path) -> ForeignSession:
 
 
 def _is_document(path: Path) -> bool:
-    """Tell whether a file is one document: its first line is no whole object."""
+    """Tell whether a file is one document: by its suffix, or because its first line is not a complete object."""
     with path.open("rb") as file:
         first = beginning(file.readline()).rstrip()
     return path.suffix == ".json" or first == b"{" or first.startswith(b"[")
 
 
 def _header(path: Path, history: History, modified: datetime) -> Header:
-    given = history.metadata
-    first = next((as_time(message.given.get("timestamp")) for message in history.written), None)
-    folders = given.get("directories")
+    metadata = history.metadata
+    first = next((as_time(message.raw.get("timestamp")) for message in history.messages), None)
+    folders = metadata.get("directories")
     folder = as_text(folders[0]) if isinstance(folders, list) and folders else ""
     parent = path.absolute().parent
-    started = given.get("kind") == _SUBAGENT and parent.parent.name == _CHATS
+    is_subagent = metadata.get("kind") == _SUBAGENT and parent.parent.name == _CHATS
     return Header(
-        id=as_text(given.get("sessionId")) or derived_id(NAME, path.name),
+        id=as_text(metadata.get("sessionId")) or derived_id(NAME, path.name),
         version=NATIVE_VERSION,
-        timestamp=as_time(given.get("startTime")) or first or modified,
+        timestamp=as_time(metadata.get("startTime")) or first or modified,
         cwd=folder or _project(path),
-        parent_session=parent.name if started else None,
+        parent_session=parent.name if is_subagent else None,
     )
 
 
 def _project(path: Path) -> str | None:
-    """Return the folder that a project's folder is of, in which a file stands, or below; None where nobody says it."""
+    """Return the path of the project to which a session file belongs; None if no folder above the file names it."""
     for folder in path.absolute().parents[:_DEPTH_MAX]:
         file = folder / _PROJECT
         try:
             if file.is_file():
                 return file.read_text(encoding="utf-8").strip() or None
-        except (OSError, ValueError):  # it only helps
+        except (OSError, ValueError):  # the project path is optional
             continue
     return None
 
 
 def _entries(header: Header, history: History) -> tuple[list[KnownEntry], str | None]:
-    """Return the entries of all branches, and the one at which the history stands."""
+    """Return the entries of all branches, and the id of the leaf."""
     chain = Chain(NAME, header.id, header.timestamp)
     entries: list[KnownEntry] = []
     summary = as_text(history.metadata.get("summary"))
     if summary:
         entries.append(chain.describe(SessionInfo(description=summary)))
-    tails: dict[Written | None, str | None] = {None: chain.leaf}
-    telling = _Telling(chain)
+    leaf_after: dict[HistoryMessage | None, str | None] = {None: chain.leaf}
+    reader = _MessageReader(chain)
     model = ""
-    for message in history.written:
-        chain.leaf = tails[message.after]
-        given, time = message.given, as_time(message.given.get("timestamp"))
-        named = as_text(given.get("model"))
-        if named and named != model and message.type in ASSISTANTS:
-            model = named
+    for message in history.messages:
+        chain.leaf = leaf_after[message.after]
+        raw, time = message.raw, as_time(message.raw.get("timestamp"))
+        message_model = as_text(raw.get("model"))
+        if message_model and message_model != model and message.type in ASSISTANTS:
+            model = message_model
             entries.append(chain.add(ModelChange(_PROVIDER, model), time=time))
-        entries += telling.told(message, model)
-        tails[message] = chain.leaf
-    if history.written and history.last is None:
-        chain.leaf = tails[None]
+        entries += reader.entries(message, model)
+        leaf_after[message] = chain.leaf
+    if history.messages and history.last is None:
+        chain.leaf = leaf_after[None]
         time = as_time(history.metadata.get("lastUpdated"))
         entries.append(chain.add(Custom("gemini.rewind", kept_json({"to": None})), time=time))
         return entries, None
-    return entries, tails[history.last]
+    return entries, leaf_after[history.last]
 
 
-class _Telling:
-    """Tells what messages say: an answer, the results of its calls, and what it took where that is not told yet."""
+class _MessageReader:
+    """A converter of messages to entries: an answer, the results of its calls, and its usage unless counted before."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
-        self._calls: dict[Written | None, Sequence[Call]] = {}
-        self._counted: set[str] = set()
+        self._calls: dict[HistoryMessage | None, Sequence[Call]] = {}
+        self._counted_usage: set[str] = set()
 
-    def told(self, message: Written, model: str) -> Iterator[KnownEntry]:
-        """Yield what a message says; nothing where an answer before it says all of it."""
-        given, time = message.given, as_time(message.given.get("timestamp"))
-        message_id = as_text(given.get("id"))
+    def entries(self, message: HistoryMessage, model: str) -> Iterator[KnownEntry]:
+        """Yield the entries of a message; none if an answer before it already holds all of its content."""
+        raw, time = message.raw, as_time(message.raw.get("timestamp"))
+        message_id = as_text(raw.get("id"))
         if message.type in ASSISTANTS:
             yield from self._answer(message, model, time)
         elif message.type in USERS:
-            said = read_user(given)
-            for result in read_responses(given, message.key, self._calls.get(message.answer, ())):
-                yield self._chain.add(result, id="" if said else message_id, time=time)
-            if said is not None:
-                yield self._chain.add(said, id=message_id, time=time)
+            user_message = read_user(raw)
+            for result in read_responses(raw, message.key, self._calls.get(message.answer, ())):
+                yield self._chain.add(result, id="" if user_message else message_id, time=time)
+            if user_message is not None:
+                yield self._chain.add(user_message, id=message_id, time=time)
         else:
             yield self._chain.add(
-                Custom(f"gemini.{message.type or 'message'}", kept_json(given)), id=message_id, time=time
+                Custom(f"gemini.{message.type or 'message'}", kept_json(raw)), id=message_id, time=time
             )
 
-    def _answer(self, message: Written, model: str, time: datetime | None) -> Iterator[KnownEntry]:
-        answer = read_answer(message.given, message.key, model)
+    def _answer(self, message: HistoryMessage, model: str, time: datetime | None) -> Iterator[KnownEntry]:
+        answer = read_answer(message.raw, message.key, model)
         self._calls[message] = answer.calls
-        usage = None if message.key in self._counted else read_usage(message.given)
+        usage = None if message.key in self._counted_usage else read_usage(message.raw)
         if usage is not None:
-            self._counted.add(message.key)
-        yield self._chain.add(replace(answer.message, usage=usage), id=as_text(message.given.get("id")), time=time)
-        for result, at in answer.results:
-            yield self._chain.add(result, time=at)
+            self._counted_usage.add(message.key)
+        yield self._chain.add(replace(answer.message, usage=usage), id=as_text(message.raw.get("id")), time=time)
+        for result, result_time in answer.results:
+            yield self._chain.add(result, time=result_time)

@@ -1,10 +1,10 @@
-"""Gemini CLI: a conversation that a person saved under a name of their own, with `/chat save`.
+"""Gemini CLI: a conversation that a person saved under a chosen name with `/chat save`.
 
     checkpoint-<name>.json   {"history":[{"role":"user","parts":[{"text":"Say hello."}]},...],"authType":"..."}
-                             [{"role":"user","parts":[{"text":"Say hello."}]},...]      before
+                             [{"role":"user","parts":[{"text":"Say hello."}]},...]      in earlier versions
 
-It is what the model was told, and says neither when it was said nor by which model. How its messages are read stands in
-`gemini_messages`.
+The file holds what was sent to the model. It records neither the times of the messages nor the model. For how its
+messages are read, see `gemini_messages`.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from ..content import JSON
 from .json_lines import Notes, beginning
 from .values import Object, as_object
 
-_BEGINS = re.compile(rb'(\{\s*"history"\s*:\s*)?\[\s*\{\s*("role"\s*:\s*"(user|model)"\s*,\s*"parts"|"parts"\s*:\s*\[)')
+_HEAD_PATTERN = re.compile(
+    rb'(\{\s*"history"\s*:\s*)?\[\s*\{\s*("role"\s*:\s*"(user|model)"\s*,\s*"parts"|"parts"\s*:\s*\[)'
+)
 _PREFIX = "checkpoint-"
 _TYPES: dict[JSON, str] = {"user": "user", "function": "user", "model": "model"}
 
 
 def is_checkpoint(head: bytes) -> bool:
     """Tell whether a file is a saved conversation, by its first bytes."""
-    return _BEGINS.match(beginning(head)) is not None and b'"role"' in head
+    return _HEAD_PATTERN.match(beginning(head)) is not None and b'"role"' in head
 
 
 def contents_of(value: JSON) -> list[JSON] | None:
-    """Return what a saved conversation holds; None where this is none."""
+    """Return the contents of a saved conversation; None if `value` is not one."""
     contents = value.get("history") if isinstance(value, dict) else value
     if isinstance(contents, list) and any(_is_content(each) for each in contents):
         return contents
@@ -36,23 +38,23 @@ def contents_of(value: JSON) -> list[JSON] | None:
 
 
 def messages_of(contents: list[JSON], notes: Notes) -> list[Object]:
-    """Return messages as sessions have them; what is none is left out and told."""
+    """Return the messages in the form used in sessions; report and leave out items that are not messages."""
     messages: list[Object] = []
     for position, each in enumerate(contents):
         if _is_content(each):
-            given = as_object(each)
-            messages.append({"type": _TYPES[given["role"]], "content": given["parts"]})
+            raw = as_object(each)
+            messages.append({"type": _TYPES[raw["role"]], "content": raw["parts"]})
         else:
-            notes.add("damaged", "error", f"history[{position}] has no role, or no parts: it is left out")
+            notes.add("damaged", "error", f"history[{position}] has no known role or no parts, so it is left out")
     return messages
 
 
 def title_of(path: Path) -> str | None:
-    """Return the name under which a conversation was saved, which the file's name tells."""
+    """Return the name under which a conversation was saved, from the file's name; None if it has none."""
     return unquote(path.stem.removeprefix(_PREFIX)) if path.stem.startswith(_PREFIX) else None
 
 
 def _is_content(value: JSON) -> bool:
-    given = as_object(value)
-    role = given.get("role")
-    return isinstance(role, str) and role in _TYPES and isinstance(given.get("parts"), list)
+    raw = as_object(value)
+    role = raw.get("role")
+    return isinstance(role, str) and role in _TYPES and isinstance(raw.get("parts"), list)

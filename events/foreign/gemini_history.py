@@ -1,6 +1,7 @@
-"""Gemini CLI: what the lines of a session make of its history. What a message says stands in `gemini_messages`.
+"""Gemini CLI: the history that the lines of a session produce. For the content of a message, see `gemini_messages`.
 
-A message that was rewound or replaced stays where it was, and what follows hangs where the history went on.
+Messages that were rewound or replaced keep their place; later messages follow the point from which the history
+continued.
 """
 
 from __future__ import annotations
@@ -15,77 +16,79 @@ from .json_lines import Line, Notes
 from .values import Object, as_objects, as_text
 
 
-class Written(Struct, eq=False):
-    """A message as it was last written, and the one that it follows.
+class HistoryMessage(Struct, eq=False):
+    """A message as last written, and the message that it follows.
 
     Attributes:
-        key: Its id; where it has none, one that is made up.
-        given: What was written.
-        after: The message before it.
-        answer: The model's message that it belongs to: itself, or the last one before it.
+        key: Its id, or a derived id if it has none.
+        raw: The message as stored.
+        after: The message before it; None for the first.
+        answer: The model's message to which it belongs: itself, or the last one before it.
     """
 
     key: str
-    given: Object
-    after: Written | None
-    answer: Written | None = None
+    raw: Object
+    after: HistoryMessage | None
+    answer: HistoryMessage | None = None
 
     @property
     def type(self) -> str:
-        """Who says it."""
-        return as_text(self.given.get("type"))
+        """The stored type, which names the author."""
+        return as_text(self.raw.get("type"))
 
-    def says(self, given: Object) -> bool:
-        """Tell whether another writing of a message says the same, in whichever shape."""
-        mine = self.given
-        if mine == given:
+    def has_same_content(self, raw: Object) -> bool:
+        """Tell whether another stored form of a message has the same content."""
+        own_raw = self.raw
+        if own_raw == raw:
             return True
-        if any(mine.get(name) != given.get(name) or not given.get(name) for name in ("id", "type")):
+        if any(own_raw.get(name) != raw.get(name) or not raw.get(name) for name in ("id", "type")):
             return False
         if self.type in ASSISTANTS:
-            same_model = mine.get("model") == given.get("model")
-            took = read_usage(given) in (None, read_usage(mine))
-            return same_model and took and read_answer(mine, self.key, "") == read_answer(given, self.key, "")
-        answers = _has_responses(mine) or _has_responses(given)
-        return self.type in USERS and not answers and read_user(mine) == read_user(given)
+            same_model = own_raw.get("model") == raw.get("model")
+            same_usage = read_usage(raw) in (None, read_usage(own_raw))
+            return same_model and same_usage and read_answer(own_raw, self.key, "") == read_answer(raw, self.key, "")
+        has_responses = _has_responses(own_raw) or _has_responses(raw)
+        return self.type in USERS and not has_responses and read_user(own_raw) == read_user(raw)
 
 
 class History:
-    """What the lines make of the history.
+    """The history of a session, updated line by line.
 
     Attributes:
-        metadata: What is said of the session.
-        written: All messages, on all branches, in the order in which they were first written.
-        current: Those that the history shows, by their ids.
+        metadata: The session's metadata.
+        messages: All messages on all branches, in the order in which they were first written.
+        current: The messages of the current history, by key.
     """
 
     def __init__(self, format: str, notes: Notes) -> None:
         self.metadata: Object = {}
-        self.written: list[Written] = []
-        self.current: dict[str, Written] = {}
+        self.messages: list[HistoryMessage] = []
+        self.current: dict[str, HistoryMessage] = {}
         self._format = format
         self._notes = notes
 
     @property
-    def last(self) -> Written | None:
-        """The message at which the history stands."""
+    def last(self) -> HistoryMessage | None:
+        """The last message of the current history."""
         return next(reversed(self.current.values()), None)
 
     @property
-    def is_of_a_session(self) -> bool:
-        """Whether anything of it is what a session holds."""
-        known = USERS | ASSISTANTS
-        return {"sessionId", "projectHash"} <= self.metadata.keys() or any(each.type in known for each in self.written)
+    def holds_session_data(self) -> bool:
+        """Whether any of the lines contained session data."""
+        known_types = USERS | ASSISTANTS
+        return {"sessionId", "projectHash"} <= self.metadata.keys() or any(
+            each.type in known_types for each in self.messages
+        )
 
-    def take(self, line: Line) -> None:
-        """Take in a line."""
+    def apply(self, line: Line) -> None:
+        """Apply a line to the history."""
         value = line.value
         rewind = value.get("$rewindTo")
-        given = value.get("$set")
+        update = value.get("$set")
         if isinstance(rewind, str):
             self._rewind(rewind)
-        elif isinstance(given, dict):
-            self.set(given)
+        elif isinstance(update, dict):
+            self.set(update)
         elif isinstance(value.get("id"), str):
             self._add(value)
         elif "sessionId" in value:
@@ -93,54 +96,55 @@ class History:
         else:
             self._notes.skip("unknown")
 
-    def set(self, given: Object) -> None:
-        """Take in metadata, and the history where it stands among them."""
-        self.metadata.update((key, value) for key, value in given.items() if key != "messages")
-        if isinstance(given.get("messages"), list):
-            self._replace(as_objects(given["messages"]))
+    def set(self, update: Object) -> None:
+        """Update the metadata, and replace the history if it is included as `messages`."""
+        self.metadata.update((key, value) for key, value in update.items() if key != "messages")
+        if isinstance(update.get("messages"), list):
+            self._replace(as_objects(update["messages"]))
 
-    def _add(self, given: Object) -> None:
-        key = as_text(given.get("id")) or derived_id(self._format, str(len(self.written)))
-        known = self.current.get(key)
-        if known is not None:
-            known.given = given
+    def _add(self, raw: Object) -> None:
+        key = as_text(raw.get("id")) or derived_id(self._format, str(len(self.messages)))
+        existing = self.current.get(key)
+        if existing is not None:
+            existing.raw = raw
             return
         last = self.last
-        message = Written(key, given, last, last.answer if last else None)
+        message = HistoryMessage(key, raw, last, last.answer if last else None)
         if message.type in ASSISTANTS:
             message.answer = message
-        self.written.append(message)
+        self.messages.append(message)
         self.current[key] = message
 
-    def _replace(self, messages: list[Object]) -> None:
-        """Go on from the last message that both histories share.
+    def _replace(self, raw_messages: list[Object]) -> None:
+        """Replace the current history, continuing from the last message that both histories share.
 
-        Results of tools that stand in the record of their answer, too, part no histories: an older one does not have them.
+        A message whose tool results are also in the record of their answer does not end the shared part, since an
+        older history may lack it.
         """
-        before: Iterator[Written] = iter(list(self.current.values()))
-        known = next(before, None)
+        previous: Iterator[HistoryMessage] = iter(list(self.current.values()))
+        existing = next(previous, None)
         self.current = {}
-        for given in messages:
-            if known is not None and known.says(given):
-                self.current[known.key] = known
-                known = next(before, None)
+        for raw in raw_messages:
+            if existing is not None and existing.has_same_content(raw):
+                self.current[existing.key] = existing
+                existing = next(previous, None)
                 continue
-            if known is not None and not self._is_told(given):
-                known = None
-            self._add(given)
+            if existing is not None and not self._repeats_answer(raw):
+                existing = None
+            self._add(raw)
 
-    def _is_told(self, given: Object) -> bool:
-        """Tell whether a message says only what the answer before it has in its record."""
+    def _repeats_answer(self, raw: Object) -> bool:
+        """Tell whether a message holds only results that are also in the record of the answer before it."""
         answer = self.last.answer if self.last else None
-        if answer is None or as_text(given.get("type")) not in USERS or read_user(given) is not None:
+        if answer is None or as_text(raw.get("type")) not in USERS or read_user(raw) is not None:
             return False
-        calls = read_answer(answer.given, answer.key, "").calls
-        return next(read_responses(given, "", calls), None) is None
+        calls = read_answer(answer.raw, answer.key, "").calls
+        return next(read_responses(raw, "", calls), None) is None
 
-    def _rewind(self, to: str) -> None:
-        while self.current and self.current.popitem()[0] != to:
+    def _rewind(self, message_id: str) -> None:
+        while self.current and self.current.popitem()[0] != message_id:
             pass
 
 
-def _has_responses(given: Object) -> bool:
-    return next(read_responses(given, "", ()), None) is not None
+def _has_responses(raw: Object) -> bool:
+    return next(read_responses(raw, "", ()), None) is not None

@@ -1,7 +1,8 @@
-"""Reading files of JSON lines, and saying what was damaged in them.
+"""Reading files of JSON lines and reporting damage in them.
 
-Lines are read one at a time. A line that is no JSON costs itself and no other: it is left out, with its place. Where two
-lines run together because a write was torn and another program appended, the second is whole and is read.
+Lines are read one at a time. A line that is not JSON is left out and reported with its place; other lines are not
+affected. If a torn write was followed by another program's append, the two run together in one line; the second part is
+complete and is read.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from ..wording import counted
 from .values import Object
 
 _BOM = b"\xef\xbb\xbf"
-_TAILS_MAX = 64  # what stands last is the whole line, and a line may hold any number of objects
+_TAILS_MAX = 64  # the last candidate is the whole line, and a line may hold any number of objects
 _DIGITS_MAX = 300
 
 
 class Line(NamedTuple):
-    """A line: its number from 1, the offset at which it begins, its bytes without their newline, what it holds."""
+    """A line: its number from 1, its byte offset, its bytes without the newline, and the decoded object."""
 
     number: int
     byte: int
@@ -37,11 +38,11 @@ class Line(NamedTuple):
 
 
 class Notes:
-    """What was noticed while a file was read.
+    """A collector of findings about one file.
 
     Args:
         path: The file.
-        findings: Where to put it.
+        findings: The list to which findings are added.
     """
 
     def __init__(self, path: Path, findings: list[Finding]) -> None:
@@ -59,31 +60,32 @@ class Notes:
         byte: int | None = None,
         entry_id: str | None = None,
     ) -> None:
-        """Say something of one place, or of the file."""
+        """Add a finding about one place, or about the file."""
         self._findings.append(Finding(self._path, line, byte, code, severity, message, entry_id))
 
     def at(self, line: Line, code: str, severity: Severity, message: str) -> None:
-        """Say something of a line."""
+        """Add a finding about a line."""
         self.add(code, severity, message, line=line.number, byte=line.byte)
 
     def skip(self, kind: str) -> None:
-        """Count something harmless that is left out."""
+        """Count a harmless record that is left out."""
         self._skipped[kind] += 1
 
     def close(self) -> None:
-        """Say what was counted, one finding a kind."""
+        """Add one finding for each kind of record that `skip` counted."""
         for kind, count in sorted(self._skipped.items()):
             self.add("skipped", "note", f"{counted(count, 'record')} of kind {kind} left out: bookkeeping")
         self._skipped.clear()
 
 
 def objects(path: Path, notes: Notes, start: bytes) -> Iterator[Line]:
-    """Yield the lines that hold JSON objects, and note those that do not.
+    """Yield the lines that hold JSON objects, and report those that do not.
 
     Args:
         path: The file.
-        notes: Where damage is noted.
-        start: How every line of this format begins, such as `{"role"`; a whole line behind a torn one is found by it.
+        notes: Receives the damage found.
+        start: The bytes with which every line of this format begins, such as `{"role"`; used to find a complete line
+            behind a torn one.
 
     Raises:
         OSError: The file cannot be read.
@@ -101,31 +103,33 @@ def objects_of(file: Iterator[bytes], notes: Notes, start: bytes) -> Iterator[Li
         if data.strip():
             value = decoded(data)
             if value is None:
-                value = _behind(data, start) if line.endswith(b"\n") else None
-                reason = "no JSON object" if line.endswith(b"\n") else "cut off"
-                rest = "what stands before a whole line in it is" if value is not None else "it is"
-                notes.add("damaged", "error", f"the line is {reason}; {rest} left out", line=number, byte=byte)
+                value = _line_behind_torn(data, start) if line.endswith(b"\n") else None
+                problem = "not a JSON object" if line.endswith(b"\n") else "cut off"
+                dropped = "the part before a complete line in it" if value is not None else "it"
+                notes.add(
+                    "damaged", "error", f"the line is {problem}, so {dropped} is left out", line=number, byte=byte
+                )
             if value is not None:
                 yield Line(number, byte, data, value)
         byte += len(line)
 
 
 def beginning(head: bytes) -> bytes:
-    """Return the first bytes of a file without a mark of their encoding and without blanks."""
+    """Return the first bytes of a file without a byte order mark and leading whitespace."""
     return head.removeprefix(_BOM).lstrip()
 
 
 def decoded(data: bytes) -> Object | None:
-    """Read a JSON object; None where it is none.
+    """Decode a JSON object; return None if `data` is not one.
 
-    Text that is no Unicode is read with U+FFFD in its place, and a number that no JSON has as null.
+    Invalid UTF-8 and lone surrogates become U+FFFD, and numbers that JSON does not allow become null.
     """
-    value = _any(data)
+    value = _decoded_value(data)
     return value if isinstance(value, dict) else None
 
 
 def tails(data: bytes, *starts: bytes) -> Iterator[memoryview]:
-    """Yield what may be a whole line behind a torn one that it ran into: what begins as lines do, the last first."""
+    """Yield what may be a complete line behind a torn one: each tail that begins with one of `starts`, last first."""
     view = memoryview(data)
     for start in starts:
         position = len(data)
@@ -140,30 +144,30 @@ def document(path: Path) -> JSON:
     """Read a file that is one JSON value.
 
     Raises:
-        ForeignFormatError: It is no JSON.
+        ForeignFormatError: The file is not JSON.
         OSError: The file cannot be read.
     """
     data = path.read_bytes().removeprefix(_BOM)
-    value = _any(data)
+    value = _decoded_value(data)
     if value is None:
-        raise ForeignFormatError("this is no whole JSON document", where=Where(str(path)))
+        raise ForeignFormatError("the file is not a complete JSON document", where=Where(str(path)))
     return value
 
 
-def _any(data: bytes) -> JSON:
+def _decoded_value(data: bytes) -> JSON:
     try:
         value: JSON = msgspec.json.decode(data)
     except (ValueError, RecursionError):
-        try:  # halves of surrogate pairs, bytes that are no UTF-8, numbers beyond every float, NaN
-            text = json.dumps(_loosely(data.decode(errors="replace")), ensure_ascii=False)
+        try:  # lone surrogates, invalid UTF-8, numbers out of range, NaN
+            text = json.dumps(_decode_leniently(data.decode(errors="replace")), ensure_ascii=False)
             value = msgspec.json.decode(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
         except (ValueError, RecursionError):
             return None
     return value
 
 
-def _behind(data: bytes, start: bytes) -> Object | None:
-    """Return the whole line that stands behind a torn one, if there is any."""
+def _line_behind_torn(data: bytes, start: bytes) -> Object | None:
+    """Return the object of a complete line behind a torn one, if there is one."""
     for tail in tails(data, start):
         with suppress(ValueError, RecursionError):
             value: JSON = msgspec.json.decode(tail)
@@ -181,4 +185,4 @@ def _whole(digits: str) -> int | None:
     return int(digits) if len(digits) < _DIGITS_MAX else None
 
 
-_loosely = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite, parse_int=_whole).decode
+_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None, parse_float=_finite, parse_int=_whole).decode

@@ -1,7 +1,7 @@
-"""Sessions in a dialect that treering itself keeps: native, pi, oh-my-pi. Their lines are copied byte for byte.
+"""Sessions in a dialect that treering itself writes: native, pi, oh-my-pi. Their lines are copied byte for byte.
 
-Nothing is decoded into another shape: a file keeps its dialect, and what no program here knows survives. What cannot be
-copied is a fragment at the end, without its newline, that is no whole line; it is reported.
+Nothing is converted: a file keeps its dialect, and content that treering does not know survives. Only an incomplete
+last line without a newline cannot be copied; it is reported.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _CHUNK = 64 * 1024
 
 
 class KeptSession(Struct, frozen=True, kw_only=True):
-    """A session that keeps its lines.
+    """A session whose lines are copied unchanged.
 
     Attributes:
-        header: What its header says.
-        dialect: What its lines are written in.
+        header: The decoded header.
+        dialect: The dialect of its lines.
         block: The header block, byte for byte.
-        lines: The lines after it, each with its newline, blank ones left out; may be used up once.
-        findings: What could not be copied; complete when `lines` is used up.
-        leaf_id: The entry at which the conversation stands, where the lines do not say it.
+        lines: The lines after the header, each with its newline, without blank ones; can be iterated once.
+        findings: What could not be copied; complete once `lines` is exhausted.
+        leaf_id: The leaf, if the lines do not determine it.
     """
 
     header: Header
@@ -44,18 +44,18 @@ class KeptSession(Struct, frozen=True, kw_only=True):
 
 
 class KeptFormat:
-    """One of the dialects, as a format to import.
+    """A dialect as an import format.
 
     Attributes:
-        name: What it is called on the command line.
-        title: What people call the program.
+        name: The format's name on the command line.
+        title: The program's name as shown to people.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file begins with a header of this dialect, of a version that can be read or a newer one."""
+        """Tell whether a file begins with a header of this dialect, in a supported or a newer version."""
         if not head:
             return False
         try:
@@ -69,26 +69,26 @@ class KeptFormat:
         """Read a file, which holds one session.
 
         Raises:
-            ForeignFormatError: It does not begin with a header of this dialect.
+            ForeignFormatError: The file does not begin with a header of this dialect.
             UnsupportedVersion: A newer program wrote it.
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         block = _header_block(path)
         try:
-            found = detect(block, str(path))
+            detected = detect(block, str(path))
         except NotASession as error:
             raise ForeignFormatError(error.message, where=error.where) from error
-        if found.dialect.name != self.name:
+        if detected.dialect.name != self.name:
             raise ForeignFormatError(
-                f"this is a session of {found.dialect.name}, not {self.name}", where=Where(str(path))
+                f"this is a {detected.dialect.name} session, not a {self.name} session", where=Where(str(path))
             )
         findings: list[Finding] = []
-        own = block[: found.size]
+        header_block = block[: detected.size]
         yield KeptSession(
-            header=found.header,
-            dialect=found.dialect,
-            block=own if own.endswith(b"\n") else own + b"\n",
-            lines=_lines(path, found.size, own.count(b"\n"), findings),
+            header=detected.header,
+            dialect=detected.dialect,
+            block=header_block if header_block.endswith(b"\n") else header_block + b"\n",
+            lines=_lines(path, detected.size, header_block.count(b"\n"), findings),
             findings=findings,
         )
 
@@ -126,18 +126,18 @@ def _header_block(path: Path) -> bytes:
     return data if size is None else data[:size]
 
 
-def _lines(path: Path, start: int, number: int, findings: list[Finding]) -> Iterator[bytes]:
+def _lines(path: Path, start: int, line_number: int, findings: list[Finding]) -> Iterator[bytes]:
     with opened(path) as file:
         file.read(start)
-        byte = start
+        offset = start
         for line in file:
-            number += 1
+            line_number += 1
             if line.endswith(b"\n"):
                 if not line.isspace():
                     yield line
             elif is_object(line):
                 yield line + b"\n"
             elif not line.isspace():
-                what = "the last line was cut off; it is left out"
-                findings.append(Finding(str(path), number, byte, "truncated", "warning", what))
-            byte += len(line)
+                message = "the last line is incomplete, so it is left out"
+                findings.append(Finding(str(path), line_number, offset, "truncated", "warning", message))
+            offset += len(line)

@@ -1,4 +1,4 @@
-"""Saving what can be saved of an object whose fields are not all of the types that they should be."""
+"""Recovering the usable fields of an object whose other fields have unexpected types."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .values import Object
 
 
 def salvaged(value: Object, kind: type[Struct]) -> Object:
-    """Return an object without what would keep it from being a `kind`: odd fields, and odd items of lists."""
-    fitting: Object = {}
+    """Return `value` without the fields and list items that would keep it from being converted to `kind`."""
+    usable: Object = {}
     for name, hint in _fields(kind):
         if name in value:
-            fit = _fit(value[name], hint)
-            if not isinstance(fit, UnsetType):
-                fitting[name] = fit
-    return fitting
+            usable_value = _usable_part(value[name], hint)
+            if not isinstance(usable_value, UnsetType):
+                usable[name] = usable_value
+    return usable
 
 
 @lru_cache
@@ -30,7 +30,7 @@ def _fields(kind: type[Struct]) -> tuple[tuple[str, object], ...]:
     return tuple((each.encode_name, hints[each.name]) for each in msgspec.structs.fields(kind))
 
 
-def _fit(value: JSON, hint: object) -> JSON | UnsetType:
+def _usable_part(value: JSON, hint: object) -> JSON | UnsetType:
     for option in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         if option is Raw:
             return value
@@ -40,8 +40,8 @@ def _fit(value: JSON, hint: object) -> JSON | UnsetType:
         elif get_origin(option) is list:
             if isinstance(value, list):
                 (item,) = get_args(option)
-                fitted = (_fit(each, item) for each in value)
-                return [each for each in fitted if not isinstance(each, UnsetType)]
+                usable_items = (_usable_part(each, item) for each in value)
+                return [each for each in usable_items if not isinstance(each, UnsetType)]
         else:
             try:
                 msgspec.convert(value, option)

@@ -1,13 +1,13 @@
-"""nanocoder's folder of one session, as its design describes it: reading.
+"""nanocoder: reading the folder of one session, as its design describes it.
 
     session-<id>/metadata.json      the project, the times, the provider, the title
-                 messages.jsonl     one message a line
-                 tools.jsonl        one run of a tool a line
-                 summaries/*.json   one summary of a range of messages a file
+                 messages.jsonl     one message per line
+                 tools.jsonl        one run of a tool per line
+                 summaries/*.json   one summary of a range of messages per file
 
-Each run of a tool becomes a record behind the result that it led to; a result that the messages lack is taken from the
-run. The summary that the metadata names
-becomes a compaction at the place at which it was made; the others are kept as summaries that a context may use again.
+Each run of a tool becomes a record after the tool result that it produced; if the messages lack the result, it is taken
+from the run. The summary that the metadata names becomes a compaction at the point at which it was made; the others are
+kept as summaries that a context may reuse.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..findings import Finding
 from .base import ForeignSession
 from .chain import Chain
 from .json_lines import Line, Notes, document, objects
-from .nanocoder_lines import Numbers, Run, Summary, read_message, read_run, read_tokens
+from .nanocoder_lines import Run, SeqCheck, Summary, read_message, read_run, read_tokens
 from .nanocoder_records import Records
 from .values import Object, as_count, as_object, as_text, as_time
 
@@ -35,7 +35,7 @@ MESSAGES = "messages.jsonl"
 TOOLS = "tools.jsonl"
 SUMMARIES = "summaries"
 PREFIX = "session-"
-"""How the names of the folders begin; the session's id follows."""
+"""The prefix of a session folder's name; the session's id follows."""
 VERSION = 1
 """The version of the schema."""
 
@@ -46,13 +46,13 @@ def read_folder(folder: Path) -> ForeignSession:
     """Read the folder of one session.
 
     Raises:
-        ForeignFormatError: A newer program wrote it, or there are neither metadata nor messages.
+        ForeignFormatError: A newer program wrote the folder, or it holds neither metadata nor messages.
     """
     findings: list[Finding] = []
     metadata = _metadata(folder, findings)
     version = as_count(metadata.get("version"))
     if version > VERSION:
-        message = f"a newer program wrote this session, in version {version}; this one reads up to {VERSION}"
+        message = f"a newer program wrote this session in version {version}, this program reads up to {VERSION}"
         raise ForeignFormatError(message, where=Where(str(folder / METADATA)))
     project, times = as_object(metadata.get("project")), as_object(metadata.get("timestamps"))
     created = as_time(times.get("createdAt")) or as_time(metadata.get("createdAt"))
@@ -69,7 +69,7 @@ def read_folder(folder: Path) -> ForeignSession:
 
 
 def restated(entry: Entry) -> Iterator[Message]:
-    """Yield the messages of nanocoder that an entry becomes; see `Restate`."""
+    """Yield the nanocoder messages to which an entry is converted; see `Restate`."""
     return filter(None, map(read_message, Records((entry,), lambda _: 0).messages))
 
 
@@ -79,14 +79,14 @@ def _metadata(folder: Path, findings: list[Finding]) -> Object:
         metadata = document(path)
         if isinstance(metadata, dict):
             return metadata
-        reason = "this is no session's metadata"
+        reason = "this is not session metadata"
     except FileNotFoundError:
         reason = "the session has no metadata"
     except ForeignFormatError as error:
         reason = error.message
     if not (folder / MESSAGES).is_file():
         raise ForeignFormatError(f"{reason}, and there are no messages", where=Where(str(path)))
-    message = f"{reason}: its title, project and provider are not known"
+    message = f"{reason}: the title, project and provider are unknown"
     findings.append(Finding(str(path), None, None, "damaged", "error", message))
     return {}
 
@@ -107,179 +107,192 @@ class _Reading:
         self._findings = findings
         self._notes = Notes(folder / MESSAGES, findings)
         self._chain = Chain(NAME, header.id, header.timestamp)
-        self._tails: dict[str, str] = {}  # of each message, the last entry that was made of it
-        self._last = ""  # the message that was read last
+        self._tail_by_message: dict[str, str] = {}  # the last entry made from each message, by message id
+        self._last_message = ""  # the id of the message read last
         self._cumulative: dict[str, int] = {}
-        self._runs: dict[str, Run] = {}  # by the call
-        self._unplaced: dict[str, list[Run]] = {}  # by the message, where the call is not said
-        self._open: dict[str, tuple[str, str]] = {}  # calls of the last answer: its entry, the tool's name
+        self._runs_by_call: dict[str, Run] = {}  # by call id
+        self._runs_by_message: dict[str, list[Run]] = {}  # by message id, if the call id is missing
+        self._open_calls: dict[str, tuple[str, str]] = {}  # calls of the last answer: its entry id, the tool's name
 
     def entries(self) -> Iterator[KnownEntry]:
-        """Yield what the files say."""
+        """Yield the entries that the files hold."""
         yield from self._provider()
         self._read_runs()
         summaries = self._summaries()
-        numbers = Numbers(self._notes)
+        seq_check = SeqCheck(self._notes)
         path, count = self._folder / MESSAGES, 0
         if not path.is_file():
-            self._notes.add("damaged", "error", "the session has metadata and no messages")
+            self._notes.add("damaged", "error", "the session has metadata but no messages")
         for line in objects(path, self._notes, _START) if path.is_file() else ():
-            numbers.check(line)
+            seq_check.check(line)
             time = as_time(line.value.get("timestamp"))
-            for summary in [each for each in summaries if each.due(time)]:
+            for summary in [each for each in summaries if each.is_due(time)]:
                 summaries.remove(summary)
                 yield self._chain.add(summary.payload(), id=summary.id, time=summary.created)
             message = read_message(line.value)
             if message is None:
-                self._notes.at(line, "damaged", "error", "a message without a role, or to no call, is left out")
+                self._notes.at(
+                    line,
+                    "damaged",
+                    "error",
+                    "the message has no known role, or is a tool result without a call id, so it is left out",
+                )
                 continue
             count += 1
             yield from self._message(line, message, time, summaries)
-        yield from self._answers()
-        yield from self._rest(summaries)
+        yield from self._missing_results()
+        yield from self._remaining(summaries)
         self._check_count(count)
 
     def _provider(self) -> Iterator[KnownEntry]:
-        given = as_object(self._metadata.get("provider"))
-        provider, model = as_text(given.get("type")), as_text(given.get("model"))
+        provider_info = as_object(self._metadata.get("provider"))
+        provider, model = as_text(provider_info.get("type")), as_text(provider_info.get("model"))
         if provider and model:
             yield self._chain.add(ModelChange(provider, model))
         status = as_text(self._metadata.get("status")) or None
-        who = None
+        session_provider = None
         if provider:
-            base_url = as_text(given.get("baseUrl")) or None
-            who = Provider(provider, model, as_count(given.get("contextWindow")), base_url)
-        if who or status:
-            yield self._chain.add(SessionInfo(status=status, provider=who))
+            base_url = as_text(provider_info.get("baseUrl")) or None
+            session_provider = Provider(provider, model, as_count(provider_info.get("contextWindow")), base_url)
+        if session_provider or status:
+            yield self._chain.add(SessionInfo(status=status, provider=session_provider))
 
     def _read_runs(self) -> None:
         path = self._folder / TOOLS
         if not path.is_file():
             return
         notes = Notes(path, self._findings)
-        numbers = Numbers(notes)
+        seq_check = SeqCheck(notes)
         for line in objects(path, notes, _START):
-            numbers.check(line)
+            seq_check.check(line)
             run = read_run(line.value)
             if run.record.tool_call_id:
-                self._runs[run.record.tool_call_id] = run
+                self._runs_by_call[run.record.tool_call_id] = run
             else:
-                self._unplaced.setdefault(run.record.message_id or "", []).append(run)
+                self._runs_by_message.setdefault(run.record.message_id or "", []).append(run)
 
     def _summaries(self) -> list[Summary]:
-        found: list[Summary] = []
+        summaries: list[Summary] = []
         folder = self._folder / SUMMARIES
-        last_in_force = as_text(as_object(self._metadata.get("context")).get("summaryMessageId"))
+        end_of_active = as_text(as_object(self._metadata.get("context")).get("summaryMessageId"))
         for path in sorted(folder.glob("*.json")) if folder.is_dir() else ():
             try:
-                found.append(Summary(path.stem, as_object(document(path)), last_in_force))
+                summaries.append(Summary(path.stem, as_object(document(path)), end_of_active))
             except ForeignFormatError as error:
                 self._findings.append(Finding(str(path), None, None, "damaged", "error", error.message))
-        return sorted(found, key=lambda summary: summary.created or EPOCH)
+        return sorted(summaries, key=lambda summary: summary.created or EPOCH)
 
     def _message(
         self, line: Line, message: Message, time: datetime | None, summaries: list[Summary]
     ) -> Iterator[KnownEntry]:
         if message.role != "tool":
-            yield from self._answers()
-        original = as_text(line.value.get("id"))
-        if original in self._tails:
-            self._notes.at(line, "duplicate_id", "warning", f"the id {original!r} is used for another message, too")
-        self._go_below(line)
-        self._check_tokens(line, original)
-        entry = self._chain.add(message, id=original, time=time)
-        run = self._run_of(message, entry.id, original)
+            yield from self._missing_results()
+        source_id = as_text(line.value.get("id"))
+        if source_id in self._tail_by_message:
+            self._notes.at(line, "duplicate_id", "warning", f"the id {source_id!r} is also used by another message")
+        self._move_to_parent(line)
+        self._check_tokens(line, source_id)
+        entry = self._chain.add(message, id=source_id, time=time)
+        run = self._run_of(message, entry.id, source_id)
         if run is not None and not run.record.success:
             result = tool_result(run.record.tool_call_id, run.content, is_error=True)
             entry = replace(entry, **{entry.type: replace(message, content=(result,))})
         for summary in summaries:
-            summary.see(original, entry.id)
+            summary.note_message(source_id, entry.id)
         yield entry
         if run is not None:
             yield self._chain.add(run.record, id=run.id, time=run.time or time)
-        self._last = original
-        if original and self._chain.leaf is not None:
-            self._tails[original] = self._chain.leaf
+        self._last_message = source_id
+        if source_id and self._chain.leaf is not None:
+            self._tail_by_message[source_id] = self._chain.leaf
 
-    def _go_below(self, line: Line) -> None:
-        """Go to the entry below which a line belongs."""
-        parent = line.value.get("parentId", self._last)
-        if parent == self._last:
+    def _move_to_parent(self, line: Line) -> None:
+        """Set the leaf to the entry under which a line belongs."""
+        parent = line.value.get("parentId", self._last_message)
+        if parent == self._last_message:
             return
         if parent is None:
-            if self._tails:
+            if self._tail_by_message:
                 self._chain.leaf = None
-        elif as_text(parent) in self._tails:
-            self._chain.leaf = self._tails[as_text(parent)]
+        elif as_text(parent) in self._tail_by_message:
+            self._chain.leaf = self._tail_by_message[as_text(parent)]
         else:
             self._notes.at(
-                line, "parent", "warning", f"its parent {parent!r} is not before it: it follows the line before"
+                line,
+                "parent",
+                "warning",
+                f"its parent {parent!r} does not precede it, so it is placed under the previous message",
             )
 
-    def _check_tokens(self, line: Line, original: str) -> None:
-        """Note a running total that is not that of the message above and this message's own."""
-        told = read_tokens(line.value)
-        if told is None:
+    def _check_tokens(self, line: Line, source_id: str) -> None:
+        """Report a running total that is not the parent's total plus this message's own count."""
+        tokens = read_tokens(line.value)
+        if tokens is None:
             return
-        parent = line.value.get("parentId", self._last)
-        expected = self._cumulative.get(as_text(parent), 0) + told[0]
-        if told[1] != expected:
-            self._notes.at(line, "tokens", "note", f"it says {told[1]} tokens so far, where {expected} were counted")
-        self._cumulative[original] = told[1]
+        count, total = tokens
+        parent = line.value.get("parentId", self._last_message)
+        expected = self._cumulative.get(as_text(parent), 0) + count
+        if total != expected:
+            self._notes.at(line, "tokens", "note", f"the line gives {total} tokens so far, but {expected} were counted")
+        self._cumulative[source_id] = total
 
-    def _run_of(self, message: Message, entry_id: str, original: str) -> Run | None:
-        """Take the run that a result is of; of an answer, remember its calls and give their ids to its runs."""
-        unplaced = self._unplaced.pop(original, [])
+    def _run_of(self, message: Message, entry_id: str, source_id: str) -> Run | None:
+        """Remove and return the run of a tool result; for an answer, note its calls and give their ids to its runs."""
+        unplaced = self._runs_by_message.pop(source_id, [])
         for part in message.content:
             if isinstance(part, ToolUsePart):
                 call = part.tool_use
-                self._open[call.id] = (entry_id, call.name)
+                self._open_calls[call.id] = (entry_id, call.name)
                 run = next((each for each in unplaced if each.record.tool_name == call.name), None)
-                if run is not None and call.id not in self._runs:
+                if run is not None and call.id not in self._runs_by_call:
                     unplaced.remove(run)
-                    self._runs[call.id] = replace(run, record=replace(run.record, tool_call_id=call.id))
+                    self._runs_by_call[call.id] = replace(run, record=replace(run.record, tool_call_id=call.id))
             elif isinstance(part, ToolResultPart):
                 call_id = part.tool_result.tool_use_id
-                caller, _ = self._open.pop(call_id, (None, ""))
-                run = self._runs.pop(call_id, None)
-                return None if run is None else self._linked(run, caller)
+                caller, _ = self._open_calls.pop(call_id, (None, ""))
+                run = self._runs_by_call.pop(call_id, None)
+                return None if run is None else self._with_caller(run, caller)
         if unplaced:
-            self._unplaced[original] = unplaced
+            self._runs_by_message[source_id] = unplaced
         return None
 
-    def _linked(self, run: Run, caller: str | None) -> Run:
+    def _with_caller(self, run: Run, caller: str | None) -> Run:
         return run if caller is None else replace(run, record=replace(run.record, message_id=caller))
 
-    def _answers(self) -> Iterator[KnownEntry]:
-        """Yield the results that the messages lack and the runs have."""
-        for call_id, (caller, name) in self._open.items():
-            run = self._runs.pop(call_id, None)
+    def _missing_results(self) -> Iterator[KnownEntry]:
+        """Yield the results that are missing from the messages but present in the runs."""
+        for call_id, (caller, name) in self._open_calls.items():
+            run = self._runs_by_call.pop(call_id, None)
             if run is not None:
-                record = self._linked(run, caller).record
+                record = self._with_caller(run, caller).record
                 result = tool_result(call_id, run.content, is_error=not record.success)
                 yield self._chain.add(Message("tool", (result,), tool_name=name), time=run.time)
                 yield self._chain.add(record, id=run.id)
-        self._open.clear()
-        if self._last and self._chain.leaf is not None:
-            self._tails[self._last] = self._chain.leaf
+        self._open_calls.clear()
+        if self._last_message and self._chain.leaf is not None:
+            self._tail_by_message[self._last_message] = self._chain.leaf
 
-    def _rest(self, summaries: list[Summary]) -> Iterator[KnownEntry]:
+    def _remaining(self, summaries: list[Summary]) -> Iterator[KnownEntry]:
         """Yield the summaries that were made last, and the runs that belong to no message."""
         for summary in summaries:
-            if summary.passed:
+            if summary.is_past_range:
                 yield self._chain.add(summary.payload(), id=summary.id, time=summary.created)
             else:
                 self._notes.add(
-                    "orphan", "warning", f"summary {summary.id!r} is of messages that are not here: left out"
+                    "orphan", "warning", f"summary {summary.id!r} covers messages that are missing, so it is left out"
                 )
-        for run in (*self._runs.values(), *(run for runs in self._unplaced.values() for run in runs)):
+        for run in (*self._runs_by_call.values(), *(run for runs in self._runs_by_message.values() for run in runs)):
             record = replace(run.record, tool_call_id=run.record.tool_call_id or "unknown")
-            self._notes.add("orphan", "warning", f"a run of {record.tool_name} is of no call here: its record is kept")
+            self._notes.add(
+                "orphan",
+                "warning",
+                f"a run of {record.tool_name} belongs to no call in the messages; its record is kept",
+            )
             yield self._chain.add(record, id=run.id, time=run.time)
 
     def _check_count(self, count: int) -> None:
         stats = as_object(self._metadata.get("stats"))
-        told = stats.get("messageCount", self._metadata.get("messageCount"))
-        if told is not None and as_count(told) != count:
-            message = f"the metadata tells of {as_count(told)} messages, and {count} are here"
+        recorded_count = stats.get("messageCount", self._metadata.get("messageCount"))
+        if recorded_count is not None and as_count(recorded_count) != count:
+            message = f"the metadata counts {as_count(recorded_count)} messages, but {count} were found"
             self._findings.append(Finding(str(self._folder / METADATA), None, None, "count", "warning", message))

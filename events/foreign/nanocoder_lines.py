@@ -1,6 +1,6 @@
-"""nanocoder's folder of one session: what one line or one summary file says.
+"""nanocoder: reading one line or one summary file of a session's folder.
 
-The design gives two shapes, a draft with flat fields and a schema with nested ones, and both are read::
+The design gives two forms, a draft with flat fields and a schema with nested ones, and both are read::
 
     {"id":"m1","seq":1,"parentId":null,"timestamp":"...","role":"user","content":"Hello","tokens":{"count":2,"cumulative":2}}
     {"id":"m1","parentId":null,"timestamp":"...","role":"user","content":"Hello","tokenCount":2,"cumulativeTokens":2}
@@ -19,13 +19,13 @@ from .json_lines import Line, Notes
 from .values import Object, as_arguments, as_count, as_number, as_object, as_objects, as_text, as_time
 
 SUMMARY_TYPE = "treering.summary"
-"""The custom type of the entries that keep summaries to be used again."""
+"""The custom type of the entries that keep summaries for reuse."""
 
 _ROLES = frozenset({"user", "assistant", "system", "tool"})
 
 
 class Run(Struct, frozen=True):
-    """A line of tools.jsonl: its id, the record of a tool's run, what the tool answered, and when."""
+    """A line of tools.jsonl: its id, the record of a tool's run, the tool's output, and the time."""
 
     id: str
     record: ToolExecution
@@ -33,15 +33,15 @@ class Run(Struct, frozen=True):
     time: datetime | None
 
 
-class Numbers:
-    """Watches the numbers that lines carry: each is to be one more than the last."""
+class SeqCheck:
+    """A check that each line's `seq` is one more than that of the line before."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
         self._last = 0
 
     def check(self, line: Line) -> None:
-        """Note a number that does not follow the last one; a line without one says nothing."""
+        """Report a `seq` that does not follow the previous one; a line without one is ignored."""
         seq, last = line.value.get("seq"), self._last
         if not isinstance(seq, int) or isinstance(seq, bool):
             return
@@ -54,21 +54,21 @@ class Numbers:
         self._last = max(last, seq)
 
 
-def read_message(given: Object) -> Message | None:
-    """Read a line of messages.jsonl; None where it has no role, or answers no call."""
-    role = as_text(given.get("role"))
-    said = as_text(given.get("content"))
+def read_message(raw: Object) -> Message | None:
+    """Read a line of messages.jsonl; return None if it has no known role, or is a tool result without a call id."""
+    role = as_text(raw.get("role"))
+    content = as_text(raw.get("content"))
     if role == "tool":
-        told = as_object(given.get("tool"))
-        call_id = as_text(told.get("callId")) or as_text(given.get("toolCallId"))
-        name = as_text(told.get("name")) or as_text(given.get("toolName")) or None
-        return Message("tool", (tool_result(call_id, said),), tool_name=name) if call_id else None
+        tool = as_object(raw.get("tool"))
+        call_id = as_text(tool.get("callId")) or as_text(raw.get("toolCallId"))
+        name = as_text(tool.get("name")) or as_text(raw.get("toolName")) or None
+        return Message("tool", (tool_result(call_id, content),), tool_name=name) if call_id else None
     if role not in _ROLES:
         return None
-    details = as_object(given.get("assistant"))
-    calls = [read_call(each) for each in as_objects(details.get("toolCalls", given.get("toolCalls")))]
-    made: list[Content] = [call for call in calls if call is not None]
-    parts: list[Content] = made if made and not said else [text(said), *made]
+    details = as_object(raw.get("assistant"))
+    calls = [read_call(each) for each in as_objects(details.get("toolCalls", raw.get("toolCalls")))]
+    call_parts: list[Content] = [call for call in calls if call is not None]
+    parts: list[Content] = call_parts if call_parts and not content else [text(content), *call_parts]
     return Message(
         role,
         tuple(parts),
@@ -78,79 +78,79 @@ def read_message(given: Object) -> Message | None:
     )
 
 
-def read_tokens(given: Object) -> tuple[int, int] | None:
-    """Return the tokens of a message, and of the path down to it; None where the line does not say."""
-    counted = as_object(given.get("tokens"))
-    count = counted.get("count", given.get("tokenCount"))
-    cumulative = counted.get("cumulative", given.get("cumulativeTokens"))
+def read_tokens(raw: Object) -> tuple[int, int] | None:
+    """Return the tokens of a message and the total of the path to it; None if the line does not give both."""
+    tokens = as_object(raw.get("tokens"))
+    count = tokens.get("count", raw.get("tokenCount"))
+    cumulative = tokens.get("cumulative", raw.get("cumulativeTokens"))
     if as_number(count) is None or as_number(cumulative) is None:
         return None
     return as_count(count), as_count(cumulative)
 
 
-def read_run(given: Object) -> Run:
-    """Read a line of tools.jsonl; the draft's shape does not say which call it was, whose id is "" then."""
-    result = as_object(given.get("result"))
+def read_run(raw: Object) -> Run:
+    """Read a line of tools.jsonl; in the draft's form, which names no call, the call id is ""."""
+    result = as_object(raw.get("result"))
     exit_code = as_number(result.get("exitCode"))
     record = ToolExecution(
-        as_text(given.get("toolCallId")),
-        as_text(given.get("tool")) or "unknown",
-        as_arguments(given.get("arguments", given.get("args"))),
+        as_text(raw.get("toolCallId")),
+        as_text(raw.get("tool")) or "unknown",
+        as_arguments(raw.get("arguments", raw.get("args"))),
         success=result.get("success") is not False,
         error=as_text(result.get("error")) or None,
         exit_code=None if exit_code is None else int(exit_code),
-        duration_ms=as_number(given.get("durationMs")),
-        tokens=as_count(given.get("tokens", given.get("resultTokens"))),
-        message_id=as_text(given.get("messageId")) or None,
+        duration_ms=as_number(raw.get("durationMs")),
+        tokens=as_count(raw.get("tokens", raw.get("resultTokens"))),
+        message_id=as_text(raw.get("messageId")) or None,
     )
-    return Run(as_text(given.get("id")), record, as_text(result.get("content")), as_time(given.get("timestamp")))
+    return Run(as_text(raw.get("id")), record, as_text(result.get("content")), as_time(raw.get("timestamp")))
 
 
 class Summary:
-    """A summary that is stored beside the messages, and how far reading has come to where it belongs.
+    """A summary stored beside the messages, which tracks the reading to find the place where it belongs.
 
-    The one that the metadata names is in force, which makes it a compaction; others are kept to be used again.
+    The summary that the metadata names is active and becomes a compaction; others are kept for reuse.
 
     Attributes:
         id: Its id.
         created: When it was made.
-        passed: The last of the summarized messages has been read.
+        is_past_range: Whether the last of the summarized messages has been read.
     """
 
-    def __init__(self, key: str, given: Object, last_in_force: str) -> None:
-        limits, told = as_object(given.get("range")), as_object(given.get("summary"))
-        self.id = as_text(given.get("id"))
-        self.created = as_time(given.get("createdAt"))
-        self.passed = False
-        self._last = as_text(limits.get("endMessageId"))
-        self._in_force = self._last == last_in_force
+    def __init__(self, key: str, raw: Object, end_of_active: str) -> None:
+        range_fields, summary = as_object(raw.get("range")), as_object(raw.get("summary"))
+        self.id = as_text(raw.get("id"))
+        self.created = as_time(raw.get("createdAt"))
+        self.is_past_range = False
+        self._end_id = as_text(range_fields.get("endMessageId"))
+        self._is_active = self._end_id == end_of_active
         self._first_kept: str | None = None
-        self._text = as_text(told.get("content"))
-        self._tokens_before = as_count(given.get("originalTokens"))
+        self._text = as_text(summary.get("content"))
+        self._tokens_before = as_count(raw.get("originalTokens"))
         self._stored: Object = {
             "key": key,
-            "start_id": as_text(limits.get("startMessageId")),
-            "end_id": self._last,
-            "message_count": as_count(limits.get("messageCount")),
+            "start_id": as_text(range_fields.get("startMessageId")),
+            "end_id": self._end_id,
+            "message_count": as_count(range_fields.get("messageCount")),
             "content": self._text,
-            "tokens": as_count(told.get("tokens")),
-            "summarizer": as_text(told.get("model")),
+            "tokens": as_count(summary.get("tokens")),
+            "summarizer": as_text(summary.get("model")),
             "original_tokens": self._tokens_before,
-            "compression_ratio": as_number(given.get("compressionRatio")) or 0.0,
+            "compression_ratio": as_number(raw.get("compressionRatio")) or 0.0,
         }
 
-    def see(self, original: str, entry_id: str) -> None:
-        """Take notice of a message, by its own id and that of its entry."""
-        if self.passed and self._first_kept is None:
+    def note_message(self, source_id: str, entry_id: str) -> None:
+        """Note that a message was read, given its own id and the id of its entry."""
+        if self.is_past_range and self._first_kept is None:
             self._first_kept = entry_id
-        self.passed = self.passed or (original != "" and original == self._last)
+        self.is_past_range = self.is_past_range or (source_id != "" and source_id == self._end_id)
 
-    def due(self, time: datetime | None) -> bool:
-        """Tell whether it was made before a message of this time, and after the messages that it summarizes."""
-        return self.passed and self.created is not None and time is not None and self.created < time
+    def is_due(self, time: datetime | None) -> bool:
+        """Tell whether it was made before a message with this time, and the messages that it summarizes were read."""
+        return self.is_past_range and self.created is not None and time is not None and self.created < time
 
     def payload(self) -> Payload:
-        """Return what it says as an entry does."""
-        if self._in_force:
+        """Return the payload of its entry."""
+        if self._is_active:
             return Compaction(self._text, self._first_kept, self._tokens_before)
         return Custom(SUMMARY_TYPE, raw_json(self._stored))

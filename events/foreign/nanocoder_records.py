@@ -1,7 +1,7 @@
-"""nanocoder's folder of one session: the lines and summaries that a path becomes, as values.
+"""nanocoder: the lines and summaries of a session's folder, built from a path.
 
-Tokens are counted message by message; the running total of a message is that of the message above it and its own count.
-A tool's run that has no record of its own is told from its call and its result.
+Tokens are counted per message; the running total of a message is the total of its parent plus its own count. A tool run
+without a record of its own is derived from its call and its result.
 """
 
 from __future__ import annotations
@@ -19,83 +19,83 @@ from .spoken import Said, spoken
 from .values import Object, as_count, as_number, as_object, as_text, iso
 
 Counter: TypeAlias = Callable[[Message], int]
-"""Says how many tokens a message takes."""
+"""Returns the number of tokens of a message."""
 
 
 def untold_run(answer_id: str) -> str:
-    """Return the id of a run that only its result tells of, by the id of that message."""
+    """Return the id of a tool run that has no record of its own, derived from the id of its result's message."""
     return derived_id("nanocoder", "run", answer_id)
 
 
 class Records:
-    """What a path becomes.
+    """The lines and summaries of a path.
 
     Attributes:
-        said: The messages, in order.
+        sources: The messages, in order.
         messages: Their lines.
-        runs: The lines of the runs of tools.
+        runs: The lines of the tool runs.
         summaries: The summaries, by the hash of their range.
-        context: Which summary is in force; empty where none is.
+        context: Which summary is active; empty if none is.
     """
 
     def __init__(self, entries: Sequence[Entry], count: Counter) -> None:
         self._count = count
-        self.said = list(spoken(entries))
+        self.sources = list(spoken(entries))
         self.messages: list[Object] = []
         self.runs: list[Object] = []
         self.summaries: dict[str, Object] = {}
         self.context: Object = {}
         self._totals = [0]
         self._calls: dict[str, tuple[Said, ToolUse]] = {}
-        self._answers: dict[str, Said] = {}
-        for said in self.said:
-            self._add_message(said)
+        self._results: dict[str, Said] = {}
+        for source in self.sources:
+            self._add_message(source)
         self._add_runs(entries)
         self._add_summaries(entries)
 
     @property
     def tokens(self) -> int:
-        """How many tokens all messages take."""
+        """The number of tokens of all messages."""
         return self._totals[-1]
 
     # -- messages
 
-    def _add_message(self, said: Said) -> None:
-        count = self._count(said.message)
+    def _add_message(self, source: Said) -> None:
+        count = self._count(source.message)
         self._totals.append(self._totals[-1] + count)
         line: Object = {
-            "id": said.id,
+            "id": source.id,
             "seq": len(self.messages) + 1,
             "parentId": as_text(self.messages[-1]["id"]) if self.messages else None,
-            "timestamp": iso(said.time),
-            "role": said.role,
-            "content": said.text,
+            "timestamp": iso(source.time),
+            "role": source.role,
+            "content": source.text,
             "tokens": {"count": count, "cumulative": self._totals[-1]},
         }
-        if said.result is not None:
-            call_id = said.result.tool_use_id
-            line["tool"] = {"callId": call_id, "name": self._tool_name(said)}
-            self._answers[call_id] = said
-        elif said.role == "assistant":
-            line["assistant"] = self._answered(said)
+        if source.result is not None:
+            call_id = source.result.tool_use_id
+            line["tool"] = {"callId": call_id, "name": self._tool_name(source)}
+            self._results[call_id] = source
+        elif source.role == "assistant":
+            line["assistant"] = self._assistant_fields(source)
         self.messages.append(line)
 
-    def _answered(self, said: Said) -> Object:
-        told: Object = {"model": said.message.model or ""}
-        if said.calls:
-            told["toolCalls"] = [
-                {"id": call.id, "name": call.name, "arguments": bytes(call.raw_input).decode()} for call in said.calls
+    def _assistant_fields(self, source: Said) -> Object:
+        fields: Object = {"model": source.message.model or ""}
+        if source.calls:
+            fields["toolCalls"] = [
+                {"id": call.id, "name": call.name, "arguments": bytes(call.raw_input).decode()} for call in source.calls
             ]
-            self._calls.update((call.id, (said, call)) for call in said.calls)
-        if said.message.stop_reason is not None:
-            told["finishReason"] = said.message.stop_reason
-        if said.message.duration_ms is not None:
-            told["durationMs"] = said.message.duration_ms
-        return told
+            self._calls.update((call.id, (source, call)) for call in source.calls)
+        if source.message.stop_reason is not None:
+            fields["finishReason"] = source.message.stop_reason
+        if source.message.duration_ms is not None:
+            fields["durationMs"] = source.message.duration_ms
+        return fields
 
-    def _tool_name(self, said: Said) -> str:
-        call = self._calls.get(said.result.tool_use_id) if said.result else None
-        return said.message.tool_name or (call[1].name if call else "unknown")
+    def _tool_name(self, source: Said) -> str:
+        call = self._calls.get(source.result.tool_use_id) if source.result else None
+        return source.message.tool_name or (call[1].name if call else "unknown")
 
     # -- runs of tools
 
@@ -103,33 +103,37 @@ class Records:
         recorded = {
             entry.tool_execution.tool_call_id: entry for entry in entries if isinstance(entry, ToolExecutionEntry)
         }
-        for said in self.said:
-            call_id = said.result.tool_use_id if said.result else ""
+        for source in self.sources:
+            call_id = source.result.tool_use_id if source.result else ""
             if call_id and call_id not in recorded:
-                run_id = untold_run(said.id)
-                self._add_run(run_id, said.time, self._told(said))
-            elif call_id and self._answers[call_id] is said:
+                run_id = untold_run(source.id)
+                self._add_run(run_id, source.time, self._derived_run(source))
+            elif call_id and self._results[call_id] is source:
                 entry = recorded.pop(call_id)
                 self._add_run(entry.id, entry.timestamp, entry.tool_execution)
         for entry in recorded.values():
             self._add_run(entry.id, entry.timestamp, entry.tool_execution)
 
-    def _told(self, said: Said) -> ToolExecution:
-        """Return the record of a run of which only the call and the result are known."""
-        result = said.result
+    def _derived_run(self, source: Said) -> ToolExecution:
+        """Return the record of a run, derived from its call and its result."""
+        result = source.result
         if result is None:
-            raise TypeError("only a result tells of a run")
+            raise TypeError("the message is not a tool result")
         caller = self._calls.get(result.tool_use_id)
-        took = said.message.duration_ms
-        if took is None and caller is not None:
-            took = max(0.0, (said.time - caller[0].time).total_seconds() * 1000)
+        duration_ms = source.message.duration_ms
+        if duration_ms is None and caller is not None:
+            duration_ms = max(0.0, (source.time - caller[0].time).total_seconds() * 1000)
         error = result.text if result.is_error else None
         return ToolExecution(
-            result.tool_use_id, self._tool_name(said), success=not result.is_error, error=error, duration_ms=took
+            result.tool_use_id,
+            self._tool_name(source),
+            success=not result.is_error,
+            error=error,
+            duration_ms=duration_ms,
         )
 
     def _add_run(self, run_id: str, time: datetime, record: ToolExecution) -> None:
-        caller, answer = self._calls.get(record.tool_call_id), self._answers.get(record.tool_call_id)
+        caller, answer = self._calls.get(record.tool_call_id), self._results.get(record.tool_call_id)
         result: Object = {"success": record.success, "content": answer.text if answer else ""}
         if record.error is not None:
             result["error"] = record.error
@@ -160,7 +164,7 @@ class Records:
         position = 0
         for entry in entries:
             before[entry.id or ""] = position
-            while position < len(self.said) and self.said[position].entry_id == entry.id:
+            while position < len(self.sources) and self.sources[position].entry_id == entry.id:
                 position += 1
             if isinstance(entry, CompactionEntry) and entry.compaction.summary:
                 self._add_compaction(entry, before.get(entry.compaction.first_kept_entry_id or "", position))
@@ -169,45 +173,45 @@ class Records:
 
     def _add_compaction(self, entry: CompactionEntry, kept: int) -> None:
         if not kept:
-            return  # it stands for no message that is here
+            return  # it summarizes none of the messages on this path
         summary = entry.compaction.summary
         tokens = self._count(Message("system", (text(summary),)))
-        key = sha256(f"{self.said[0].id}\n{self.said[kept - 1].id}".encode()).hexdigest()[:16]
-        told: Object = {"content": summary, "tokens": tokens, "model": ""}
-        self._add_summary(key, entry.id, entry.timestamp, (0, kept - 1), told, self._totals[kept])
-        self.context = {"lastSummaryAt": iso(entry.timestamp), "summaryMessageId": self.said[kept - 1].id}
+        key = sha256(f"{self.sources[0].id}\n{self.sources[kept - 1].id}".encode()).hexdigest()[:16]
+        summary_fields: Object = {"content": summary, "tokens": tokens, "model": ""}
+        self._add_summary(key, entry.id, entry.timestamp, (0, kept - 1), summary_fields, self._totals[kept])
+        self.context = {"lastSummaryAt": iso(entry.timestamp), "summaryMessageId": self.sources[kept - 1].id}
 
     def _add_stored(self, entry: CustomEntry) -> None:
         stored = as_object(entry.custom.data)
-        places = {said.entry_id: place for place, said in enumerate(self.said)}
+        places = {source.entry_id: place for place, source in enumerate(self.sources)}
         start, end = places.get(as_text(stored.get("start_id"))), places.get(as_text(stored.get("end_id")))
         key = as_text(stored.get("key"))
         if start is None or end is None or not key or "/" in key:
-            return  # it is of messages that are not on this path
-        told: Object = {
+            return  # it covers messages that are not on this path
+        summary_fields: Object = {
             "content": as_text(stored.get("content")),
             "tokens": as_count(stored.get("tokens")),
             "model": as_text(stored.get("summarizer")),
         }
         original = as_count(stored.get("original_tokens"))
-        self._add_summary(key, entry.id, entry.timestamp, (start, end), told, original)
+        self._add_summary(key, entry.id, entry.timestamp, (start, end), summary_fields, original)
 
     def _add_summary(
-        self, key: str, summary_id: str, time: datetime, limits: tuple[int, int], told: Object, original: int
+        self, key: str, summary_id: str, time: datetime, limits: tuple[int, int], summary_fields: Object, original: int
     ) -> None:
         start, end = limits
-        tokens = as_number(told["tokens"]) or 0
+        tokens = as_number(summary_fields["tokens"]) or 0
         self.summaries[key] = {
             "id": summary_id,
             "createdAt": iso(time),
             "range": {
-                "startMessageId": self.said[start].id,
-                "endMessageId": self.said[end].id,
+                "startMessageId": self.sources[start].id,
+                "endMessageId": self.sources[end].id,
                 "startSeq": start + 1,
                 "endSeq": end + 1,
                 "messageCount": end - start + 1,
             },
-            "summary": told,
+            "summary": summary_fields,
             "originalTokens": original,
             "compressionRatio": tokens / original if original else 0.0,
         }

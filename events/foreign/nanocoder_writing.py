@@ -1,13 +1,13 @@
-"""nanocoder's folder of one session, as its design describes it: writing.
+"""nanocoder: writing the folder of one session, as its design describes it.
 
-    <folder>/index.jsonl                                     a line a session
+    <folder>/index.jsonl                                     one line per session
              projects/<project-hash>/session-<id>/metadata.json
                                                   messages.jsonl
                                                   tools.jsonl
                                                   summaries/<range-hash>.json
 
-Every file is written under another name and renamed, the metadata after what they tell of and the index last, so a crash
-leaves each file old or new. All numbers in the metadata are counted from what is written.
+Every file is written under another name and renamed. The metadata is written after the files that it describes and the
+index last, so a crash leaves each file either old or new. All numbers in the metadata are counted from what is written.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from .values import Object, iso
 INDEX = "index.jsonl"
 PROJECTS = "projects"
 NO_PROJECT = "0" * HASH_DIGITS
-"""Stands for the hash of a project where the session has none."""
+"""The project hash of a session without a project."""
 
 
 class _Project(Struct):
@@ -102,48 +102,48 @@ class _IndexLine(Struct, rename="camel"):
 
 
 def estimated_tokens(message: Message) -> int:
-    """Estimate the tokens of a message by the length of its content: four bytes a token."""
+    """Estimate the tokens of a message from the length of its content, at four bytes per token."""
     return -(-len(msgspec.json.encode(message.content)) // 4)
 
 
 def write_nanocoder(
     header: Header, entries: Sequence[Entry], folder: Path, *, count: Counter = estimated_tokens
 ) -> Path:
-    """Write a session as nanocoder's design lays it out; the files of an earlier export of it are replaced.
+    """Write a session in the layout of nanocoder's design, replacing the files of an earlier export of it.
 
     Args:
         header: The session's header.
-        entries: The path to write, from its root on. What a compaction without a summary left out last is not written, since
-            the folder has no place for that.
-        folder: The folder of all sessions, which nanocoder has at `~/.nanocoder/sessions`; made where it is missing.
-        count: Counts the tokens of messages.
+        entries: The path to write, starting at its root. If its latest compaction has no summary, the entries that it
+            hides are not written, since the folder cannot express such a compaction.
+        folder: The folder of all sessions, for nanocoder `~/.nanocoder/sessions`; created if missing.
+        count: Counts the tokens of a message.
 
     Returns:
         The session's folder.
 
     Raises:
         InvalidSessionId: The session's id cannot name a folder.
-        OSError: It cannot be written; each file is as it was, or new.
+        OSError: A file cannot be written; each file is then either unchanged or new.
     """
     if not header.id or "/" in header.id or "\0" in header.id:
         raise InvalidSessionId(
             f"the session id {header.id!r} cannot name a folder: fork the session to give it another"
         )
-    records = Records(_kept(entries), count)
+    records = Records(_visible(entries), count)
     metadata = _metadata(header, entries, records)
     target = folder.absolute() / PROJECTS / metadata.project.hash / f"{PREFIX}{header.id}"
-    _put(target / MESSAGES, records.messages)
-    _put(target / TOOLS, records.runs)
-    _put_summaries(target / SUMMARIES, records.summaries)
-    _put(target / METADATA, [metadata])
-    _put(folder.absolute() / INDEX, [*_others(folder / INDEX, header.id), _index_line(metadata)])
+    _write_lines(target / MESSAGES, records.messages)
+    _write_lines(target / TOOLS, records.runs)
+    _write_summaries(target / SUMMARIES, records.summaries)
+    _write_lines(target / METADATA, [metadata])
+    _write_lines(folder.absolute() / INDEX, [*_other_lines(folder / INDEX, header.id), _index_line(metadata)])
     return target
 
 
-def _kept(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the part of a path that still counts, if its latest compaction has no summary; otherwise all of it.
+def _visible(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the entries of a path without those hidden by its latest compaction, if that has no summary; else all.
 
-    System messages always count.
+    System messages are always kept.
     """
     at = next((at for at in reversed(range(len(entries))) if isinstance(entries[at], CompactionEntry)), None)
     latest = None if at is None else entries[at]
@@ -158,23 +158,23 @@ def _is_system(entry: Entry) -> bool:
     return isinstance(entry, MessageEntry) and entry.message.role == "system"
 
 
-def _put(path: Path, values: Iterable[object]) -> None:
+def _write_lines(path: Path, values: Iterable[object]) -> None:
     disk = OsDisk()
     disk.make_directory(str(path.parent))
     write_beside(disk, str(path), [msgspec.json.encode(value) + b"\n" for value in values], sync=True)
 
 
-def _put_summaries(folder: Path, summaries: Mapping[str, Object]) -> None:
-    """Write the summaries, and take away those of an earlier export that are of other messages."""
+def _write_summaries(folder: Path, summaries: Mapping[str, Object]) -> None:
+    """Write the summaries, and delete those of an earlier export that are no longer current."""
     for key, summary in summaries.items():
-        _put(folder / f"{key}.json", [summary])
+        _write_lines(folder / f"{key}.json", [summary])
     for path in folder.glob("*.json") if folder.is_dir() else ():
         if path.stem not in summaries:
             path.unlink()
 
 
-def _others(path: Path, session: str) -> list[Object]:
-    """Return the lines of an index that are of other sessions."""
+def _other_lines(path: Path, session: str) -> list[Object]:
+    """Return the index lines of other sessions."""
     if not path.is_file():
         return []
     lines = map(decoded, path.read_bytes().splitlines())
@@ -182,11 +182,11 @@ def _others(path: Path, session: str) -> list[Object]:
 
 
 def _metadata(header: Header, entries: Sequence[Entry], records: Records) -> _Metadata:
-    info = _latest(entries)
+    info = _session_info(entries)
     provider = info.provider or _provider(entries)
     path = info.project or header.cwd
-    roles = [said.role for said in records.said]
-    asked = preview(next((said.text for said in records.said if said.role == "user"), ""))
+    roles = [message.role for message in records.sources]
+    first_prompt = preview(next((message.text for message in records.sources if message.role == "user"), ""))
     title = header.title if info.name is None else info.name
     return _Metadata(
         version=VERSION,
@@ -195,29 +195,29 @@ def _metadata(header: Header, entries: Sequence[Entry], records: Records) -> _Me
         timestamps=_Times(
             iso(header.timestamp),
             iso(entries[-1].timestamp if entries else header.timestamp),
-            iso(records.said[-1].time if records.said else header.timestamp),
+            iso(records.sources[-1].time if records.sources else header.timestamp),
         ),
         stats=_Stats(len(roles), len(records.runs), records.tokens, roles.count("user"), roles.count("assistant")),
         provider=_Provider(provider.type, provider.model, provider.context_window, provider.base_url),
-        display=_Display(title or preview(asked, TITLE_CHARS_MAX), asked or None),
+        display=_Display(title or preview(first_prompt, TITLE_CHARS_MAX), first_prompt or None),
         status=info.status or "active",
         context=records.context or None,
     )
 
 
-def _latest(entries: Sequence[Entry]) -> SessionInfo:
-    """Return what is said of the session, each field as it was given last."""
+def _session_info(entries: Sequence[Entry]) -> SessionInfo:
+    """Return the session's information, with the latest value of each field."""
     info = SessionInfo()
     for entry in entries:
         if isinstance(entry, SessionInfoEntry):
-            given = entry.session_info
-            fields = {name: getattr(given, name) for name in given.__struct_fields__}
+            update = entry.session_info
+            fields = {name: getattr(update, name) for name in update.__struct_fields__}
             info = replace(info, **{name: value for name, value in fields.items() if value is not None})
     return info
 
 
 def _provider(entries: Sequence[Entry]) -> Provider:
-    """Return who answered last."""
+    """Return the provider and model that were used last."""
     for entry in reversed(entries):
         if isinstance(entry, ModelChangeEntry):
             return Provider(entry.model_change.provider, entry.model_change.model_id)

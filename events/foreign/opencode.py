@@ -1,8 +1,8 @@
-"""opencode: sessions of messages that are made of parts, in a tree of files, a database or an exported file.
+"""opencode: sessions of messages made of parts, in a tree of files, a database or an exported file.
 
-A path may be that of the storage tree, of one session's file, of the database, or of a file that `opencode export` wrote.
-A message that summarizes what came before it becomes a compaction, unless it failed. Where messages were reverted, the
-conversation stands before them, and they stay on their branch; where all were, an entry stands there that says so.
+A path may name the storage tree, the file of one session, the database, or a file written by `opencode export`. A
+message that summarizes earlier messages becomes a compaction, unless it failed. If messages were reverted, the leaf is
+the entry before them, and they stay on their branch; if all were, it is an entry that records the revert.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .chain import Chain
 from .json_lines import Notes, beginning, decoded, document
 from .opencode_database import HEAD, in_database, is_database
 from .opencode_messages import is_finished, is_summary, model_of, read_answer, read_summary, read_user
-from .opencode_parts import Said, created
-from .opencode_storage import InFile, InTree, Record, Stored, is_in_first_tree, is_tree
-from .several import each
+from .opencode_parts import Item, created
+from .opencode_storage import InFile, InTree, Record, StoredSession, is_in_first_tree, is_tree
+from .several import read_each
 from .values import Object, as_list, as_object, as_text, as_time, kept_json
 
 NAME = "opencode"
@@ -41,7 +41,7 @@ class OpencodeFormat:
     title = "opencode"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of opencode, its storage tree, or its database."""
+        """Tell whether this is an opencode session, storage tree, or database."""
         if path.is_dir():
             return is_tree(path)
         if head.startswith(HEAD):
@@ -53,47 +53,47 @@ class OpencodeFormat:
         """Read a session, or all sessions of a storage; see `Format.read`."""
         if path.is_dir():
             files = sorted(path.glob("session/*/*.json"))
-            return each(files, lambda file: _read(InTree(file)), "there is no session of opencode here")
+            return read_each(files, lambda file: _read(InTree(file)), "the folder holds no opencode session")
         with path.open("rb") as file:
             head = file.read(len(HEAD))
         if head == HEAD:
-            return in_database(path, lambda stored: replace(_read(stored), beside=_around(path)))
-        given = as_object(document(path))
-        return iter((_read(InFile(path, given) if "messages" in given else InTree(path)),))
+            return in_database(path, lambda stored: replace(_read(stored), beside=_companions(path)))
+        data = as_object(document(path))
+        return iter((_read(InFile(path, data) if "messages" in data else InTree(path)),))
 
 
-def _around(database: Path) -> tuple[Path, ...]:
-    """Return what stands beside a database: its own files, and the older tree, which was moved into it."""
-    own = (database.with_name(f"{database.name}-{end}") for end in ("wal", "shm", "journal"))
-    return (*own, database.with_name("storage"))
+def _companions(database: Path) -> tuple[Path, ...]:
+    """Return the paths beside a database: its own files, and the older tree, whose content was moved into it."""
+    own_files = (database.with_name(f"{database.name}-{end}") for end in ("wal", "shm", "journal"))
+    return (*own_files, database.with_name("storage"))
 
 
 def _is_session(start: bytes, is_first: bool) -> bool:
     names = ("id", "time") if is_first else ("id", "projectID", "directory", "time")
     if not (start.startswith(b"{") and all(b'"%b"' % name.encode() in start for name in names)):
         return False
-    given = decoded(start)
-    if given is None:  # damaged, or longer than what is shown of it: opencode writes the id first
+    data = decoded(start)
+    if data is None:  # damaged, or longer than `start`: opencode writes the id first
         return _SESSION.match(start) is not None
-    return bool(as_text(given.get("id"))) and all(name in given for name in names)
+    return bool(as_text(data.get("id"))) and all(name in data for name in names)
 
 
 def _is_export(start: bytes) -> bool:
     if _EXPORT.match(start) is None:
         return False
-    given = decoded(start)
-    if given is None:
+    data = decoded(start)
+    if data is None:
         return _EXPORT_ID.match(start) is not None
-    messages = given.get("messages")
-    holds = all(isinstance(message, dict) and "info" in message for message in as_list(messages))
-    return isinstance(messages, list) and holds and bool(as_text(as_object(given.get("info")).get("id")))
+    messages = data.get("messages")
+    are_messages = all(isinstance(message, dict) and "info" in message for message in as_list(messages))
+    return isinstance(messages, list) and are_messages and bool(as_text(as_object(data.get("info")).get("id")))
 
 
-def _read(stored: Stored) -> ForeignSession:
+def _read(stored: StoredSession) -> ForeignSession:
     info = stored.info()
     session, where = as_text(info.get("id")), Where(str(stored.path))
     if not session:
-        raise ForeignFormatError("this is no session of opencode: it has no id", where=where)
+        raise ForeignFormatError("this is not an opencode session: it has no id", where=where)
     findings: list[Finding] = []
     notes = Notes(stored.path, findings)
     records = list(stored.records(notes))
@@ -120,16 +120,16 @@ def _read(stored: Stored) -> ForeignSession:
 
 
 def _folder(info: Object, records: Sequence[Record]) -> str:
-    """Return the folder in which a session was at work, which the first versions say of each answer."""
-    said = (as_text(as_object(record.info.get("path")).get("cwd")) for record in records)
-    return as_text(info.get("directory")) or next(filter(None, said), "")
+    """Return the working directory of a session, which the first versions store with each answer."""
+    answer_folders = (as_text(as_object(record.info.get("path")).get("cwd")) for record in records)
+    return as_text(info.get("directory")) or next(filter(None, answer_folders), "")
 
 
 class _Reading:
-    """Goes through the messages of a session.
+    """A conversion of the messages of one session.
 
     Attributes:
-        before: Of each message that has an id, the entry that it follows.
+        before: For each message that has an id, the entry that it follows.
     """
 
     def __init__(self, header: Header, notes: Notes) -> None:
@@ -140,7 +140,7 @@ class _Reading:
         self._first_kept: str | None = None
 
     def entries(self, record: Record) -> Iterator[KnownEntry]:
-        """Yield what a message says."""
+        """Yield the entries of a message."""
         info, time = record.info, created(record.info)
         message, role = as_text(info.get("id")), as_text(info.get("role"))
         if message:
@@ -149,7 +149,7 @@ class _Reading:
             if part.get("type") == "compaction":
                 self._first_kept = as_text(part.get("tail_start_id")) or None
         if role not in ("user", "assistant"):
-            self._notes.add("damaged", "error", f"the message {message!r} has no role: it is left out")
+            self._notes.add("damaged", "error", f"the message {message!r} has no known role, so it is left out")
             return
         model = model_of(info)
         if all(model) and model != self._model:
@@ -162,15 +162,15 @@ class _Reading:
                 yield self._chain.add(read_summary(record, kept, self._notes), id=message, time=time)
                 return
             if not info.get("error"):
-                message = ""  # which is kept for the compaction that it becomes when it ends
-        said = read_user(record, self._notes) if role == "user" else read_answer(record, self._notes)
-        for position, each_said in enumerate(said):
-            yield self._add(each_said, message if position == 0 else "")
+                message = ""  # the id is reserved for the compaction that the message becomes once it is finished
+        items = read_user(record, self._notes) if role == "user" else read_answer(record, self._notes)
+        for position, item in enumerate(items):
+            yield self._add(item, message if position == 0 else "")
 
     def beginning(self, time: datetime | None) -> KnownEntry:
-        """Return an entry that stands before everything: to name no entry as the leaf would name the last one."""
+        """Return an entry without a parent to serve as the leaf, because no leaf would mean the last entry."""
         self._chain.leaf = None
         return self._chain.add(Custom("opencode.revert", kept_json({"to": None})), time=time)
 
-    def _add(self, said: Said, message: str) -> KnownEntry:
-        return self._chain.add(said.payload, id=message, time=said.time, beginning=said.beginning or None)
+    def _add(self, item: Item, message: str) -> KnownEntry:
+        return self._chain.add(item.payload, id=message, time=item.time, beginning=item.beginning or None)

@@ -1,4 +1,4 @@
-"""opencode: its database, which holds the records of the tree in the tables session, message and part."""
+"""opencode: its database, whose tables session, message and part hold the records of the storage tree."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from ..errors import ForeignFormatError, Where
 from .base import ForeignSession
 from .json_lines import Notes, decoded
 from .opencode_storage import Record
-from .opencode_untouched import Untouched, as_it_lies, untouched
-from .several import each
+from .opencode_untouched import UnmodifiedDatabase, open_unmodified, open_without_log
+from .several import read_each
 from .values import Object, as_text
 
 HEAD = b"SQLite format 3\0"
-"""How a database begins."""
+"""The first bytes of a database."""
 
-_DAMAGE = (sqlite3.Error, UnicodeDecodeError)  # the names of columns are decoded, too
+_DAMAGE = (sqlite3.Error, UnicodeDecodeError)  # decoding the column names can fail as well
 _TABLES = frozenset({"session", "message", "part"})
 
 
 class InDatabase:
-    """A session in the database, of which `row` is the row."""
+    """A session in the database; `row` is its row in the table `session`."""
 
-    def __init__(self, path: Path, database: Untouched, row: Object) -> None:
+    def __init__(self, path: Path, database: UnmodifiedDatabase, row: Object) -> None:
         self.path = path
         self._database = database
         self._row = row
 
     def info(self) -> Object:
-        """Return what is said of it as a whole; see `Stored.info`."""
+        """Return the session's own record; see `StoredSession.info`."""
         row = self._row
         return {
             "id": row.get("id"),
@@ -44,10 +44,10 @@ class InDatabase:
         }
 
     def records(self, notes: Notes) -> Iterator[Record]:
-        """Yield its messages in order; see `Stored.records`.
+        """Yield its messages in order; see `StoredSession.records`.
 
         Raises:
-            sqlite3.OperationalError: The database was written to meanwhile: what was yielded may be torn.
+            sqlite3.OperationalError: The database changed during reading, so the messages may be inconsistent.
         """
         session = self._row.get("id")
         messages = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
@@ -63,9 +63,9 @@ class InDatabase:
             self._database.check()
             raise ForeignFormatError(f"the database is damaged: {error}", where=Where(str(self.path))) from error
         for row_id, data in rows:
-            value = _decoded(data)
+            value = _decoded_record(data)
             if value is None:
-                notes.add("damaged", "error", f"the record {row_id!r} is no JSON object: it is left out")
+                notes.add("damaged", "error", f"the record {row_id!r} is not a JSON object, so it is left out")
             else:
                 yield str(row_id), {"id": str(row_id), **value}
 
@@ -73,10 +73,10 @@ class InDatabase:
 def is_database(path: Path) -> bool:
     """Tell whether a database has the tables of opencode."""
     try:
-        with as_it_lies(path) as connection:
+        with open_without_log(path) as connection:
             tables = _tables(connection)
-        if not tables:  # a new database may stand in its log alone, as yet
-            with untouched(path) as database:
+        if not tables:  # the tables of a new database may still be only in its log
+            with open_unmodified(path) as database:
                 tables = _tables(database.connection)
         return tables >= _TABLES
     except (*_DAMAGE, OSError):
@@ -84,28 +84,29 @@ def is_database(path: Path) -> bool:
 
 
 def in_database(path: Path, read: Callable[[InDatabase], ForeignSession]) -> Iterator[ForeignSession]:
-    """Read the sessions of a database, which is left untouched, one after the other; see `each`.
+    """Read the sessions of a database one after another, without modifying it; see `read_each`.
 
     Args:
         path: The database.
-        read: Reads a session with all its records, or raises `ForeignFormatError`.
+        read: Reads a session with all of its records, or raises `ForeignFormatError`.
 
     Raises:
-        ForeignFormatError: It has no such tables, is damaged, or was written to meanwhile; or none can be read.
-        OSError: It cannot be copied.
+        ForeignFormatError: The database lacks opencode's tables, is damaged, or changed during reading, or none of its
+            sessions can be read.
+        OSError: The database cannot be copied.
     """
     try:
-        with untouched(path) as database:
+        with open_unmodified(path) as database:
             connection = database.connection
             if not _tables(connection) >= _TABLES:
-                raise ForeignFormatError("this database holds no sessions of opencode", where=Where(str(path)))
+                raise ForeignFormatError("the database holds no opencode sessions", where=Where(str(path)))
             cursor = connection.execute("SELECT * FROM session ORDER BY time_created, id")
             columns = [column[0] for column in cursor.description]
             rows = cursor.fetchall()
             database.check()
             if rows:
-                sessions = (InDatabase(path, database, _plain(columns, row)) for row in rows)
-                yield from each(repeat(path, len(rows)), lambda _: read(next(sessions)), "")
+                sessions = (InDatabase(path, database, _json_values(columns, row)) for row in rows)
+                yield from read_each(repeat(path, len(rows)), lambda _: read(next(sessions)), "")
     except _DAMAGE as error:
         raise ForeignFormatError(f"the database cannot be read: {error}", where=Where(str(path))) from error
 
@@ -114,12 +115,12 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
     return {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def _decoded(data: object) -> Object | None:
+def _decoded_record(data: object) -> Object | None:
     if isinstance(data, str):
         return decoded(data.encode())
     return decoded(data) if isinstance(data, bytes) else None
 
 
-def _plain(columns: Sequence[str], row: Sequence[object]) -> Object:
-    named = zip(columns, row, strict=True)
-    return {name: value for name, value in named if value is None or isinstance(value, (str, int, float))}
+def _json_values(columns: Sequence[str], row: Sequence[object]) -> Object:
+    pairs = zip(columns, row, strict=True)
+    return {name: value for name, value in pairs if value is None or isinstance(value, (str, int, float))}

@@ -1,7 +1,7 @@
-"""opencode: what one message and its parts say.
+"""opencode: reading one message and its parts.
 
-An assistant's message may hold several steps: what the model said and called, the results, and what it said then. Each
-becomes a message of its own, with the results of its calls behind it, since a model is told them in that order.
+An assistant message may hold several steps: what the model said and called, the results, and what it said afterwards.
+Each step becomes a message of its own, followed by the results of its calls: the order in which a model receives them.
 """
 
 from __future__ import annotations
@@ -14,94 +14,94 @@ from msgspec import Struct, field
 from ..content import Content
 from ..entries import Compaction, Custom, Message, Usage
 from .json_lines import Notes
-from .opencode_parts import Said, call_of, created, file_of, result_of, text_of, thought_of, usage_of
+from .opencode_parts import Item, call_of, created, file_of, result_of, text_of, thought_of, usage_of
 from .opencode_storage import Record
 from .values import Object, as_object, as_text, kept_json
 
 _BOOKKEEPING = frozenset({"step-start", "snapshot", "patch", "compaction"})
-_SPOKEN = frozenset({"text", "reasoning", "file", "tool"})
+_CONTENT = frozenset({"text", "reasoning", "file", "tool"})
 
 
 class _Step(Struct):
     time: datetime | None
     beginning: str = ""
     parts: list[Content] = field(default_factory=list[Content])
-    after: list[Said] = field(default_factory=list[Said])
-    called: bool = False
-    begun: bool = False
-    ended: bool = False
+    results: list[Item] = field(default_factory=list[Item])
+    has_calls: bool = False
+    has_start: bool = False
+    has_ended: bool = False
     usage: Usage | None = None
 
 
 def model_of(info: Object) -> tuple[str, str]:
-    """Return the provider and the model that a message names; empty where it names none."""
+    """Return the provider and the model that a message names; "" for each one that it does not name."""
     named = as_object(info.get("model"))
     provider = as_text(info.get("providerID")) or as_text(named.get("providerID"))
     return provider, as_text(info.get("modelID")) or as_text(named.get("modelID"))
 
 
-def read_user(record: Record, notes: Notes) -> Iterator[Said]:
-    """Read a person's message."""
+def read_user(record: Record, notes: Notes) -> Iterator[Item]:
+    """Read a user message."""
     time = created(record.info)
-    shown: list[Content] = []
-    rest: list[Said] = []
+    content: list[Content] = []
+    rest: list[Item] = []
     for part in record.parts:
         kind = as_text(part.get("type"))
         if kind == "text" and part.get("ignored") is not True:
-            shown.append(text_of(part))
+            content.append(text_of(part))
         elif kind == "file":
-            shown.append(file_of(part))
+            content.append(file_of(part))
         elif kind in _BOOKKEEPING:
             notes.skip(f"part {kind}")
         else:
             rest.append(_custom(part, time))
-    if shown or not record.parts:
-        yield Said(Message("user", tuple(shown)), time)
+    if content or not record.parts:
+        yield Item(Message("user", tuple(content)), time)
     yield from rest
 
 
-def read_answer(record: Record, notes: Notes) -> Iterator[Said]:
-    """Read the model's message: an answer for each step, each followed by the results of its calls."""
+def read_answer(record: Record, notes: Notes) -> Iterator[Item]:
+    """Read the model's message: one answer per step, each followed by the results of its calls."""
     provider, model = model_of(record.info)
     steps = _steps(record, notes)
     failure = as_object(record.info.get("error"))
-    said = as_text(as_object(failure.get("data")).get("message"))
-    error = ": ".join(filter(None, (as_text(failure.get("name")), said))) or None
+    reason = as_text(as_object(failure.get("data")).get("message"))
+    error = ": ".join(filter(None, (as_text(failure.get("name")), reason))) or None
     for position, step in enumerate(steps):
-        last = position == len(steps) - 1
+        is_last = position == len(steps) - 1
         answer = Message(
             "assistant",
             tuple(step.parts),
             model=model or None,
             provider=provider or None,
             usage=step.usage,
-            stop_reason=as_text(record.info.get("finish")) or None if last else None,
-            error=error if last else None,
+            stop_reason=as_text(record.info.get("finish")) or None if is_last else None,
+            error=error if is_last else None,
         )
-        yield Said(answer, step.time, step.beginning)
-        yield from step.after
+        yield Item(answer, step.time, step.beginning)
+        yield from step.results
 
 
 def is_summary(info: Object) -> bool:
-    """Tell whether a message is to summarize what came before it, be it finished or not."""
+    """Tell whether a message is a summary of earlier messages, finished or not."""
     return info.get("role") == "assistant" and info.get("summary") is True
 
 
 def is_finished(record: Record) -> bool:
-    """Tell whether a summary stands for what came before it: opencode goes by it when it ended, and without an error."""
+    """Tell whether a summary replaces earlier messages: opencode uses it once it has ended without an error."""
     if record.info.get("error"):
         return False
     if record.info.get("finish") or as_object(record.info.get("time")).get("completed"):
         return True
-    # Older versions do not say that it ended; where steps are told of, the last one tells it.
+    # Older versions do not record the end of a summary; if they record steps, it ended when the last step did.
     kinds = [part.get("type") for part in record.parts]
     return bool(_summary(record)) and kinds.count("step-start") <= kinds.count("step-finish")
 
 
 def read_summary(record: Record, first_kept: str | None, notes: Notes) -> Compaction:
-    """Read a message that summarizes what came before it, and which of it is kept from `first_kept` on."""
-    used = [step.usage for step in _steps(record, notes) if step.usage is not None]
-    return Compaction(_summary(record), first_kept, 0, usage=sum(used[1:], used[0]) if used else None)
+    """Read a summary of earlier messages, of which those from `first_kept` on are kept."""
+    usages = [step.usage for step in _steps(record, notes) if step.usage is not None]
+    return Compaction(_summary(record), first_kept, 0, usage=sum(usages[1:], usages[0]) if usages else None)
 
 
 def _summary(record: Record) -> str:
@@ -110,42 +110,42 @@ def _summary(record: Record) -> str:
 
 def _steps(record: Record, notes: Notes) -> list[_Step]:
     steps = [_Step(created(record.info))]
-    begins = False
+    begins_step = False
     for part in record.parts:
         kind = as_text(part.get("type"))
         step = steps[-1]
-        if kind in _SPOKEN and part.get("ignored") is not True:
-            # Where a version does not tell of steps, what is said behind calls was said when their results were there.
-            if begins or step.ended or (step.called and not step.begun and kind != "tool"):
-                if step.parts or step.ended:
-                    step = _next(steps, part)
-                step.begun, begins = begins, False
-            _say(step, kind, part)
+        if kind in _CONTENT and part.get("ignored") is not True:
+            # If the version records no steps, content after calls was written once their results were available.
+            if begins_step or step.has_ended or (step.has_calls and not step.has_start and kind != "tool"):
+                if step.parts or step.has_ended:
+                    step = _begin_step(steps, part)
+                step.has_start, begins_step = begins_step, False
+            _add_part(step, kind, part)
         elif kind == "step-finish":
-            tokens = as_object(part.get("tokens"))
-            if tokens:
-                step = _next(steps, part) if step.ended else step
-                step.usage = usage_of(tokens, part)
-            step.ended, begins = True, False
+            step_tokens = as_object(part.get("tokens"))
+            if step_tokens:
+                step = _begin_step(steps, part) if step.has_ended else step
+                step.usage = usage_of(step_tokens, part)
+            step.has_ended, begins_step = True, False
         elif kind in _BOOKKEEPING:
-            begins = begins or kind == "step-start"
+            begins_step = begins_step or kind == "step-start"
             notes.skip(f"part {kind}")
         else:
-            step.after.append(_custom(part, created(part)))
-    told = record.info.get("tokens")
-    if isinstance(told, dict) and all(step.usage is None for step in steps):
-        steps[-1].usage = usage_of(told, record.info)
+            step.results.append(_custom(part, created(part)))
+    tokens = record.info.get("tokens")
+    if isinstance(tokens, dict) and all(step.usage is None for step in steps):
+        steps[-1].usage = usage_of(tokens, record.info)
     return steps
 
 
-def _next(steps: list[_Step], part: Object) -> _Step:
-    """Begin another step, of which a part is the first that is known."""
+def _begin_step(steps: list[_Step], part: Object) -> _Step:
+    """Append a step whose first known part is `part`, and return it."""
     time = created(part) or created(as_object(part.get("state"))) or steps[-1].time
     steps.append(_Step(time, as_text(part.get("id"))))
     return steps[-1]
 
 
-def _say(step: _Step, kind: str, part: Object) -> None:
+def _add_part(step: _Step, kind: str, part: Object) -> None:
     if kind == "text":
         step.parts.append(text_of(part))
     elif kind == "reasoning":
@@ -154,9 +154,9 @@ def _say(step: _Step, kind: str, part: Object) -> None:
         step.parts.append(file_of(part))
     else:
         step.parts.append(call_of(part))
-        step.called = True
-        step.after += result_of(part)
+        step.has_calls = True
+        step.results += result_of(part)
 
 
-def _custom(part: Object, time: datetime | None) -> Said:
-    return Said(Custom(f"opencode.{as_text(part.get('type')) or 'part'}", kept_json(part)), time)
+def _custom(part: Object, time: datetime | None) -> Item:
+    return Item(Custom(f"opencode.{as_text(part.get('type')) or 'part'}", kept_json(part)), time)

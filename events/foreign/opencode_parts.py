@@ -1,4 +1,4 @@
-"""opencode: what one part of a message says: a text, a thought, a file, a call with its result, and what it used."""
+"""opencode: reading one part of a message: a text, a thought, a file, or a call with its result; and usage."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _ENDED = frozenset({"completed", "error"})
 _SIGNATURES = ("signature", "thoughtSignature")
 
 
-class Said(Struct, frozen=True):
-    """Something that a message says, and when.
+class Item(Struct, frozen=True):
+    """A payload read from a message, and its time.
 
     Attributes:
-        payload: What it says.
-        time: When that was said, where it is known.
-        beginning: The part of the message with which it begins; what comes behind that may not be there yet. Else "".
+        payload: The payload of the entry to make.
+        time: When it was written; None if unknown.
+        beginning: The id of the first part, if later parts may still be missing; "" otherwise.
     """
 
     payload: Payload
@@ -40,49 +40,49 @@ class Said(Struct, frozen=True):
 
 
 def created(value: Object) -> datetime | None:
-    """Return when a message, a part or a session began."""
+    """Return the time at which a message, a part or a session began."""
     time = as_object(value.get("time"))
     return as_time(time.get("created", time.get("start")))
 
 
 def text_of(part: Object) -> TextPart:
-    """Return a text, with what its provider signed it with."""
-    return TextPart(Text(as_text(part.get("text")), _signed(part, *_SIGNATURES)))
+    """Return a text part with its provider's signature."""
+    return TextPart(Text(as_text(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
 
 
 def thought_of(part: Object) -> ThinkingPart:
-    """Return a thought, with what its provider signed it with; of one that was sealed, what it was sealed in."""
-    sealed = _signed(part, "redactedData")
-    if sealed is not None:
-        return ThinkingPart(Thinking(as_text(part.get("text")), sealed, redacted=True))
-    return ThinkingPart(Thinking(as_text(part.get("text")), _signed(part, *_SIGNATURES)))
+    """Return a thinking part with its provider's signature, or with the encrypted data if it is redacted."""
+    redacted = _provider_metadata(part, "redactedData")
+    if redacted is not None:
+        return ThinkingPart(Thinking(as_text(part.get("text")), redacted, redacted=True))
+    return ThinkingPart(Thinking(as_text(part.get("text")), _provider_metadata(part, *_SIGNATURES)))
 
 
 def file_of(part: Object) -> TextPart | ImagePart:
-    """Return an image; any other file is named in words."""
+    """Return an image part; for any other file, a text that names it."""
     url, media_type = as_text(part.get("url")), as_text(part.get("mime"))
     if media_type.startswith("image/") and url:
         return image_at(url, media_type)
-    where = media_type if url.startswith("data:") else url  # a name, and not all that the file holds
-    return text(f"[file: {as_text(part.get('filename')) or where}]")
+    name = media_type if url.startswith("data:") else url  # a data URL would repeat the file's content
+    return text(f"[file: {as_text(part.get('filename')) or name}]")
 
 
 def call_of(part: Object) -> ToolUsePart:
-    """Return a call of a tool."""
+    """Return a tool call part."""
     arguments = as_arguments(as_object(part.get("state")).get("input"))
-    return ToolUsePart(ToolUse(_call_id(part), _tool(part), arguments, _signed(part, *_SIGNATURES)))
+    return ToolUsePart(ToolUse(_call_id(part), _tool(part), arguments, _provider_metadata(part, *_SIGNATURES)))
 
 
-def result_of(part: Object) -> tuple[Said, ...]:
-    """Return the result of a call, and the record of its run; nothing where it has not ended."""
+def result_of(part: Object) -> tuple[Item, ...]:
+    """Return the result of a call and the record of its run; () if the call has not ended."""
     state = as_object(part.get("state"))
     if as_text(state.get("status")) not in _ENDED:
         return ()
     call_id, name = _call_id(part), _tool(part)
     failed = state.get("status") == "error"
-    told = as_text(state.get("error")) if failed else as_text(state.get("output"))
-    shown = [*map(file_of, as_objects(state.get("attachments")))]
-    body: str | list[TextPart | ImagePart] = [text(told), *shown] if shown else told
+    output = as_text(state.get("error")) if failed else as_text(state.get("output"))
+    attachments = [*map(file_of, as_objects(state.get("attachments")))]
+    body: str | list[TextPart | ImagePart] = [text(output), *attachments] if attachments else output
     times = as_object(state.get("time"))
     start, end = as_number(times.get("start")), as_number(times.get("end"))
     exit_code = as_number(as_object(state.get("metadata")).get("exit"))
@@ -91,26 +91,27 @@ def result_of(part: Object) -> tuple[Said, ...]:
         name,
         as_arguments(state.get("input")),
         success=not failed,
-        error=told if failed else None,
+        error=output if failed else None,
         exit_code=None if exit_code is None else int(exit_code),
         duration_ms=None if start is None or end is None else max(0.0, end - start),
     )
     ended = as_time(times.get("end"))
     result = Message("tool", (tool_result(call_id, body, is_error=failed),), tool_name=name)
-    return Said(result, ended), Said(run, ended)
+    return Item(result, ended), Item(run, ended)
 
 
 def usage_of(tokens: Object, holder: Object) -> Usage:
-    """Return what was used; `holder` tells what it cost."""
+    """Return the usage given by `tokens`; `holder` gives the cost."""
     cache = as_object(tokens.get("cache"))
     read, written = as_count(cache.get("read")), as_count(cache.get("write"))
-    given, answered = as_count(tokens.get("input")), as_count(tokens.get("output")) + as_count(tokens.get("reasoning"))
+    input_tokens = as_count(tokens.get("input"))
+    output_tokens = as_count(tokens.get("output")) + as_count(tokens.get("reasoning"))
     return Usage(
-        input_tokens=given,
-        output_tokens=answered,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         cache_read_tokens=read,
         cache_write_tokens=written,
-        total_tokens=given + answered + read + written,
+        total_tokens=input_tokens + output_tokens + read + written,
         cost=as_number(holder.get("cost")) or 0.0,
     )
 
@@ -123,11 +124,11 @@ def _tool(part: Object) -> str:
     return as_text(part.get("tool")) or "unknown"
 
 
-def _signed(part: Object, *names: str) -> str | None:
-    """Return the first of these members that a part's metadata has, which stand there by the name of the provider."""
-    for given in as_object(part.get("metadata")).values():
+def _provider_metadata(part: Object, *names: str) -> str | None:
+    """Return the first of the named members in a part's metadata, which is grouped by provider; None without one."""
+    for members in as_object(part.get("metadata")).values():
         for name in names:
-            found = as_text(as_object(given).get(name))
-            if found:
-                return found
+            value = as_text(as_object(members).get(name))
+            if value:
+                return value
     return None

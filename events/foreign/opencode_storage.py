@@ -1,14 +1,16 @@
-"""opencode: where its sessions lie. A tree of small JSON files, or an exported file; of the database, see elsewhere.
+"""opencode: where its sessions are stored: a tree of small JSON files, or an exported file.
 
 storage/session/<project>/<session>.json      {"id":"ses_1","directory":"/work/project","title":"...","time":{...}}
 storage/message/<session>/<message>.json      {"id":"msg_1","sessionID":"ses_1","role":"user","time":{...}}
 storage/part/<message>/<part>.json            {"id":"prt_1","messageID":"msg_1","type":"text","text":"Hello"}
 
-The first versions had the whole tree within `session`, and knew no projects:
+The first versions kept the whole tree within `session`, without projects:
 
 storage/session/info/<session>.json           {"id":"ses_1","title":"...","time":{...}}
 storage/session/message/<session>/<message>.json
 storage/session/part/<session>/<message>/<part>.json
+
+An exported file is one document (for the database, see `opencode_database`):
 
 {"info":{...session...},"messages":[{"info":{...message...},"parts":[...]}]}
 """
@@ -26,30 +28,30 @@ from .values import Object, as_object, as_objects, as_text
 
 
 class Record(Struct, frozen=True):
-    """A message, with its parts in order."""
+    """A message and its parts, in order."""
 
     info: Object
     parts: list[Object]
 
 
-class Stored(Protocol):
-    """One session, wherever it lies."""
+class StoredSession(Protocol):
+    """One session in any of these places."""
 
     @property
     def path(self) -> Path:
-        """The file that holds it, or what is said of it as a whole."""
+        """The file that holds the session, or its own record."""
         ...
 
     def info(self) -> Object:
-        """Return what is said of it as a whole.
+        """Return the session's own record.
 
         Raises:
-            ForeignFormatError: It cannot be read.
+            ForeignFormatError: The record cannot be read.
         """
         ...
 
     def records(self, notes: Notes) -> Iterator[Record]:
-        """Yield its messages in order; what is damaged is noted."""
+        """Yield its messages in order, and report damaged ones to `notes`."""
         ...
 
 
@@ -62,29 +64,29 @@ class InTree:
         self._root = path.parent.parent if self._is_first else path.parent.parent.parent
 
     def info(self) -> Object:
-        """Return what is said of it as a whole; see `Stored.info`."""
+        """Return the session's own record; see `StoredSession.info`."""
         return as_object(document(self.path))
 
     def records(self, notes: Notes) -> Iterator[Record]:
-        """Yield its messages in order; see `Stored.records`."""
+        """Yield its messages in order; see `StoredSession.records`."""
         session = as_text(self.info().get("id")) or self.path.stem
         messages, parts = self._root / "message", self._root / "part"
-        self._miss(messages, "messages", notes)
+        self._report_missing(messages, "messages", notes)
         any_message = False
-        for info in _values(messages / _plain(session), notes):
+        for info in _values(messages / _folder_name(session), notes):
             if not any_message:
                 any_message = True
-                self._miss(parts, "parts of its messages", notes)
+                self._report_missing(parts, "parts of its messages", notes)
             message = as_text(info.get("id"))
-            folder = parts / _plain(session) if self._is_first else parts
-            yield Record(info, list(_values(folder / _plain(message), notes)) if message else [])
+            folder = parts / _folder_name(session) if self._is_first else parts
+            yield Record(info, list(_values(folder / _folder_name(message), notes)) if message else [])
 
-    def _miss(self, folder: Path, what: str, notes: Notes) -> None:
+    def _report_missing(self, folder: Path, content: str, notes: Notes) -> None:
         if not folder.is_dir():
             notes.add(
                 "missing",
                 "error",
-                f"the {what} belong into the folder {folder}, which is missing: it comes without them",
+                f"the folder {folder} with the {content} is missing: the session is read without them",
             )
 
 
@@ -95,7 +97,7 @@ def is_tree(folder: Path) -> bool:
 
 
 def is_in_first_tree(path: Path) -> bool:
-    """Tell whether a session's own file lies in a tree of the first versions."""
+    """Tell whether a session's own file is in a tree of the first versions."""
     return path.parent.name == "info" and _is_first_tree(path.parent.parent)
 
 
@@ -103,41 +105,41 @@ def _is_first_tree(sessions: Path) -> bool:
     return (sessions / "info").is_dir() and (sessions / "message").is_dir()
 
 
-def _plain(name: str) -> str:
-    """Return an id as the name of a folder: one that leads elsewhere names none that is there."""
+def _folder_name(name: str) -> str:
+    """Return an id as the name of a folder; an id that would lead elsewhere becomes a name that does not exist."""
     return name.replace("/", "_").replace("\0", "_") if name not in (".", "..") else "_"
 
 
 def _values(folder: Path, notes: Notes) -> Iterator[Object]:
-    """Yield the objects in the files of a folder, by the order of their names."""
+    """Yield the objects in the files of a folder, ordered by file name."""
     try:
         paths = sorted(folder.glob("*.json")) if folder.is_dir() else []
     except OSError as error:
-        notes.add("damaged", "error", f"what belongs into {folder.name[:40]!r} is left out: {error.strerror}")
+        notes.add("damaged", "error", f"the files of {folder.name[:40]!r} are left out: {error.strerror}")
         return
     for path in paths:
         try:
-            value, problem = decoded(path.read_bytes()), "is no JSON object"
+            value, problem = decoded(path.read_bytes()), "is not a JSON object"
         except OSError as error:
             value, problem = None, f"cannot be read ({error.strerror})"
         if value is None:
-            notes.add("damaged", "error", f"{path.parent.name}/{path.name} {problem}: it is left out")
+            notes.add("damaged", "error", f"{path.parent.name}/{path.name} {problem}, so it is left out")
         else:
             yield value
 
 
 class InFile:
-    """A session that `opencode export` wrote."""
+    """A session in a file written by `opencode export`."""
 
-    def __init__(self, path: Path, given: Object) -> None:
+    def __init__(self, path: Path, document_value: Object) -> None:
         self.path = path
-        self._given = given
+        self._document = document_value
 
     def info(self) -> Object:
-        """Return what is said of it as a whole; see `Stored.info`."""
-        return as_object(self._given.get("info"))
+        """Return the session's own record; see `StoredSession.info`."""
+        return as_object(self._document.get("info"))
 
     def records(self, notes: Notes) -> Iterator[Record]:
-        """Yield its messages in order; see `Stored.records`."""
-        for each in as_objects(self._given.get("messages")):
-            yield Record(as_object(each.get("info")), as_objects(each.get("parts")))
+        """Yield its messages in order; see `StoredSession.records`."""
+        for message in as_objects(self._document.get("messages")):
+            yield Record(as_object(message.get("info")), as_objects(message.get("parts")))

@@ -1,8 +1,8 @@
-"""opencode: a connection to its database that changes nothing, also not beside it.
+"""opencode: a connection to its database that changes neither the database nor the files beside it.
 
-SQLite makes files beside a database that has a log, even for those who only read. So a database is read as it lies, with
-the promise that nobody writes to it; whether that was kept can be checked after anything was read. Where its log holds
-something, both are copied, and the copy is read.
+SQLite creates files beside a database that has a log, even when it only reads. A database is therefore opened as
+immutable, and callers can check afterwards that it did not change while they read. If its log is not empty, both are
+copied, and the copy is read.
 """
 
 from __future__ import annotations
@@ -17,84 +17,84 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple, TypeAlias
 
 _LOG, _JOURNAL = "-wal", "-journal"
-_LOG_HEAD = 32  # it is written anew when the log begins anew
+_LOG_HEAD = 32  # rewritten when the log restarts
 _TRIES = 5
 
 _State: TypeAlias = tuple[tuple[int, int], tuple[int, int], bytes]
 
 
-class Untouched(NamedTuple):
-    """A connection, and what raises `sqlite3.OperationalError` where what was read so far may be torn."""
+class UnmodifiedDatabase(NamedTuple):
+    """A connection, and a check that raises `sqlite3.OperationalError` if data read so far may be inconsistent."""
 
     connection: sqlite3.Connection
     check: Callable[[], None]
 
 
 @contextmanager
-def untouched(path: Path) -> Generator[Untouched]:
-    """Connect to all that a database holds.
+def open_unmodified(path: Path) -> Generator[UnmodifiedDatabase]:
+    """Connect to a database, including the content of its log.
 
     Raises:
-        sqlite3.Error: It cannot be opened.
-        OSError: It cannot be copied.
+        sqlite3.Error: The database cannot be opened.
+        OSError: The database cannot be copied.
     """
-    path = path.resolve()  # logs lie beside the file itself
+    path = path.resolve()  # logs are beside the file itself, not beside a link to it
     if any(_stamp(_beside(path, end))[1] for end in (_LOG, _JOURNAL)):
         with TemporaryDirectory(prefix="treering-") as folder:
             copy = Path(folder) / path.name
             _copy(path, copy)
-            with closing(_connected(copy, "mode=rw")) as connection:
-                yield Untouched(connection, lambda: None)
+            with closing(_connect(copy, "mode=rw")) as connection:
+                yield UnmodifiedDatabase(connection, lambda: None)
         return
     before = _stamp(path)
 
     def check() -> None:
         if _stamp(path) != before:
-            raise sqlite3.OperationalError("it was written to while it was read: import it again")
+            raise sqlite3.OperationalError("it was modified while it was read: import it again")
 
-    with as_it_lies(path) as connection:
-        yield Untouched(connection, check)
+    with open_without_log(path) as connection:
+        yield UnmodifiedDatabase(connection, check)
 
 
 @contextmanager
-def as_it_lies(path: Path) -> Generator[sqlite3.Connection]:
-    """Connect to a database without its log.
+def open_without_log(path: Path) -> Generator[sqlite3.Connection]:
+    """Connect to a database without reading its log.
 
     Raises:
-        sqlite3.Error: It cannot be opened.
+        sqlite3.Error: The database cannot be opened.
     """
-    with closing(_connected(path.resolve(), "immutable=1")) as connection:
+    with closing(_connect(path.resolve(), "immutable=1")) as connection:
         yield connection
 
 
-def _connected(path: Path, how: str) -> sqlite3.Connection:
-    # Whoever asks for the next session may do so from another thread, but never from two at once.
-    connection = sqlite3.connect(f"{path.as_uri()}?{how}", uri=True, check_same_thread=False)
+def _connect(path: Path, uri_options: str) -> sqlite3.Connection:
+    # The next session may be requested from another thread, but never from two at once.
+    connection = sqlite3.connect(f"{path.as_uri()}?{uri_options}", uri=True, check_same_thread=False)
     connection.text_factory = partial(str, encoding="utf-8", errors="replace")
     return connection
 
 
-def _copy(path: Path, to: Path) -> None:
-    """Copy a database and its log as they stood at one moment.
+def _copy(path: Path, target: Path) -> None:
+    """Copy a consistent state of a database and its log, trying again if they change during the copy.
 
-    A log that grows meanwhile does no harm, since what is torn off its end is not read. Pages that go over from the log
-    into the database do, and so does a log that begins anew.
+    A log that grows during the copy is harmless, since SQLite ignores its incomplete end. A checkpoint, which moves
+    pages from the log into the database, is not, and neither is a log that restarts.
     """
     for _ in range(_TRIES):
-        with suppress(FileNotFoundError):  # opencode ended meanwhile, and its log with it
+        with suppress(FileNotFoundError):  # opencode exited during the copy, which removed its log
             before = _state(path)
-            copyfile(path, to)
+            copyfile(path, target)
             for end in (_LOG, _JOURNAL):
-                _beside(to, end).unlink(missing_ok=True)
+                _beside(target, end).unlink(missing_ok=True)
                 if _stamp(_beside(path, end))[1]:
-                    copyfile(_beside(path, end), _beside(to, end))
+                    copyfile(_beside(path, end), _beside(target, end))
             if _state(path) == before:
                 return
-    raise sqlite3.OperationalError("it is written to all the time: import it when opencode is at rest")
+    raise sqlite3.OperationalError("it is modified all the time: import it when opencode is idle")
 
 
 def _state(path: Path) -> _State:
-    """Return what changes when a copy that is being made is no longer that of one moment."""
+    """Return a value that changes if a copy in progress becomes inconsistent."""
     log = _beside(path, _LOG)
     head = b""
     if _stamp(log)[1]:
@@ -108,7 +108,7 @@ def _beside(path: Path, end: str) -> Path:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """Return when a file was last written, and its size; nothing of one that is not there."""
+    """Return the modification time and size of a file; zeros if it does not exist."""
     try:
         stat = path.stat()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Opening a file to be read, also one that is compressed as treering packs its archived logs: `abc.jsonl.zst`, `.gz`."""
+"""Opening a file for reading, including one that treering has compressed as an archived log: `abc.jsonl.zst`, `.gz`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from ..stores.files.packed import PackedFile, log_path
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-_PACKED_BYTES = 16 * 1024  # of what is compressed, at a time, to see how it begins
+_PACKED_BYTES = 16 * 1024  # compressed bytes read at a time to obtain the beginning
 
 
 @contextmanager
 def opened(path: Path) -> Generator[BinaryIO]:
-    """Open a file for reading; what is packed is read as what it holds.
+    """Open a file for reading; a compressed file is decompressed on the fly.
 
     Raises:
-        ExtraMissing: It is compressed, and needs a package that is not installed.
-        ForeignFormatError: It is compressed, and damaged.
-        OSError: It cannot be read.
+        ExtraMissing: The file is compressed, and reading it requires a package that is not installed.
+        ForeignFormatError: The file is compressed and damaged.
+        OSError: The file cannot be read.
     """
     if not is_packed(path):
         with path.open("rb") as file:
@@ -49,10 +49,10 @@ def is_packed(path: Path) -> bool:
 
 
 def beginning_of(path: Path, size: int) -> bytes:
-    """Return the first bytes of a file; of one that cannot be unpacked here, as they are.
+    """Return the first bytes of a file, decompressed if that is possible.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     with path.open("rb") as file:
         if not is_packed(path):
@@ -61,41 +61,41 @@ def beginning_of(path: Path, size: int) -> bytes:
         try:
             codec = codec_of(str(path))
         except ExtraMissing:
-            return head  # whoever reads on says what is missing
-        found, unpacker = b"", codec.unpacker()
+            return head  # opening the file will raise the error that names the package
+        data, unpacker = b"", codec.unpacker()
         try:
-            while packed and len(found) < size and not unpacker.eof:
-                found += unpacker.decompress(packed)
+            while packed and len(data) < size and not unpacker.eof:
+                data += unpacker.decompress(packed)
                 packed = file.read(_PACKED_BYTES)
         except codec.errors:
-            return found[:size] or head
-        return found[:size]
+            return data[:size] or head
+        return data[:size]
 
 
 def cannot_read(error: OSError, path: Path) -> ForeignFormatError:
-    """Return an error that says once, and in words, which file cannot be read and why."""
+    """Return an error that says which file cannot be read and why."""
     if isinstance(error, FileNotFoundError):
-        what = "there is no such file or folder"
+        reason = "there is no such file or folder"
     else:
-        what = f"it cannot be read ({error.strerror or error})"
-    return ForeignFormatError(what, where=Where(str(path)))
+        reason = f"it cannot be read ({error.strerror or error})"
+    return ForeignFormatError(reason, where=Where(str(path)))
 
 
 class _Unpacked(RawIOBase):
-    """What a packed file holds, from its beginning to its end."""
+    """A stream of the decompressed content of a packed file."""
 
     def __init__(self, file: PackedFile) -> None:
         self._file = file
-        self._at = 0
+        self._offset = 0
 
     def readable(self) -> bool:
-        """Tell that it can be read."""
+        """Return True: the stream can be read."""
         return True
 
-    def readinto(self, into: WriteableBuffer, /) -> int:
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Read the next bytes."""
-        view = memoryview(into).cast("B")
-        data = self._file.read(len(view), self._at)
+        view = memoryview(buffer).cast("B")
+        data = self._file.read(len(view), self._offset)
         view[: len(data)] = data
-        self._at += len(data)
+        self._offset += len(data)
         return len(data)

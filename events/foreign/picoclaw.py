@@ -1,15 +1,16 @@
-"""picoclaw: one JSON document a session, or its successor: lines of messages, and a sidecar that says what counts.
+"""picoclaw: one JSON document per session, or its successor: lines of messages, and a sidecar with the metadata.
 
     {"key":"telegram:123456","messages":[{"role":"user","content":"Hello!"}],"summary":"","created":"...","updated":"..."}
 
     telegram_123456.jsonl       {"role":"user","content":"Hello!","created_at":"..."}
-    telegram_123456.meta.json   {"key":"telegram:123456","summary":"...","skip":2,"count":4,"created_at":"...","updated_at":"..."}
+    telegram_123456.meta.json   {"key":"telegram:123456","summary":"...","skip":2,"count":4,
+                                 "created_at":"...","updated_at":"..."}
 
-`skip` messages at the beginning no longer count, a damaged line being one of them; they are kept, and a compaction without
-a summary leaves them out of contexts. Where that would part a tool's result from its call, the cut moves back to before the
-call. The summary is what is said of the session beside its messages, as `Session.set_summary` says it.
+The first `skip` messages, counting damaged lines, are no longer active. They are kept, and a compaction without a
+summary hides them from contexts. If that would separate a tool result from its call, the cut moves back to before the
+call. The summary is metadata of the session rather than a message, like the one that `Session.set_summary` sets.
 
-A document is written whole: `picoclaw_document` tells of what a context shows, since that is all such a document holds.
+`picoclaw_document` writes only what a context shows, since such a document has no place for anything else.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class PicoclawFormat:
     title = "picoclaw"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether this is a session of picoclaw."""
+        """Tell whether this is a picoclaw session."""
         return _is_document(head) or _is_sidecar(head) or _is_line(head)
 
     def read(self, path: Path) -> Iterator[ForeignSession]:
@@ -80,24 +81,24 @@ def _read(path: Path) -> ForeignSession:
     if path.name.endswith(META_SUFFIX):
         path = path.with_name(path.name.removesuffix(META_SUFFIX) + ".jsonl")
         if not path.is_file():
-            raise ForeignFormatError("the messages that this sidecar is of are not here", where=Where(str(path)))
+            raise ForeignFormatError("the messages file of this sidecar is missing", where=Where(str(path)))
     findings: list[Finding] = []
-    notes, counting = Notes(path, findings), _Counting()
+    notes, counter = Notes(path, findings), _MessageCounter()
     sidecar = path.with_name(path.stem + META_SUFFIX)
     if path.suffix == ".jsonl":
         meta = _meta(sidecar, findings)
         created, updated = as_time(meta.get("created_at")), as_time(meta.get("updated_at"))
         first = next((line for line in objects(path, Notes(path, []), _START) if read_message(line.value)), None)
         if first is None:
-            raise ForeignFormatError("there is no message in this file", where=Where(str(path)))
+            raise ForeignFormatError("the file contains no messages", where=Where(str(path)))
         created = created or as_time(first.value.get("created_at"))
-        lines = counting.lines(path, notes)
+        lines = counter.lines(path, notes)
     else:
         meta = as_object(document(path))
         if not isinstance(meta.get("messages"), list):
-            raise ForeignFormatError("this is no session of picoclaw: it has no messages", where=Where(str(path)))
+            raise ForeignFormatError("this is not a picoclaw session: it has no messages", where=Where(str(path)))
         created, updated = as_time(meta.get("created")), as_time(meta.get("updated"))
-        lines = counting.values(as_list(meta["messages"]))
+        lines = counter.values(as_list(meta["messages"]))
     key = as_text(meta.get("key")) or path.stem
     header = Header(
         id=derived_id(NAME, key),
@@ -105,7 +106,7 @@ def _read(path: Path) -> ForeignSession:
         timestamp=created or updated or datetime.fromtimestamp(int(path.stat().st_mtime), UTC),
         key=key,
     )
-    entries = _entries(header, lines, counting, meta, updated, notes)
+    entries = _entries(header, lines, counter, meta, updated, notes)
     beside = (sidecar,) if path.suffix == ".jsonl" else ()
     return ForeignSession(header=header, entries=entries, findings=findings, restate=restated, beside=beside)
 
@@ -117,16 +118,16 @@ def _meta(path: Path, findings: list[Finding]) -> Object:
         reason = "the sidecar is missing"
     except ForeignFormatError as error:
         reason = error.message
-    what = f"{reason}: the key is taken from the file's name, and all messages count"
-    findings.append(Finding(str(path), None, None, "sidecar", "warning", what))
+    message = f"{reason}: the key is taken from the file's name, and all messages count"
+    findings.append(Finding(str(path), None, None, "sidecar", "warning", message))
     return {}
 
 
-class _Counting:
-    """Counts what is stored while it is read, as picoclaw does: damaged lines, too.
+class _MessageCounter:
+    """A counter of the messages read, which counts damaged lines as picoclaw does.
 
     Attributes:
-        stored: How many messages there were up to now.
+        stored: How many messages have been read so far.
     """
 
     def __init__(self) -> None:
@@ -135,7 +136,7 @@ class _Counting:
     def lines(self, path: Path, notes: Notes) -> Iterator[Line]:
         """Yield the messages of a file of lines."""
         with path.open("rb") as file:
-            yield from objects_of(self._counted(file), notes, _START)
+            yield from objects_of(self._counted_lines(file), notes, _START)
 
     def values(self, values: list[JSON]) -> Iterator[Line]:
         """Yield the messages of a document."""
@@ -143,7 +144,7 @@ class _Counting:
             self.stored += 1
             yield Line(1, 0, b"", as_object(value))
 
-    def _counted(self, file: Iterable[bytes]) -> Iterator[bytes]:
+    def _counted_lines(self, file: Iterable[bytes]) -> Iterator[bytes]:
         for line in file:
             self.stored += bool(line.rstrip(b"\r\n"))
             yield line
@@ -152,62 +153,65 @@ class _Counting:
 def _entries(
     header: Header,
     lines: Iterator[Line],
-    counting: _Counting,
+    counter: _MessageCounter,
     meta: Object,
     updated: datetime | None,
     notes: Notes,
 ) -> Iterator[KnownEntry]:
     chain = Chain(NAME, header.id, header.timestamp)
     skip = as_count(meta.get("skip"))
-    begins = _Begins(skip)
+    start = _HistoryStart(skip)
     names = Names()
     for line in lines:
         message = read_message(line.value)
         if message is None:
             notes.at(
-                line, "damaged", "error", f"message {counting.stored} has no role, or answers no call: it is left out"
+                line,
+                "damaged",
+                "error",
+                f"message {counter.stored} has no role, or is a tool result without a call id, so it is left out",
             )
             continue
         entry = chain.add(names.named(message), time=as_time(line.value.get("created_at")))
-        begins.see(entry, counting.stored)
+        start.note_message(entry, counter.stored)
         yield entry
-    count, stored = meta.get("count"), counting.stored
+    count, stored = meta.get("count"), counter.stored
     if count is not None and as_count(count) != stored:
-        notes.add("count", "warning", f"the sidecar tells of {as_count(count)} messages, and {stored} are here")
+        notes.add("count", "warning", f"the sidecar counts {as_count(count)} messages, but {stored} were found")
     summary = as_text(meta.get("summary"))
     if summary:
         yield chain.describe(SessionInfo(summary=summary), time=updated)
     if skip:
-        if begins.moved:
-            what = f"skipping {skip} messages would part a tool's result from its call: the call is kept, too"
-            notes.add("unsafe_cut", "warning", what, entry_id=begins.first_kept)
-        yield chain.describe(Compaction("", begins.first_kept, 0), time=updated)
+        if start.moved:
+            text = f"skipping {skip} messages would separate a tool result from its call, so the call is kept as well"
+            notes.add("unsafe_cut", "warning", text, entry_id=start.first_kept)
+        yield chain.describe(Compaction("", start.first_kept, 0), time=updated)
 
 
-class _Begins:
-    """Finds the message with which the history begins that counts.
+class _HistoryStart:
+    """A search for the first message that is still active.
 
     Attributes:
-        first_kept: Its entry; None where no message counts.
-        moved: It stands before the one that was asked for.
+        first_kept: The id of its entry; None if no message is active.
+        moved: Whether it precedes the position given by `skip`.
     """
 
     def __init__(self, skip: int) -> None:
         self.first_kept: str | None = None
         self.moved = False
         self._skip = skip
-        self._callers: dict[str, int] = {}
+        self._call_places: dict[str, int] = {}
         self._skipped: list[str] = []
         self._place = 0
 
-    def see(self, entry: KnownEntry, stored: int) -> None:
-        """Take notice of a message, and of how many messages were stored up to it."""
+    def note_message(self, entry: KnownEntry, stored: int) -> None:
+        """Note a message that was read, and how many messages are stored up to and including it."""
         if not isinstance(entry, MessageEntry):
             return
         if stored <= self._skip:
             for part in entry.message.content:
                 if isinstance(part, ToolUsePart):
-                    self._callers[part.tool_use.id] = len(self._skipped)
+                    self._call_places[part.tool_use.id] = len(self._skipped)
             self._skipped.append(entry.id)
             self._place = len(self._skipped)
             return
@@ -215,7 +219,7 @@ class _Begins:
             self.first_kept = entry.id
         for part in entry.message.content:
             if isinstance(part, ToolResultPart):
-                place = self._callers.get(part.tool_result.tool_use_id, self._place)
+                place = self._call_places.get(part.tool_result.tool_use_id, self._place)
                 if place < self._place:
                     self._place, self.first_kept, self.moved = place, self._skipped[place], True
 
@@ -225,11 +229,11 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
 
     Args:
         header: The session's header; its key, or else its id, is the document's key.
-        entries: The path to write, from its root on. What the latest compaction on it left out is not written, since
+        entries: The path to write, starting at its root. What its latest compaction left out is not written, since
             the document has no place for what a context does not show.
 
     Returns:
-        The document, newline included.
+        The document, with a newline at the end.
     """
     summary, first_kept = "", 0
     places = {entry.id: place for place, entry in enumerate(entries)}
@@ -239,37 +243,37 @@ def picoclaw_document(header: Header, entries: Sequence[Entry]) -> bytes:
             summary = entry.compaction.summary or summary
         elif isinstance(entry, SessionInfoEntry) and entry.session_info.summary is not None:
             summary = entry.session_info.summary
-    written: Object = {
+    session_document: Object = {
         "key": header.key or header.id,
-        "messages": [_message(said) for said in spoken(entries[first_kept:])],
+        "messages": [_message(source) for source in spoken(entries[first_kept:])],
         "summary": summary,
         "created": iso(header.timestamp),
         "updated": iso(entries[-1].timestamp if entries else header.timestamp),
     }
-    return msgspec.json.format(msgspec.json.encode(written), indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(session_document), indent=2) + b"\n"
 
 
 def restated(entry: Entry) -> Iterator[Message]:
-    """Yield the messages of picoclaw that an entry becomes; see `Restate`."""
-    return filter(None, (read_message(_message(said)) for said in spoken((entry,))))
+    """Yield the picoclaw messages to which an entry is converted; see `Restate`."""
+    return filter(None, (read_message(_message(source)) for source in spoken((entry,))))
 
 
-def _message(said: Said) -> Object:
-    message: Object = {"role": said.role, "content": said.words}
-    images: list[JSON] = [url_of(part) for part in said.images]
+def _message(source: Said) -> Object:
+    message: Object = {"role": source.role, "content": source.words}
+    images: list[JSON] = [url_of(part) for part in source.images]
     if images:
         message["media"] = images
-    if said.thought:
-        message["reasoning_content"] = said.thought
-    if said.calls:
+    if source.thought:
+        message["reasoning_content"] = source.thought
+    if source.calls:
         message["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
                 "function": {"name": call.name, "arguments": bytes(call.raw_input).decode()},
             }
-            for call in said.calls
+            for call in source.calls
         ]
-    if said.result is not None:
-        message["tool_call_id"] = said.result.tool_use_id
+    if source.result is not None:
+        message["tool_call_id"] = source.result.tool_use_id
     return message

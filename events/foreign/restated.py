@@ -1,9 +1,10 @@
-"""Entries restated so that a file of another dialect can hold them.
+"""Conversion of entries so that a file of another dialect can hold them.
 
-What a file says of itself alone is left out (the marks of its batches), what no other file can hold is wrapped, and a
-message that answers several calls at once, as some programs write it, becomes one message a call where the dialect knows
-no other. Ids stay; the messages that come in front of such an answer have ids that follow from its own. What such a dialect
-refuses when it is appended is told in words: an image that lies elsewhere, what a tool or a command said without more.
+Batch marks, which are only meaningful in the original file, are dropped. Entries that no other dialect can express
+are wrapped as custom entries. A message that answers several calls at once is split into one message per call if the
+dialect requires it. Entry ids are kept; each message split off in front gets an id derived from the entry's id. Content
+that the dialect would refuse in an append becomes plain text: an image given by its URL, or the output of a tool or a
+command without the details that the dialect requires.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from .chain import derived_id
 P = TypeVar("P", bound=Content)
 
 KEPT_AS = "treering.opaque"
-"""The custom type under which stands a line that another dialect would take for something else."""
+"""The custom type that wraps a line which another dialect would interpret differently."""
 
 
 def own_line(dialect: Dialect, entry: OpaqueEntry) -> bytes | None:
-    """Return an opaque entry's line, without its newline, where a dialect reads it as the same entry; None elsewhere."""
+    """Return an opaque entry's line, without its newline, or None if `dialect` would not read it as the same entry."""
     line = bytes(entry.raw).strip()
     if b"\n" in line or b"\r" in line:
         return None
@@ -52,11 +53,11 @@ def own_line(dialect: Dialect, entry: OpaqueEntry) -> bytes | None:
 
 
 def kept(entry: Entry) -> KnownEntry:
-    """Return an entry that any dialect can write: an opaque one as an extension's data, in the same place."""
+    """Return an entry that any dialect can write; an opaque entry is wrapped in a custom entry in the same place."""
     if not isinstance(entry, OpaqueEntry):
         return entry
     own_id = entry.id or ""
-    if entry.type == RESET_TYPE:  # what hides all that came before it does so everywhere
+    if entry.type == RESET_TYPE:  # a reset must hide everything before it in any dialect
         return CompactionEntry(
             id=own_id,
             parent_id=entry.parent_id,
@@ -76,143 +77,155 @@ def kept(entry: Entry) -> KnownEntry:
 
 
 def ids_apart(session_id: str, entry: Entry) -> Iterator[str]:
-    """Yield the ids of the messages that may come in front of an entry where a message answers one call alone."""
+    """Yield the ids of the messages that may precede an entry in a dialect where a message answers only one call."""
     if isinstance(entry, MessageEntry):
         answers = sum(isinstance(part, ToolResultPart) for part in entry.message.content)
         rest = answers < len(entry.message.content)
-        yield from (_id_apart(session_id, entry.id, number) for number in range(1, answers + rest))
+        yield from (_split_id(session_id, entry.id, number) for number in range(1, answers + rest))
 
 
-def _id_apart(session_id: str, entry_id: str, number: int) -> str:
+def _split_id(session_id: str, entry_id: str, number: int) -> str:
     return derived_id(session_id, entry_id, f"answer {number}")
 
 
 class Restated:
-    """Restates the entries of one session, which are given in order, for a file of another dialect.
+    """A converter that rewrites the entries of one session, passed in order, for a file of another dialect.
 
     Args:
-        dialect: What the file is written in.
-        session_id: The session's id, from which the ids of new entries follow.
-        models: By ordinal, the entry on the path that says who answers; 0 for none. It is given before.
-        whole: The file gets all entries, so that a command is not found there in part.
+        dialect: The dialect of the target file.
+        session_id: The session's id, from which new entry ids are derived.
+        models: For each seq, the seq of the entry on its path that names the model; 0 for none. That entry must have
+            been passed before.
+        whole: Whether the file receives all entries. Otherwise command ids are dropped, since the file might hold only
+            some of a command's entries.
     """
 
     def __init__(self, dialect: Dialect, session_id: str, models: Sequence[int], *, whole: bool) -> None:
         self._dialect = dialect
         self._models = models
-        self._named: dict[int, tuple[str, str]] = {}
+        self._model_by_seq: dict[int, tuple[str, str]] = {}
         self._session_id = session_id
         self._whole = whole
-        self._names: dict[str, str] = {}
-        self._first: dict[str, str] = {}
+        self._tool_names: dict[str, str] = {}
+        self._first_split_id: dict[str, str] = {}
 
     def lines(self, entries: list[Entry]) -> bytes:
         """Return the lines of the next entries.
 
         Raises:
-            DialectCannot: The dialect has no way to say something of it; the error names the entry.
+            DialectCannot: The dialect cannot express an entry; the error names it.
         """
-        return b"".join(line for entry in entries for line in self._lines_of(entry))
+        return b"".join(line for entry in entries for line in self._entry_lines(entry))
 
-    def _lines_of(self, entry: Entry) -> Iterator[bytes]:
-        line = own_line(self._dialect, entry) if isinstance(entry, OpaqueEntry) and self._may_pass(entry) else None
+    def _entry_lines(self, entry: Entry) -> Iterator[bytes]:
+        line = own_line(self._dialect, entry) if isinstance(entry, OpaqueEntry) and self._may_copy(entry) else None
         if line is not None:
             yield line + b"\n"
             return
         try:
             self._note_model(entry)
-            for each in self._restated(kept(entry)):
-                yield self._encoded(each)
+            for converted in self._converted(kept(entry)):
+                yield self._encode(converted)
         except DialectCannot as error:
-            raise DialectCannot(f"entry {entry.id} (seq {entry.seq}) cannot go there: {error}") from error
+            raise DialectCannot(f"entry {entry.id} (seq {entry.seq}) cannot be converted: {error}") from error
 
     def _note_model(self, entry: Entry) -> None:
         if isinstance(entry, ModelChangeEntry):
-            self._named[entry.seq] = (entry.model_change.provider, entry.model_change.model_id)
+            self._model_by_seq[entry.seq] = (entry.model_change.provider, entry.model_change.model_id)
         elif isinstance(entry, MessageEntry) and entry.message.provider is not None and entry.message.model is not None:
-            self._named[entry.seq] = (entry.message.provider, entry.message.model)
+            self._model_by_seq[entry.seq] = (entry.message.provider, entry.message.model)
 
-    def _encoded(self, entry: KnownEntry) -> bytes:
+    def _encode(self, entry: KnownEntry) -> bytes:
         if isinstance(self._dialect, CamelDialect):
-            return self._dialect.encode(entry, self._named.get(self._models[entry.seq]))
+            return self._dialect.encode(entry, self._model_by_seq.get(self._models[entry.seq]))
         return self._dialect.encode(entry)
 
-    def _may_pass(self, entry: OpaqueEntry) -> bool:
-        """Tell whether the program whose dialect it is can be shown a line of this type: it may know the type."""
+    def _may_copy(self, entry: OpaqueEntry) -> bool:
+        """Tell whether a line may be copied unchanged.
+
+        It may not if the dialect's own program might know a type of the same name.
+        """
         if self._dialect.name == "pi" and entry.type == RESET_TYPE:
             return False
         return self._dialect.name == "native" or entry.type not in ENTRY_TYPES
 
-    def _restated(self, entry: KnownEntry) -> Iterator[KnownEntry]:
+    def _converted(self, entry: KnownEntry) -> Iterator[KnownEntry]:
         aside = entry.aside and self._dialect.can_append_aside
         entry = replace(entry, aside=aside, batch=None, command_id=entry.command_id if self._whole else None)
         if self._dialect.name == "native":
             yield entry
         elif isinstance(entry, MessageEntry):
-            yield from self._messages(replace(entry, message=_sayable(entry.message)))
+            yield from self._split_messages(replace(entry, message=_supported(entry.message)))
         elif isinstance(entry, CustomMessageEntry):
-            said = entry.custom_message
-            yield replace(entry, custom_message=replace(said, content=_inline(said.content)))
+            custom = entry.custom_message
+            yield replace(entry, custom_message=replace(custom, content=_inline(custom.content)))
         elif isinstance(entry, ContextEditEntry):
-            new = entry.context_edit.replacement
-            new = None if new is None else _inline(new)
-            yield replace(entry, context_edit=replace(entry.context_edit, replacement=new))
+            replacement = entry.context_edit.replacement
+            replacement = None if replacement is None else _inline(replacement)
+            yield replace(entry, context_edit=replace(entry.context_edit, replacement=replacement))
         elif isinstance(entry, CompactionEntry):
-            first_kept = entry.compaction.first_kept_entry_id
-            first_kept = first_kept if first_kept is None else self._first.get(first_kept, first_kept)
-            yield replace(entry, compaction=replace(entry.compaction, first_kept_entry_id=first_kept))
+            first_kept_id = entry.compaction.first_kept_entry_id
+            first_kept_id = (
+                first_kept_id if first_kept_id is None else self._first_split_id.get(first_kept_id, first_kept_id)
+            )
+            yield replace(entry, compaction=replace(entry.compaction, first_kept_entry_id=first_kept_id))
         else:
             yield entry
 
-    def _messages(self, entry: MessageEntry) -> Iterator[MessageEntry]:
-        """Give each answer to a call a message of its own, the last message the entry's id."""
+    def _split_messages(self, entry: MessageEntry) -> Iterator[MessageEntry]:
+        """Split a message so that each tool result has its own message; the last one keeps the entry's id."""
         message = entry.message
-        self._names.update(
+        self._tool_names.update(
             (part.tool_use.id, part.tool_use.name) for part in message.content if isinstance(part, ToolUsePart)
         )
-        answers = [part for part in message.content if isinstance(part, ToolResultPart)]
+        results = [part for part in message.content if isinstance(part, ToolResultPart)]
         rest = tuple(part for part in message.content if not isinstance(part, ToolResultPart))
-        alone = message.role == "tool" and len(answers) == len(message.content) == 1
-        if not answers or alone or message.role not in ("tool", "user"):
+        is_single_result = message.role == "tool" and len(results) == len(message.content) == 1
+        if not results or is_single_result or message.role not in ("tool", "user"):
             yield entry
             return
-        said = [self._answer(message, part) for part in answers]
+        split = [self._result_message(message, part) for part in results]
         if rest:
-            said.append(replace(message, role="user", content=rest, tool_name=None))
+            split.append(replace(message, role="user", content=rest, tool_name=None))
         parent_id = entry.parent_id
-        for number, each in enumerate(said, 1):
-            own = entry.id if number == len(said) else _id_apart(self._session_id, entry.id, number)
-            self._first.setdefault(entry.id, own)
-            command_id = entry.command_id if own == entry.id else None
-            yield replace(entry, id=own, parent_id=parent_id, command_id=command_id, message=each)
-            parent_id = own
+        for number, split_message in enumerate(split, 1):
+            message_id = entry.id if number == len(split) else _split_id(self._session_id, entry.id, number)
+            self._first_split_id.setdefault(entry.id, message_id)
+            command_id = entry.command_id if message_id == entry.id else None
+            yield replace(entry, id=message_id, parent_id=parent_id, command_id=command_id, message=split_message)
+            parent_id = message_id
 
-    def _answer(self, message: Message, part: ToolResultPart) -> Message:
-        name = message.tool_name or self._names.get(part.tool_result.tool_use_id)
+    def _result_message(self, message: Message, part: ToolResultPart) -> Message:
+        name = message.tool_name or self._tool_names.get(part.tool_result.tool_use_id)
         return Message("tool", (part,), tool_name=name)
 
 
-def _sayable(message: Message) -> Message:
-    """Return a message that pi knows: what a tool said that answers no call, and a command that none is, a user says."""
+def _supported(message: Message) -> Message:
+    """Return a message that pi accepts.
+
+    Tool output that answers no call, and a bash message without its command, become user messages.
+    """
     content = _inline(message.content)
-    answers = any(isinstance(part, ToolResultPart) for part in content)
-    unknown = (message.role == "tool" and not answers) or (message.role == "bashExecution" and message.bash is None)
-    return replace(message, role="user" if unknown else message.role, content=content)
+    has_results = any(isinstance(part, ToolResultPart) for part in content)
+    unsupported = (message.role == "tool" and not has_results) or (
+        message.role == "bashExecution" and message.bash is None
+    )
+    return replace(message, role="user" if unsupported else message.role, content=content)
 
 
 def _inline(content: tuple[Content, ...]) -> tuple[Content, ...]:
-    """Return content without images that lie elsewhere: these are named."""
-    return tuple(_answer_inline(part) if isinstance(part, ToolResultPart) else _named(part) for part in content)
+    """Return content in which each image given by a URL is replaced by a text that names it."""
+    return tuple(_inline_result(part) if isinstance(part, ToolResultPart) else _image_as_text(part) for part in content)
 
 
-def _answer_inline(part: ToolResultPart) -> ToolResultPart:
+def _inline_result(part: ToolResultPart) -> ToolResultPart:
     result = part.tool_result
     if isinstance(result.content, str):
         return part
-    return ToolResultPart(replace(result, content=tuple(map(_named, result.content))))
+    return ToolResultPart(replace(result, content=tuple(map(_image_as_text, result.content))))
 
 
-def _named(part: P) -> P | TextPart:
+def _image_as_text(part: P) -> P | TextPart:
     if isinstance(part, ImagePart) and part.image.source.type == "url":
         return text(f"[image: {part.image.source.data}]")
     return part

@@ -1,4 +1,4 @@
-"""Reading a storage of sessions, of which some may be damaged."""
+"""Reading a storage of sessions, some of which may be damaged."""
 
 from __future__ import annotations
 
@@ -12,37 +12,43 @@ from .opened import cannot_read
 
 
 def unreadable(error: TreeringError | OSError, path: Path) -> Finding:
-    """Return what to say of a session that cannot be read."""
-    told = cannot_read(error, path) if isinstance(error, OSError) else error
-    where = told.where
+    """Return the finding for a session that cannot be read."""
+    failure = cannot_read(error, path) if isinstance(error, OSError) else error
+    where = failure.where
     place = (where.path, where.line, where.byte) if where else (str(path), None, None)
-    return Finding(*place, "unreadable", "error", told.message)
+    return Finding(*place, "unreadable", "error", failure.message)
 
 
-def each(paths: Iterable[Path], read: Callable[[Path], ForeignSession], none: str) -> Iterator[ForeignSession]:
-    """Read one session after the other; what cannot be read is a finding of the session before it, or after it.
+def read_each(
+    paths: Iterable[Path], read: Callable[[Path], ForeignSession], none_found: str
+) -> Iterator[ForeignSession]:
+    """Read sessions one after another.
+
+    A session that cannot be read is reported as a finding of the one before it, or of the first readable one after it.
 
     Args:
-        paths: Where the sessions are.
-        read: Reads one, or raises `ForeignFormatError`.
-        none: What to say where there is no session at all.
+        paths: The locations of the sessions.
+        read: Reads one session, or raises `ForeignFormatError`.
+        none_found: The error message if `paths` is empty.
 
     Raises:
-        ForeignFormatError: There is no session, or none that can be read.
+        ForeignFormatError: There is no session, or none of them can be read.
     """
-    held: ForeignSession | None = None
-    waiting: list[Finding] = []
+    previous: ForeignSession | None = None
+    unplaced: list[Finding] = []
     for path in paths:
         try:
             session = read(path)
         except (ForeignFormatError, OSError) as error:
-            (waiting if held is None else held.findings).append(unreadable(error, path))
+            (unplaced if previous is None else previous.findings).append(unreadable(error, path))
             continue
-        session.findings.extend(waiting)
-        waiting.clear()
-        if held is not None:
-            yield held
-        held = session
-    if held is None:
-        raise ForeignFormatError(waiting[0].message if waiting else none, where=waiting[0].where if waiting else None)
-    yield held
+        session.findings.extend(unplaced)
+        unplaced.clear()
+        if previous is not None:
+            yield previous
+        previous = session
+    if previous is None:
+        raise ForeignFormatError(
+            unplaced[0].message if unplaced else none_found, where=unplaced[0].where if unplaced else None
+        )
+    yield previous

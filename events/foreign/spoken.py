@@ -1,8 +1,8 @@
-"""What a path says, in the plain terms of programs whose messages are a role and a text.
+"""The messages of a path in the simple form of programs whose messages are a role and a text.
 
-Those programs have one message for each result of a tool, and no place for what only some programs know: an extension's
-message and the summary of a branch are told as a user's text, as a model is told them. A summary that stands for earlier
-messages is no message; where it is kept is the format's business.
+Those programs have one message per tool result and no place for treering's other entry types: an extension's message
+and a branch summary become user text, the form in which a model receives them. A compaction summary does not become a
+message; each format decides where to keep it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from .chain import derived_id
 
 
 class Said(Struct, frozen=True):
-    """One message of one role.
+    """One message with one role.
 
     Attributes:
-        id: The entry's id, or one that follows from it where an entry says several messages.
-        entry_id: The entry that says it.
-        time: When it was said.
-        message: The message: of role user, assistant, system or tool, a tool's with one result.
+        id: The entry's id, or one derived from it for the second and later messages of an entry.
+        entry_id: The id of the entry that it comes from.
+        time: The entry's time.
+        message: The message, of role user, assistant, system or tool; a tool message has exactly one result.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Said(Struct, frozen=True):
 
     @property
     def shown(self) -> tuple[Content, ...]:
-        """What it says and shows; a tool's message what the tool answered."""
+        """Its content; for a tool message, the content of the result."""
         result = self.result
         if result is None:
             return self.message.content
@@ -60,7 +60,7 @@ class Said(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What it says in words; images are named, for programs that have words alone."""
+        """Its text, with a placeholder for each image, for programs that support only text."""
         return "\n".join(
             f"[image: {part.image.source.media_type}]" if isinstance(part, ImagePart) else part.text.content
             for part in self.shown
@@ -69,44 +69,44 @@ class Said(Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """What it says in words, without its images."""
+        """Its text, without images."""
         return plain_text(self.shown)
 
     @property
     def images(self) -> list[ImagePart]:
-        """What it shows."""
+        """Its images."""
         return [part for part in self.shown if isinstance(part, ImagePart)]
 
     @property
     def thought(self) -> str:
-        """What the model thought before."""
+        """The model's thinking."""
         return "\n".join(part.thinking.content for part in self.message.content if isinstance(part, ThinkingPart))
 
     @property
     def calls(self) -> list[ToolUse]:
-        """The calls of tools."""
+        """The tool calls."""
         return [part.tool_use for part in self.message.content if isinstance(part, ToolUsePart)]
 
     @property
     def result(self) -> ToolResult | None:
-        """What a tool answered."""
+        """The tool result; None if this is not a tool message."""
         results = [part.tool_result for part in self.message.content if isinstance(part, ToolResultPart)]
         return results[0] if results else None
 
 
 def spoken(entries: Iterable[Entry]) -> Iterator[Said]:
-    """Yield the messages that entries say, oldest first."""
+    """Yield the messages of entries, oldest first."""
     for entry in entries:
         message = message_of(entry)
         if message is None or entry.id is None:
             continue
-        for position, part in enumerate(_parted(message)):
-            said_id = entry.id if position == 0 else derived_id("spoken", entry.id, str(position))
-            yield Said(said_id, entry.id, entry.timestamp, part)
+        for position, part in enumerate(_split_results(message)):
+            message_id = entry.id if position == 0 else derived_id("spoken", entry.id, str(position))
+            yield Said(message_id, entry.id, entry.timestamp, part)
 
 
 def message_of(entry: Entry) -> Message | None:
-    """Return the message that an entry says, as a model is told it; None where it says none."""
+    """Return an entry's message in the form in which a model receives it; None if the entry has no message."""
     if isinstance(entry, MessageEntry):
         return rendered(entry.message)
     if isinstance(entry, CustomMessageEntry):
@@ -116,8 +116,8 @@ def message_of(entry: Entry) -> Message | None:
     return None
 
 
-def _parted(message: Message) -> Iterator[Message]:
-    """Yield one message for each result, then what else the message says."""
+def _split_results(message: Message) -> Iterator[Message]:
+    """Yield one message for each tool result, then one with the remaining content."""
     results = [part for part in message.content if isinstance(part, ToolResultPart)]
     for part in results:
         yield replace(message, role="tool", content=(part,))

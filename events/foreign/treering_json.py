@@ -1,6 +1,6 @@
-"""treering's own JSON document: a session as one JSON value, and back.
+"""treering's own JSON document: a session as one JSON value.
 
-One document, whatever dialect the session was in; its entries have the shape of native lines, one line an entry::
+The document is independent of the session's dialect. Its entries have the form of native lines, one entry per line::
 
     {"format":"treering-session","version":1,
     "header":{"type":"session","id":"9b2e...","version":1,"timestamp":"2026-01-01T10:00:00Z"},
@@ -9,8 +9,8 @@ One document, whatever dialect the session was in; its entries have the shape of
     {"type":"message","id":"5f0c...","parent_id":null,"timestamp":"2026-01-01T10:00:01Z","seq":1,"message":{...}}
     ]}
 
-It may be laid out anew by whoever passes it on. A document out of which secrets were taken says `"redacted":true` and is
-refused: a conversation with holes in it is for reading.
+Other programs may reformat it. A document from which secrets were removed has `"redacted":true` and is refused,
+since an incomplete conversation is only fit for reading.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from .kept import KeptFormat, KeptSession
 from .restated import kept, own_line
 
 FORMAT = "treering-session"
-"""What the document calls itself."""
+"""The value of the document's `format` field."""
 
 VERSION = 1
-"""The version of the document that is written."""
+"""The document version that is written."""
 
-_NAMED = re.compile(rb'\s*\{[^{}\[\]]{0,200}"format"\s*:\s*"' + FORMAT.encode() + rb'"')
+_HEAD_PATTERN = re.compile(rb'\s*\{[^{}\[\]]{0,200}"format"\s*:\s*"' + FORMAT.encode() + rb'"')
 
 _native = NativeDialect()
 
@@ -51,14 +51,14 @@ class _Document(Struct):
     leaf_id: str | None = None
 
 
-class _Named(Struct):
+class _Envelope(Struct):
     format: str
     version: int
     redacted: bool = False
 
 
 def document_head(header: Header, leaf_id: str | None, *, redacted: bool) -> bytes:
-    """Return how a document begins, up to its first entry."""
+    """Return the beginning of a document, up to its first entry."""
     mark = b'"redacted":true,\n' if redacted else b""
     return b'{"format":"%s","version":%d,\n%s"header":%s,\n"leaf_id":%s,\n"entries":[\n' % (
         FORMAT.encode(),
@@ -70,34 +70,34 @@ def document_head(header: Header, leaf_id: str | None, *, redacted: bool) -> byt
 
 
 def document_entry(entry: Entry) -> bytes:
-    """Return an entry as it stands in the document, without what separates it from the next."""
+    """Return an entry as encoded in the document, without the separator that follows."""
     line = own_line(_native, entry) if isinstance(entry, OpaqueEntry) else None
     return _native.encode(kept(entry)).rstrip() if line is None else line
 
 
 def document_tail() -> bytes:
-    """Return how a document ends, after its last entry."""
+    """Return the end of a document, after its last entry."""
     return b"\n]}\n"
 
 
 class TreeringJsonFormat(KeptFormat):
-    """The document, as a format to import. Its entries become the lines of a native session, byte for byte."""
+    """The document as an import format. Its entries become the lines of a native session, byte for byte."""
 
     name: ClassVar[str] = "treering-json"
     title: ClassVar[str] = "treering (JSON)"
 
     def recognizes(self, path: Path, head: bytes) -> bool:
-        """Tell whether a file begins as such a document does."""
-        return bool(_NAMED.match(head.removeprefix(b"\xef\xbb\xbf")))
+        """Tell whether a file begins like such a document."""
+        return bool(_HEAD_PATTERN.match(head.removeprefix(b"\xef\xbb\xbf")))
 
     def read(self, path: Path) -> Iterator[KeptSession]:
         """Read a document, which holds one session.
 
         Raises:
-            RedactedSession: Secrets were taken out of it.
-            ForeignFormatError: It is no such document, or not whole.
+            RedactedSession: Secrets were removed from the document.
+            ForeignFormatError: The file is not such a document, or is incomplete.
             UnsupportedVersion: A newer program wrote it.
-            OSError: It cannot be read.
+            OSError: The file cannot be read.
         """
         where = Where(str(path))
         data = path.read_bytes().removeprefix(b"\xef\xbb\xbf")
@@ -106,7 +106,7 @@ class TreeringJsonFormat(KeptFormat):
         try:
             header = _native.decode_header(header_line, where)
         except NotASession as error:
-            raise ForeignFormatError(f"the document's header is none: {error.message}", where=where) from error
+            raise ForeignFormatError(f"the document's header is invalid: {error.message}", where=where) from error
         findings: list[Finding] = []
         yield KeptSession(
             header=header,
@@ -120,23 +120,25 @@ class TreeringJsonFormat(KeptFormat):
 
 def _document(data: bytes, where: Where) -> _Document:
     try:
-        named = msgspec.json.decode(data, type=_Named)
-        if named.format == FORMAT and named.redacted:
+        envelope = msgspec.json.decode(data, type=_Envelope)
+        if envelope.format == FORMAT and envelope.redacted:
             raise RedactedSession(
-                "secrets were taken out of this export, so it is for reading and cannot be imported: export the session "
-                "again without `redact`",
+                "secrets were taken out of this export, so it cannot be imported: export the session again without "
+                "`redact`",
                 where=where,
             )
-        if named.format == FORMAT and named.version > VERSION:
+        if envelope.format == FORMAT and envelope.version > VERSION:
             raise UnsupportedVersion(
-                f"the document has version {named.version}, this program reads up to {VERSION}: upgrade treering",
+                f"the document has version {envelope.version}, this program reads up to {VERSION}: upgrade treering",
                 where=where,
             )
         document = msgspec.json.decode(data, type=_Document)
     except UNDECODABLE as error:
-        raise ForeignFormatError(f"this is no whole JSON document of a session ({error})", where=where) from error
+        raise ForeignFormatError(
+            f"the file is not a complete JSON document of a session ({error})", where=where
+        ) from error
     if document.format != FORMAT:
-        raise ForeignFormatError(f"this document is of the format {document.format!r}, not {FORMAT!r}", where=where)
+        raise ForeignFormatError(f"the document has the format {document.format!r}, not {FORMAT!r}", where=where)
     return document
 
 
@@ -144,14 +146,14 @@ def _lines(entries: list[Raw], path: Path, findings: list[Finding]) -> Iterator[
     for number, entry in enumerate(entries, 1):
         line = _one_line(bytes(entry))
         if _native.decode(line[:-1], number) is None:
-            told = f"entry {number} of the document is no JSON object; it is left out"
-            findings.append(Finding(str(path), None, None, "not_an_entry", "warning", told))
+            message = f"entry {number} of the document is not a JSON object, so it is left out"
+            findings.append(Finding(str(path), None, None, "not_an_entry", "warning", message))
         else:
             yield line
 
 
 def _one_line(value: bytes) -> bytes:
-    """Return a JSON value as one line, newline included, as it was written otherwise."""
+    """Return a JSON value as one line that ends with a newline; a value without line breaks is unchanged."""
     if b"\n" in value or b"\r" in value:
         value = msgspec.json.format(value, indent=-1)
     return value + b"\n"

@@ -1,7 +1,7 @@
-"""Values of other programs' JSON, taken for what they are meant to be and never believed to be it.
+"""Reading values of other programs' JSON without trusting their types.
 
-A field of another type than its program writes is read as absent, so that one odd field does not cost the message that
-it stands in. A value that is nested too deeply to be kept stands as its JSON text where it stood.
+A field of an unexpected type is read as absent, so that one odd field does not cost the whole message. A value that is
+nested too deeply to be stored is replaced by its JSON text.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ Object: TypeAlias = dict[str, JSON]
 
 
 def as_object(value: JSON) -> Object:
-    """Return an object, an empty one where the value is none."""
+    """Return `value` if it is an object, otherwise an empty object."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: JSON) -> list[JSON]:
-    """Return a list, an empty one where the value is none."""
+    """Return `value` if it is a list, otherwise an empty list."""
     return value if isinstance(value, list) else []
 
 
 def as_objects(value: JSON) -> list[Object]:
-    """Return the objects of a list, leaving out everything else in it."""
+    """Return the objects in a list and ignore its other items; return [] if `value` is not a list."""
     return [each for each in as_list(value) if isinstance(each, dict)]
 
 
 def as_text(value: JSON) -> str:
-    """Return a string, the empty one where the value is none."""
+    """Return `value` if it is a string, otherwise the empty string."""
     return value if isinstance(value, str) else ""
 
 
 def as_count(value: JSON) -> int:
-    """Return a number of things, 0 where the value is none."""
+    """Return `value` as a count: a whole number, or 0 if it is negative or not a number."""
     number = as_number(value)
     return 0 if number is None or number < 0 else int(number)
 
 
 def as_number(value: JSON) -> float | None:
-    """Return a finite number, None where the value is none."""
+    """Return `value` if it is a finite number, otherwise None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     return value if abs(value) < 1e300 else None
 
 
 def as_time(value: JSON) -> datetime | None:
-    """Return a time, ISO text or milliseconds since the epoch, in UTC; None where the value is neither."""
+    """Return the UTC time given by ISO text or by milliseconds since the epoch; None if `value` is neither."""
     if isinstance(value, str):
         try:
             return in_utc(msgspec.convert(value, datetime))
@@ -73,34 +73,34 @@ def as_time(value: JSON) -> datetime | None:
 
 
 def as_arguments(value: JSON) -> Raw:
-    """Return the arguments of a call, which may be an object, or a text that holds one.
+    """Return the arguments of a call, given as an object or as the JSON text of one.
 
-    Anything else becomes the one member `input` of an object; nothing at all becomes an empty one.
+    Any other value becomes the only member of an object, named `input`; null and the empty text become an empty object.
     """
-    given: JSON = value
+    decoded: JSON = value
     if isinstance(value, str):
         try:
-            given = msgspec.json.decode(value or "{}")
+            decoded = msgspec.json.decode(value or "{}")
         except (ValueError, RecursionError):
-            given = value
-    if given is None:
+            decoded = value
+    if decoded is None:
         return Raw(b"{}")
-    arguments: Object = given if isinstance(given, dict) else {"input": value}
+    arguments: Object = decoded if isinstance(decoded, dict) else {"input": value}
     return kept_json(arguments)
 
 
 def as_json_text(value: JSON) -> str:
-    """Return a string as it is, and any other value as JSON, however deep it is nested."""
+    """Return a string unchanged, and any other value as JSON text, at any depth of nesting."""
     if isinstance(value, str):
         return value
     try:
         return bytes(raw_json(value)).decode()
     except InvalidEntry:
-        return _written(value)
+        return _deep_json(value)
 
 
 def kept_json(value: Object, levels: int = 1) -> Raw:
-    """Encode an object, so that it can be kept as it is; what is nested too deeply in it becomes text, see `shallow`."""
+    """Encode an object for storage; parts of it that are nested too deeply become text, see `shallow`."""
     try:
         return raw_json(value)
     except InvalidEntry:
@@ -108,12 +108,12 @@ def kept_json(value: Object, levels: int = 1) -> Raw:
 
 
 def shallow(value: JSON, levels: int, room: int = NESTING_MAX) -> JSON:
-    """Return a value that is nested no deeper than can be kept: a part of it that is stands as its JSON text.
+    """Return a value that is not nested too deeply to be stored: parts that are become their JSON text.
 
     Args:
         value: The value.
-        levels: How far below it that part may be looked for: at 1 it is a member, or an item.
-        room: How deep it may be nested.
+        levels: How many levels below `value` to look for such parts: at 1, its members or items.
+        room: The maximum nesting depth.
     """
     if _depth(value) <= room:
         return value
@@ -121,7 +121,7 @@ def shallow(value: JSON, levels: int, room: int = NESTING_MAX) -> JSON:
         return {name: shallow(each, levels - 1, room - 1) for name, each in value.items()}
     if levels and isinstance(value, list):
         return [shallow(each, levels - 1, room - 1) for each in value]
-    return _written(value)
+    return _deep_json(value)
 
 
 def _depth(value: JSON) -> int:
@@ -136,30 +136,33 @@ def _containers(values: Iterable[JSON]) -> list[Object | list[JSON]]:
     return [each for each in values if isinstance(each, (dict, list))]
 
 
-def _written(value: JSON) -> str:
-    """Write JSON, however deep it is nested; encoders give up where the stack ends, wherever their caller stands on it."""
-    written: list[str] = []
-    waiting: list[JSON | tuple[str]] = [value]  # the next one last; what is written as it is stands in a tuple
-    while waiting:
-        each = waiting.pop()
+def _deep_json(value: JSON) -> str:
+    """Encode a value of any nesting depth as JSON text.
+
+    Recursive encoders fail when the stack runs out, at a depth that depends on the caller's own depth.
+    """
+    chunks: list[str] = []
+    pending: list[JSON | tuple[str]] = [value]  # a stack; literal text is wrapped in a tuple
+    while pending:
+        each = pending.pop()
         if isinstance(each, tuple):
-            written += each
+            chunks += each
         elif isinstance(each, dict):
-            written.append("{")
-            waiting.append(("}",))
+            chunks.append("{")
+            pending.append(("}",))
             for position, (name, member) in enumerate(reversed(each.items())):
-                waiting += [(",",)] if position else []
-                waiting += [member, (f"{json.dumps(name, ensure_ascii=False)}:",)]
+                pending += [(",",)] if position else []
+                pending += [member, (f"{json.dumps(name, ensure_ascii=False)}:",)]
         elif isinstance(each, list):
-            written.append("[")
-            waiting.append(("]",))
+            chunks.append("[")
+            pending.append(("]",))
             for position, item in enumerate(reversed(each)):
-                waiting += [(",",), item] if position else [item]
+                pending += [(",",), item] if position else [item]
         else:
-            written.append(json.dumps(each, ensure_ascii=False))
-    return "".join(written)
+            chunks.append(json.dumps(each, ensure_ascii=False))
+    return "".join(chunks)
 
 
 def iso(time: datetime) -> str:
-    """Write a time as RFC 3339 text in UTC, to the microsecond."""
+    """Format a time as RFC 3339 text in UTC, to the microsecond."""
     return in_utc(time).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

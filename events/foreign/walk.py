@@ -1,11 +1,12 @@
-"""The sessions of a file, or of all files and folders below a folder, whichever programs wrote them.
+"""Finding the sessions in a file, or in all files and folders below a folder, whichever programs wrote them.
 
-Each file is recognized by itself, and so is a folder that is a session, or a storage of sessions, as a whole: it is not
-looked into further. What is damaged below a folder costs itself alone, and what is no session is counted. Links to folders
-are not followed, since they may lead back up. What treering keeps beside its logs is no session, and is passed over: what
-is in `.treering`, snapshots, leaf records, fragments, backups. So is nanocoder's index, which names the sessions beside it.
+Each file is recognized on its own. A folder that is itself a session, or a storage of sessions, is read as one unit and
+not searched further. Below a folder, a damaged file affects only itself, and files that are not sessions are counted.
+Links to folders are not followed, since they may lead back up. Files that treering keeps beside its logs are skipped:
+the contents of `.treering`, snapshots, leaf records, fragments, and backups. So is nanocoder's index, which only lists
+the sessions beside it.
 
-One session is held at a time, and the names of the folders that are still to be looked into.
+Only one session, and the names of the folders still to be searched, are held in memory at a time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .kept import KeptFormat, KeptSession
 from .opened import beginning_of, cannot_read, is_packed
 
 UNKNOWN_SHOWN = 5
-"""How many of the files that are no session are named."""
+"""How many of the files that are not sessions are listed by path."""
 
 _LOOK = 4096
 _SUFFIXES = (".json", ".jsonl")
@@ -36,7 +37,7 @@ _MAGIC = (b"{", b"[", b"SQLite format 3\0")
 
 
 class Found(NamedTuple):
-    """A session, the format that it was read as, and the file that holds it, or the folder where that is one unit."""
+    """A session, the format it was read as, and the file, or folder read as one unit, that holds it."""
 
     format: Format | KeptFormat
     path: Path
@@ -44,21 +45,21 @@ class Found(NamedTuple):
 
 
 class Walk:
-    """One way through a file or folder.
+    """One pass through a file or folder.
 
     Args:
         source: The file or folder.
-        format: What to look for; all formats where None is given.
-        apart: A folder that is not looked into where it is below the source: that of those who import.
+        format: The name of the format to look for; None for all formats.
+        apart: A folder to skip if it is below the source: the root of the importing host.
 
     Attributes:
-        is_folder: The source is a folder: what cannot be read in it is put into `failed`, not raised.
-        unknown: How many files are no session of the formats that are looked for.
-        unknown_paths: The first of them.
-        failed: The files that are one and could not be read, each with the error that says why.
+        is_folder: Whether the source is a folder. If so, errors of single files are added to `failed`, not raised.
+        unknown: How many files are not sessions of the requested formats.
+        unknown_paths: The first of these files.
+        failed: The session files that could not be read, each with its error.
 
     Raises:
-        ForeignFormatError: There is no such format.
+        ForeignFormatError: There is no format named `format`.
     """
 
     def __init__(self, source: Path, format: str | None = None, *, apart: Path | None = None) -> None:
@@ -67,28 +68,28 @@ class Walk:
         self.unknown_paths: list[Path] = []
         self.failed: list[tuple[Path, TreeringError]] = []
         self._source = source
-        self._named = format
+        self._requested_format = format
         self._formats = [format_named(name) for name in (FORMATS if format is None else (format,))]
-        self._apart = None if apart is None or not self.is_folder else _below(apart, source)
-        self._taken: set[Path] = set()  # of what comes later, what was read already along with another file
+        self._skipped_folder = None if apart is None or not self.is_folder else _path_below(apart, source)
+        self._already_read: set[Path] = set()  # files still to come that were read as part of another session
 
     def sessions(self) -> Iterator[Found]:
-        """Yield the sessions, those of a folder before those of the folders in it.
+        """Yield the sessions, those in a folder before those in its subfolders.
 
         Raises:
-            ForeignFormatError: The source is a file, and no session or damaged beyond what can be salvaged.
-            UnsupportedVersion: The source is a file, and a newer program wrote it.
-            ExtraMissing: The source is a file, and reading it needs a package that is not installed.
+            ForeignFormatError: The source is a file that is not a session or is damaged beyond recovery.
+            UnsupportedVersion: The source is a file that a newer program wrote.
+            ExtraMissing: The source is a file, and reading it requires a package that is not installed.
         """
         if self.is_folder:
-            waiting = [self._source]
-            while waiting:
-                yield from self._folder(waiting.pop(), waiting)
+            pending = [self._source]
+            while pending:
+                yield from self._sessions_in_folder(pending.pop(), pending)
             return
-        chosen = self._formats[0] if self._named else self._recognized(self._source, head_of(self._source))
+        chosen = self._formats[0] if self._requested_format else self._recognize(self._source, head_of(self._source))
         if chosen is None:
             raise ForeignFormatError(
-                f"the file is no session of a format that is known ({', '.join(FORMATS)}): "
+                f"the file is not a session in any known format ({', '.join(FORMATS)}): "
                 "name the format if it is one of these",
                 where=Where(str(self._source)),
             )
@@ -98,50 +99,52 @@ class Walk:
             raise cannot_read(error, self._source) from error
 
     def nothing(self) -> TreeringError:
-        """Return the error to raise where nothing of a folder came in."""
+        """Return the error to raise if nothing in a folder could be imported."""
         if len(self.failed) == 1:
             return self.failed[0][1]
         where = Where(str(self._source))
         if self.failed:
             (_, first), others = self.failed[0], len(self.failed) - 1
-            return ForeignFormatError(f"none of its sessions can be read: {first}; {others} more", where=where)
-        if self._named is not None:
-            return ForeignFormatError(f"there is no session of {self._formats[0].title} in this folder", where=where)
+            return ForeignFormatError(
+                f"none of the sessions in the folder can be read: {first} (and {others} more)", where=where
+            )
+        if self._requested_format is not None:
+            return ForeignFormatError(f"the folder holds no {self._formats[0].title} session", where=where)
         return ForeignFormatError(
-            f"the folder holds no session of a format that is known ({', '.join(FORMATS)})", where=where
+            f"the folder holds no session in any known format ({', '.join(FORMATS)})", where=where
         )
 
-    def _folder(self, folder: Path, waiting: list[Path]) -> Iterator[Found]:
+    def _sessions_in_folder(self, folder: Path, pending: list[Path]) -> Iterator[Found]:
         try:
-            whole = self._recognized(folder, b"")
-            files, folders = ([], []) if whole else _names(folder)
+            unit_format = self._recognize(folder, b"")
+            files, folders = ([], []) if unit_format else _folder_contents(folder)
         except OSError as error:
             self.failed.append((folder, cannot_read(error, folder)))
             return
-        if whole:
-            yield from self._whole(whole, folder)
+        if unit_format:
+            yield from self._sessions_of(unit_format, folder)
         for path in files:
-            if path in self._taken:
-                self._taken.discard(path)
+            if path in self._already_read:
+                self._already_read.discard(path)
             elif log_of(path.name) is None:
-                yield from self._file(path)
+                yield from self._sessions_in_file(path)
         for path in reversed(folders):
-            if path in self._taken:
-                self._taken.discard(path)
-            elif path != self._apart:
-                waiting.append(path)
+            if path in self._already_read:
+                self._already_read.discard(path)
+            elif path != self._skipped_folder:
+                pending.append(path)
 
-    def _file(self, path: Path) -> Iterator[Found]:
+    def _sessions_in_file(self, path: Path) -> Iterator[Found]:
         try:
             head = beginning_of(path, _LOOK)
-            if len(head) == _LOOK and _may_be_one(path, head):
+            if len(head) == _LOOK and _may_be_session(path, head):
                 head = beginning_of(path, HEAD_MAX)
-            chosen = self._recognized(path, head) if _may_be_one(path, head) else None
+            chosen = self._recognize(path, head) if _may_be_session(path, head) else None
         except OSError as error:
             self.failed.append((path, cannot_read(error, path)))
             return
         if chosen is not None:
-            yield from self._whole(chosen, path)
+            yield from self._sessions_of(chosen, path)
             return
         if path.name == _INDEX and all(name in head for name in _INDEX_KEYS):
             return
@@ -149,18 +152,18 @@ class Walk:
         if len(self.unknown_paths) < UNKNOWN_SHOWN:
             self.unknown_paths.append(path)
 
-    def _whole(self, chosen: Format | KeptFormat, path: Path) -> Iterator[Found]:
+    def _sessions_of(self, chosen: Format | KeptFormat, path: Path) -> Iterator[Found]:
         try:
             for found in _read(chosen, path):
                 if isinstance(found.session, ForeignSession):
-                    self._taken.update(found.session.beside)
+                    self._already_read.update(found.session.beside)
                 yield found
         except (ForeignFormatError, UnsupportedVersion, ExtraMissing) as error:
             self.failed.append((path, error))
         except OSError as error:
             self.failed.append((path, cannot_read(error, path)))
 
-    def _recognized(self, path: Path, head: bytes) -> Format | KeptFormat | None:
+    def _recognize(self, path: Path, head: bytes) -> Format | KeptFormat | None:
         return next((each for each in self._formats if each.recognizes(path, head)), None)
 
 
@@ -169,30 +172,30 @@ def _read(chosen: Format | KeptFormat, path: Path) -> Iterator[Found]:
         yield Found(chosen, path, session)
 
 
-def _below(path: Path, source: Path) -> Path | None:
-    """Return how a walk comes upon a path, from its source on; None where it does not."""
+def _path_below(path: Path, source: Path) -> Path | None:
+    """Return a path as a walk from `source` would reach it; None if it is not below `source`."""
     path, start = path.resolve(), source.resolve()
     return source / path.relative_to(start) if path.is_relative_to(start) else None
 
 
-def _names(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files of a folder, and the folders in it.
+def _folder_contents(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files and the subfolders of a folder.
 
-    A transcript is read with those of its sub-agents, which therefore come last.
+    Transcripts of sub-agents come last, because they are read along with the transcript that started them.
     """
     files: list[str] = []
     folders: list[str] = []
-    with scandir(folder) as names:
-        for each in names:
-            if each.is_dir(follow_symlinks=False):
-                if each.name != PRIVATE_FOLDER:
-                    folders.append(each.name)
-            elif Path(each.path).is_file():  # no pipe, which may keep its reader for ever; no link that leads nowhere
-                files.append(each.name)
+    with scandir(folder) as items:
+        for item in items:
+            if item.is_dir(follow_symlinks=False):
+                if item.name != PRIVATE_FOLDER:
+                    folders.append(item.name)
+            elif Path(item.path).is_file():  # not a pipe, which may block forever; not a broken link
+                files.append(item.name)
     files.sort(key=lambda name: (name.startswith(PREFIX), name))
     return [folder / name for name in files], [folder / name for name in sorted(folders)]
 
 
-def _may_be_one(path: Path, head: bytes) -> bool:
-    """Tell whether a file is worth to be looked at closer: what holds sessions begins as JSON, or is named as it."""
+def _may_be_session(path: Path, head: bytes) -> bool:
+    """Tell whether a file may hold a session, by its suffix or its first bytes."""
     return path.suffix in _SUFFIXES or is_packed(path) or beginning(head).startswith(_MAGIC)

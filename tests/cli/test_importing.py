@@ -65,7 +65,7 @@ def test_only_what_was_named_makes_it_fail(treering: Treering, projects: Path, t
     (tmp_path / "empty").mkdir()
     result = treering("import", tmp_path / "empty")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "holds no session of a format that is known" in result.stderr
+    assert "holds no session in any known format" in result.stderr
 
 
 @pytest.mark.parametrize("more", [(), ("--format", "pi"), ("--format", "claude-code"), ("--format", "picoclaw")])

@@ -171,7 +171,7 @@ async def test_what_is_no_such_document_is_refused(
     with pytest.raises(error):
         await elsewhere.import_sessions(path, format="treering-json")
     path.write_bytes((await told.export("json"))[:-20])
-    with pytest.raises(ForeignFormatError, match="no whole JSON document"):
+    with pytest.raises(ForeignFormatError, match="not a complete JSON document"):
         await elsewhere.import_sessions(path)
     assert await elsewhere.list_sessions() == []
 

@@ -157,7 +157,7 @@ def test_all_sessions_in_a_folder_are_read(data: Path, tmp_path: Path, take: Tak
         (tmp_path / f"{name}.jsonl").write_bytes((data / "dive.jsonl").read_bytes())
     (tmp_path / "c.jsonl").write_bytes(b'{"line_type":')
     assert [len(session.messages) for session in take(tmp_path)] == [8, 8]
-    with pytest.raises(ForeignFormatError, match="no session of dive"):
+    with pytest.raises(ForeignFormatError, match="holds no dive session"):
         take(data / "opencode", "dive")
 
 

@@ -289,7 +289,7 @@ def test_what_is_no_message_of_a_saved_conversation_is_told(tmp_path: Path, take
 def test_what_is_no_session_is_refused(tmp_path: Path, take: Take, other: object, suffix: str) -> None:
     path = tmp_path / f"s.{suffix}"
     path.write_text(json.dumps(other) + "\n")
-    with pytest.raises(ForeignFormatError, match="nothing of a session of Gemini CLI"):
+    with pytest.raises(ForeignFormatError, match="nothing of a Gemini CLI session"):
         take(path, "gemini")
     with pytest.raises(ForeignFormatError):
         take(path.parent, "gemini")

@@ -174,7 +174,7 @@ async def test_only_what_is_of_the_format_that_is_named(tmp_path: Path) -> None:
     (report,) = reports = await taken_in(tmp_path / "sessions", tmp_path / "all", "codex")
     assert (report.format, reports.unknown) == ("codex", 1)
     async with SessionHost(tmp_path / "sessions") as host:
-        with pytest.raises(ForeignFormatError, match="no session of dive in this folder"):
+        with pytest.raises(ForeignFormatError, match="holds no dive session"):
             await host.import_sessions(tmp_path / "all", format="dive")
 
 
@@ -196,7 +196,7 @@ async def test_what_cannot_be_imported_costs_itself_alone(tmp_path: Path) -> Non
         with pytest.raises(UnsupportedVersion):
             await host.import_sessions(folder)
         (folder / "a.jsonl").unlink()
-        with pytest.raises(ForeignFormatError, match="no session of a format that is known"):
+        with pytest.raises(ForeignFormatError, match="no session in any known format"):
             await host.import_sessions(folder)
 
 
