@@ -449,7 +449,7 @@ class SessionActor:
                 await self.log.find_leaf()  # as the next process that opens the session would
                 raise
             return seq
-        raise AppendFailed("another program keeps appending to this log: try again when it is quiet")
+        raise AppendFailed("another program keeps appending to this log: try again when it has stopped")
 
     # -- changes by other programs
 

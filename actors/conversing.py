@@ -61,7 +61,7 @@ class Conversing(Appending, Reading):
             The id of the compaction, or None if the context shows no more than that many messages.
 
         Raises:
-            InvalidInput: The number is negative.
+            InvalidInput: `keep_last` is not a whole number of 0 or more, or an option is invalid.
             LeafMoved: The session moved to another branch in the meantime; nothing was written.
             UnsafeCut: A tool call waits for its result; nothing was written.
         """

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TypeAlias
 
 import anyio
-from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
+from anyio.lowlevel import checkpoint_if_cancelled
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from .mail import Mail
@@ -57,6 +57,7 @@ class Mailbox:
             yield
         finally:
             self._entering -= 1
+            self._wake_quiet()
 
     # -- queueing
 
@@ -120,6 +121,9 @@ class Mailbox:
     def _stop_serving(self) -> None:
         """Mark the mailbox as not being served, and wake the callers of `quiet`."""
         self.serving = False
+        self._wake_quiet()
+
+    def _wake_quiet(self) -> None:
         if self._quiet is not None:
             self._quiet.set()
             self._quiet = None
@@ -129,9 +133,6 @@ class Mailbox:
     async def quiet(self) -> None:
         """Wait until every accepted command has its reply."""
         while not self.idle:
-            if not self.serving:
-                await checkpoint()
-                continue
             if self._quiet is None:
                 self._quiet = anyio.Event()
             await self._quiet.wait()

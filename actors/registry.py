@@ -155,8 +155,8 @@ class Registry:
             await self._make_room(coming=1)
             actor = await self._activate(ref, new_log)
             self._live[ref] = actor
+            self._runtime.counters.activated += 1
             await self._make_room(coming=0)  # others may have been activated at the same time
-        self._runtime.counters.activated += 1
         return actor
 
     @contextmanager

@@ -52,11 +52,13 @@ class Session(Fitting, Conversing, Describing, Exporting):
 
         Raises:
             EntryNotFound: The session has no such entry.
+            AppendFailed: The move could not be recorded beside the log; the leaf is where it was.
+            AppendInDoubt: The move is in effect, but may not survive a power cut.
         """
         await self._perform(MoveLeaf(entry_id))
 
     async def reset_leaf(self) -> None:
-        """Clear the leaf, so that the next append becomes a root. Nothing is written to the log."""
+        """Clear the leaf, so that the next append becomes a root. Nothing is written to the log; see `branch`."""
         await self._perform(MoveLeaf(None))
 
     async def branch_with_summary(
@@ -96,7 +98,7 @@ class Session(Fitting, Conversing, Describing, Exporting):
     async def create_branched_session(self, leaf_id: str) -> Session:
         """Copy the path from the root to an entry into a new session whose parent is this one.
 
-        Its entries have the labels that they have here: what was said of these on other branches follows the path.
+        Its entries keep the labels that they have here, including those that were set or removed on other branches.
 
         Raises:
             EntryNotFound: The session has no such entry.

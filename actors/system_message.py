@@ -1,4 +1,4 @@
-"""The system message that a compaction stores: what the system messages of the context said up to there.
+"""The system message that a compaction stores: the content of the context's system messages up to the compaction.
 
 A compaction takes the place of what came before it, but instructions are not history: without a stored message, those
 that are cut off would be lost, and programs differ in whether they show those that are kept.
@@ -21,16 +21,20 @@ _SHOWN = frozenset({Kind.SYSTEM, Kind.CONTEXT_EDIT})
 
 
 def system_message(
-    index: LogIndex, leaf: int, path: Iterable[int], entries: Mapping[int, Entry | None], made: Sequence[KnownEntry]
+    index: LogIndex,
+    leaf: int,
+    path: Iterable[int],
+    entries: Mapping[int, Entry | None],
+    new_entries: Sequence[KnownEntry],
 ) -> Raw | None:
-    """Return the system message for a compaction to store, or None where the context shows no system message.
+    """Return the system message for a compaction to store, or None if the context shows no system message.
 
     Args:
         index: The log's index.
-        leaf: The ordinal of the last committed entry of the path that is compacted.
-        path: The ordinals of that path, as far up as a system message may be shown.
-        entries: The entries there.
-        made: The entries that come between the leaf and the compaction.
+        leaf: The seq of the last committed entry of the path that is compacted.
+        path: The seqs of that path, as far up as a system message may be shown.
+        entries: The entries at these seqs.
+        new_entries: The entries between the leaf and the compaction.
     """
     end = boundary(index, leaf)
     held = entries.get(end)
@@ -39,7 +43,7 @@ def system_message(
     kept = tuple(seq for seq in path if seq >= stop and index.kinds[seq] in _SHOWN)
     plan = ContextPlan(leaf, end if previous is not None else 0, 0, 0, kept)
     system = [each for each in build(index, plan, entries).messages if each.role == "system"]
-    for entry in made:
+    for entry in new_entries:
         if isinstance(entry, MessageEntry) and entry.message.role == "system":
             system.append(ContextMessage(entry.id, entry.message))
         elif isinstance(entry, CompactionEntry) and entry.compaction.raw_system_message is None:
@@ -53,20 +57,20 @@ def _stored(system: Sequence[ContextMessage], previous: CompactionEntry | None) 
     stored = previous.compaction.raw_system_message if previous is not None else None
     if stored is not None and previous is not None and [each.entry_id for each in system] == [previous.id]:
         return stored
-    told = "\n\n".join(filter(None, (plain_text(each.content) for each in system)))
-    return raw_json({"role": "system", "content": [{"type": "text", "text": told}], **_declared(system)})
+    joined = "\n\n".join(filter(None, (plain_text(each.content) for each in system)))
+    return raw_json({"role": "system", "content": [{"type": "text", "text": joined}], **_declared(system)})
 
 
 def _declared(system: Iterable[ContextMessage]) -> dict[str, JSON]:
-    """Return what system messages of pi declare beside their text, each later one over those before it."""
+    """Return what pi's system messages declare beside their text; later messages override earlier ones."""
     sections: dict[str, JSON] = {}
     tools: dict[str, JSON] = {}
     for each in system:
-        said = each.message.metadata
-        sections |= as_object(said.get("sections"))
-        for tool in as_objects(said.get("toolsRemoved")):
+        metadata = each.message.metadata
+        sections |= as_object(metadata.get("sections"))
+        for tool in as_objects(metadata.get("toolsRemoved")):
             tools.pop(as_text(tool.get("name")), None)
-        tools |= {as_text(tool.get("name")): tool for tool in as_objects(said.get("toolsAdded"))}
-    there: dict[str, JSON] = {name: body for name, body in sections.items() if body is not None}
-    declared: dict[str, JSON] = {"sections": there, "toolsAdded": [*tools.values()]}
+        tools |= {as_text(tool.get("name")): tool for tool in as_objects(metadata.get("toolsAdded"))}
+    present: dict[str, JSON] = {name: body for name, body in sections.items() if body is not None}
+    declared: dict[str, JSON] = {"sections": present, "toolsAdded": [*tools.values()]}
     return {name: value for name, value in declared.items() if value}

@@ -1,4 +1,4 @@
-"""What a process does first in a child that `os.fork` made: it gives up what belongs to its parent."""
+"""Registration of functions that release the parent's resources in a forked child."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from collections.abc import Callable
 
 
 def after_fork_in_child(give_up: Callable[[], None]) -> None:
-    """Call a function in every forked child of this process, where the operating system has forks."""
+    """Call a function in every forked child of this process, if the operating system supports fork."""
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=give_up)

@@ -50,7 +50,7 @@ _MARKING = frozenset(
     {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
 )
 _RUN_MIN = 4  # for shorter runs, the search for a run costs more than it saves
-_SNAPSHOT_VERSION = 2
+_SNAPSHOT_VERSION = 3
 
 
 class LabelMark(Struct, frozen=True):
@@ -554,6 +554,15 @@ class LogIndex:
             return cls._restore_into(dump, cls(header, model_changes_win=model_changes_win))
         except (ValueError, IndexError, OverflowError):
             return None
+
+    @staticmethod
+    def is_of_another_version(blob: bytes) -> bool:
+        """Tell whether `restore` refuses a blob only because another version of this module made it."""
+        try:
+            fields = msgspec.msgpack.decode(blob, type=list[object])
+        except ValueError:
+            return False
+        return bool(fields) and isinstance(fields[0], int) and fields[0] != _SNAPSHOT_VERSION
 
     @classmethod
     def _restore_into(cls, dump: _Dump, index: LogIndex) -> LogIndex | None:

@@ -97,8 +97,8 @@ def names_model(message: Message) -> bool:
 
 
 def is_asked(message: Message) -> bool:
-    """Tell whether a user, and not the program, wrote what a message says in a user's place.
+    """Tell whether a message with the role `user` was written by a user and not by the program.
 
-    The program marks what it writes there as `is_meta`.
+    Importers mark messages that the program wrote as `is_meta` in their metadata.
     """
     return message.raw_metadata is None or message.metadata.get("is_meta") is not True

@@ -192,6 +192,9 @@ class Surroundings:
         if snapshot.has_index and not snapshot.is_current(status):
             what = "the session was changed after its snapshot, which will be rebuilt"
             self._add(path, "index_stale", "note", what)
+        elif snapshot.has_index and LogIndex.is_of_another_version(data):
+            what = "the snapshot was made by another version of treering; it will be rebuilt"
+            self._add(path, "index_stale", "note", what)
         elif snapshot.has_index and not self._index_matches(data, log):
             what = "the snapshot's index is not that of the session; it will be rebuilt"
             self._add(path, "index_wrong", "error", what)

@@ -195,7 +195,7 @@ class Feed:
         self._passivated_at = cursor, leaf
 
     def taken_up(self, cursor: Cursor, leaf: int) -> None:
-        """Resume after a passivation; if another program wrote to the log meanwhile, subscribers read it again."""
+        """Resume after a passivation: subscribers read what others wrote to the log meanwhile, or all of a new log."""
         passivated_at, self._passivated_at = self._passivated_at, None
         if passivated_at is None or passivated_at == (cursor, leaf):
             return

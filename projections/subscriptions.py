@@ -168,9 +168,9 @@ class EntrySubscription(EntryFollowing[Never]):
     """The entries of a session after a cursor: first the existing ones, then new ones as they arrive.
 
     Use it as `async with session.subscribe() as entries: async for entry in entries: ...`. A `Reset` among them means
-    that the log has been replaced; the new log follows from its first entry. The iteration ends when the host closes or
-    deletes the session, with `HostClosed` or `SessionNotFound` if some entries can no longer be read; on a read-only
-    handle it waits while the file is missing.
+    that the log has been replaced; the new log follows from its first entry. The iteration ends when the host closes,
+    or when it deletes the session, with `HostClosed` or `SessionNotFound` if some entries can no longer be read; on a
+    read-only handle it waits while the file is missing.
     """
 
     def _shown(self, news: News) -> Sequence[Entry]:
@@ -192,8 +192,8 @@ class ViewSubscription(Generic[V, C]):
     """A view of a session: first a snapshot, then its changes; another snapshot after too many missed changes.
 
     Use it as `async with session.subscribe("context") as changes: async for change in changes: ...`. The iteration ends
-    when the host closes or deletes the session, with `HostClosed` or `SessionNotFound` if some changes can no longer be
-    determined; on a read-only handle it waits while the file is missing.
+    when the host closes, or when it deletes the session, with `HostClosed` or `SessionNotFound` if some changes can no
+    longer be determined; on a read-only handle it waits while the file is missing.
     """
 
     def __init__(self, shared_view: Callable[[], SharedView[V, C]]) -> None:

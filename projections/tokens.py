@@ -80,15 +80,15 @@ class ByteEstimator:
 
 
 def tokenizer_of(tokenizer: Tokenizer | None) -> Tokenizer:
-    """Return what is given to count tokens, an estimate by bytes where nothing is.
+    """Return the tokenizer, or by default one that estimates tokens from bytes.
 
     Raises:
-        InvalidInput: It counts nothing.
+        InvalidInput: It has no method `count`.
     """
     if tokenizer is None:
         return ByteEstimator()
     if not callable(getattr(tokenizer, "count", None)):
-        raise InvalidInput(f"`{type(tokenizer).__name__}` is no tokenizer: give an object with `count(text)`")
+        raise InvalidInput(f"`{type(tokenizer).__name__}` is not a tokenizer: give an object with `count(text)`")
     return tokenizer
 
 

@@ -1,4 +1,4 @@
-"""The only interface that an agent needs of a session: three members, which any object may implement.
+"""The only interface that an agent needs of a session, which any object may implement: an id and two methods.
 
     class InMyDatabase:
         id = "customer-7"

@@ -32,7 +32,7 @@ Handler: TypeAlias = Callable[[dict[str, JSON]], Awaitable[object]]
 """Executes a call: takes its arguments, and returns anything that `ToolOutput.of` accepts."""
 
 _BYTES = (bytes, bytearray, memoryview)
-"""What is to be refused, and would be told as base64 otherwise."""
+"""Types to refuse in a tool's output; msgspec would encode them as base64."""
 
 
 class Suspend(Exception):

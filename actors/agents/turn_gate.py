@@ -69,7 +69,7 @@ def _waits_for(gate: _Gate, turns: frozenset[_RunningTurn]) -> bool:
     return False
 
 
-_gates: dict[tuple[int, str], _Gate] = {}
+_gates: dict[Place, _Gate] = {}
 """The gates of the sessions in which turns currently run or wait."""
 
 
@@ -82,8 +82,8 @@ async def one_turn_at_a_time(place: Place, session_id: str) -> AsyncGenerator[No
         session_id: Its id, for errors.
 
     Raises:
-        InvalidInput: The turn would wait for itself: one of the turns that started it runs in this session, or waits
-            for the one that does.
+        InvalidInput: The turn would wait for itself: one of the turns that started it runs in this session, or the turn
+            that runs there waits for one of them.
     """
     enclosing = _enclosing_turns.get()
     gate = _gates.setdefault(place, _Gate())

@@ -1,8 +1,8 @@
-"""Whether an entry's line says what the program gave.
+"""The check that an entry's line holds the values that the program gave.
 
 An encoder writes bytes as base64, a NaN as null, and an identifier or a member of an enumeration as text; a decoder
-accepts all of these as what the field expects. What an entry is, and whether its fields have their types, is not
-checked here.
+accepts all of these as what the field expects. The type of the entry, and the declared types of its payload and time,
+are checked elsewhere.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from ..errors import InvalidEntry
 
 
 def check_as_given(entry: KnownEntry, read: KnownEntry) -> None:
-    """Refuse an entry whose line says something else than what was given.
+    """Refuse an entry whose line decodes to other values than the program gave.
 
-    Lists may stand for tuples, and mappings for what they say.
+    Lists may be given for tuples, and mappings for structs.
 
     Args:
         entry: The entry as the program gave it.

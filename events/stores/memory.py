@@ -375,6 +375,8 @@ class MemoryStore:
     async def aclose(self) -> None:
         """Release all leases; the logs end with the last store on their shelf."""
         self._closed = True
-        for log in self._shelf.logs.values():
+        for ref, log in list(self._shelf.logs.items()):
             if log.lease is not None and log.lease[0] is self:
                 log.lease = None
+                if log.header is None:
+                    del self._shelf.logs[ref]

@@ -78,9 +78,9 @@ def calculate_budget(
     check_count("model_context_window", model_context_window)
     if reserve_for_response is not None:
         check_count("reserve_for_response", reserve_for_response)
-    for said in (system_prompt, tool_definitions):
-        if not isinstance(said, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise InvalidInput(f"the system prompt and the definitions of tools are texts, no `{type(said).__name__}`")
+    for name, value in (("system_prompt", system_prompt), ("tool_definitions", tool_definitions)):
+        if not isinstance(value, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidInput(f"`{name}` must be a string, not `{type(value).__name__}`")
     count = tokenizer_of(tokenizer).count
     system, tools = count(system_prompt), count(tool_definitions)
     reserve = int(model_context_window * RESERVE_SHARE) if reserve_for_response is None else reserve_for_response

@@ -42,9 +42,9 @@ def test_the_reserve_can_be_given(words: Tokenizer) -> None:
         ((None,), "model_context_window is None: give a whole number of 0 or more"),
         ((-1,), "model_context_window is -1"),
         ((8192.0,), "model_context_window is 8192.0"),
-        ((8192, None), "are texts, no `NoneType`"),
-        ((8192, "", ["read_file"]), "are texts, no `list`"),
-        ((8192, "", "", 5), "`int` is no tokenizer"),
+        ((8192, None), "`system_prompt` must be a string, not `NoneType`"),
+        ((8192, "", ["read_file"]), "`tool_definitions` must be a string, not `list`"),
+        ((8192, "", "", 5), "`int` is not a tokenizer"),
     ],
 )
 def test_what_is_no_size_is_refused(arguments: tuple[Any, ...], why: str) -> None:

@@ -279,3 +279,19 @@ async def test_a_log_that_was_put_and_whose_name_may_be_lost_is_in_doubt_and_is_
             await host.put(other, replace=True)
         session = await host.load("main")
         assert [plain_text(each.content) for each in await session.messages()] == ["new"]
+
+
+async def test_a_log_that_was_put_in_doubt_is_flushed_before_the_next_append_is_acknowledged(tmp_path: Path) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, durability="file") as host, SessionHost() as elsewhere:
+        await (await host.create("main")).append_message("user", "old")
+        other = await elsewhere.create("main")
+        await other.append_message("user", "new")
+        disk.fail("sync_directory", errno.EIO, path=str(tmp_path), nth=2)  # the first one is the backup's
+        with pytest.raises(AppendInDoubt):
+            await host.put(other, replace=True)
+        disk.reset_counts()
+        session = await host.load("main")
+        await session.append_message("user", "next")
+        assert disk.counts["sync_directory"] > 0
+        assert [plain_text(each.content) for each in await session.messages()] == ["new", "next"]

@@ -5,8 +5,10 @@ They are deleted only together with the log itself.
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ...disk import Disk
-from .beside import write_beside
+from .beside import NameNotFlushed, write_beside
 from .table import chunks
 
 SUFFIX = ".bak"
@@ -30,7 +32,12 @@ def back_up(disk: Disk, path: str, fd: int, size: int) -> str:
     backup, number = path + SUFFIX, 2
     while _exists(disk, backup):
         backup, number = f"{path}{SUFFIX}-{number}", number + 1
-    write_beside(disk, backup, chunks(disk, fd, 0, size), sync=True)
+    try:
+        write_beside(disk, backup, chunks(disk, fd, 0, size), sync=True)
+    except NameNotFlushed:
+        with suppress(OSError):
+            disk.unlink(backup)
+        raise
     return backup
 
 

@@ -1,9 +1,9 @@
 """Permanent removal of a log: first all copies of its content, then the log itself.
 
-Only the leaf record, which is meaningless without the log, is removed after it. So as long as any part of a session
-exists, the session is listed and can be deleted again. In the opposite order, a crash would leave copies that no
-listing shows. The folder is flushed in between, since a power cut could otherwise keep the copies and remove the log.
-This is done under every durability, because a session that was reported as deleted must not come back.
+Only the leaf record, which is meaningless without the log, is removed after it. So as long as any other part of a
+session exists, the session is listed and can be deleted again. In the opposite order, a crash would leave copies that
+no listing shows. The folder is flushed in between, since a power cut could otherwise keep the copies and remove the
+log. This is done under every durability, because a session that was reported as deleted must not come back.
 """
 
 from __future__ import annotations

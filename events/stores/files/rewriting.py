@@ -53,10 +53,14 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     log.doubt_in_background = False
     log.unsynced = False
     if flush_error is not None:
-        raise AppendInDoubt(
+        log.folders_to_flush = tuple(dict.fromkeys((folder, *map(os.path.dirname, new_folders), *log.folders_to_flush)))
+        log.unsynced = True
+        doubt = AppendInDoubt(
             f"{log.path} was written, but a power cut may undo that ({flush_error.strerror or flush_error}): "
-            "check the disk, then put it again"
-        ) from flush_error
+            "check the disk, then repeat the call"
+        )
+        log.note_background_doubt(doubt)  # so that the next append flushes the folders first
+        raise doubt from flush_error
     return log.head
 
 

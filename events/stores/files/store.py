@@ -570,6 +570,7 @@ class FileStore:
         Raises:
             Conflict: The lease has ended, or another program appended to the log: read it again.
             InvalidInput: The header is not valid, or a line is not whole.
+            AppendInDoubt: The log was written, but may not survive a power cut.
             OSError: The log cannot be written. The existing one is unchanged.
         """
         log = self._logs.require_lease(lease)
@@ -638,7 +639,7 @@ class FileStore:
         return None if log is None or log.busy or log.header is None else (log.head.seq, log.size, log.inode)
 
     def watch(self, refs: Sequence[Ref]) -> AsyncIterator[set[Ref]]:
-        """Yield the logs whose files or leaf records changed after this call; see `Store.watch`."""
+        """Yield the logs whose files or leaf records may have changed since this call; see `Store.watch`."""
         self._logs.check_open()
         paths = {ref: self.path_of(ref) for ref in refs}
         return Watch(self._disk, paths, self._watch_poll_s, self._until_settled).changes()
