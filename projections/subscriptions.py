@@ -151,10 +151,10 @@ class EntryFollowing(Generic[T]):
         """Consume new events of the feed, and return the items to yield."""
         items = self._shown(news)
         if news.last:
-            self._has_cursor = True
             if news.first <= self._seq:  # the subscriber has these entries already
                 items = [each for each in items if isinstance(each, Transient) or each.seq > self._seq]
-            self._seq = max(self._seq, news.last)
+            if news.last >= self._seq:  # otherwise the seq given to begin after still lies ahead of the log
+                self._seq, self._has_cursor = news.last, True
             self._generation = self._generation or news.generation or None  # the log did not exist at the beginning
         self._position = -1 if news.reset else news.end  # after a reset `_join` runs again, and yields it
         return items

@@ -79,7 +79,7 @@ def test_where_there_is_nothing_to_choose_it_says_so(treering: Treering, project
     for command in (("resume",), ("chat", "-r")):
         result = treering(*command)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert result.stderr == "treering: there are no sessions yet; start one with treering chat\n"
+        assert result.stderr == "treering: there are no sessions here yet; start one with treering chat\n"
 
 
 def test_a_dumb_terminal_is_none(at_terminal: AtTerminal, three: dict[str, str]) -> None:

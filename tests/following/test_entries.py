@@ -268,3 +268,22 @@ async def test_subscriptions_end_with_the_host() -> None:
 
 def _note() -> Custom:
     return Custom("note")
+
+
+async def test_a_subscription_that_begins_ahead_of_the_log_gets_no_reset_on_the_way(tmp_path: Path) -> None:
+    async with SessionHost(tmp_path, limits=Limits(feed_events_max=2)) as host:
+        session = await host.create()
+        await session.append_custom_entry("note", 1)
+        async with session.subscribe(after=20) as entries, anyio.create_task_group() as group:
+            seen: list[int] = []
+
+            async def read() -> None:
+                seen.extend(await take(entries, 2))
+
+            group.start_soon(read)
+            for number in range(2, 23):
+                await session.append_custom_entry("note", number)
+                if number % 4 == 0:  # it reads some from the feed, and falls behind the feed in between
+                    for _ in range(10):
+                        await checkpoint()
+        assert seen == [21, 22]

@@ -32,7 +32,7 @@ def test_a_name_that_names_no_model(name: str) -> None:
 @pytest.mark.parametrize("address", ["notaurl", "localhost:11434/v1", "ftp://localhost", "http://", "http:///v1", 5])
 @pytest.mark.parametrize("name", ["openai:m", "anthropic:m"])
 def test_an_address_that_is_none_is_refused_where_the_model_is_named(name: str, address: str) -> None:
-    with pytest.raises(InvalidInput, match="is no address of a server: give one such as http://localhost"):
+    with pytest.raises(InvalidInput, match="is not the address of a server: use a URL such as http://localhost"):
         model_named(name, base_url=address)
 
 

@@ -34,7 +34,8 @@ _COLORS = {"error": "red", "warning": "yellow", "note": "blue"}
 def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everything: bool, as_json: bool) -> None:
     """Check session files, alone or in directories at any depth, and the files that belong to them.
 
-    Without --repair, nothing is changed. The exit status is 1 if any finding worse than a note remains.
+    Without --repair, nothing is changed. The exit status is 1 if any finding worse than a note remains, other than
+    damage that a repair has noted.
 
     With --repair, an unfinished last line is moved to a separate file (in pi's files, it gets a newline), snapshots and
     checkpoints that do not fit and leftover temporary files are moved to .treering/aside, journals that no host holds

@@ -35,7 +35,8 @@ _BY_ENDING: Mapping[str, ExportFormat] = {".html": "html", ".htm": "html", ".jso
     "--output",
     metavar="PATH",
     type=click.Path(readable=False),
-    help="Write to this path, whole or not at all, not to stdout (-); for nanocoder, the directory of its sessions.",
+    help="Write to this path, whole or not at all; by default, or with -, to stdout; "
+    "for nanocoder, the directory of its sessions.",
 )
 @click.option("--leaf", metavar="ID", help="Export only the path to this entry, as a separate session.")
 @click.option("--redact", is_flag=True, help="Remove secrets; for json, markdown and html.")

@@ -69,7 +69,7 @@ async def _archive(home: Home, sessions: Sequence[str]) -> tuple[list[Named], li
 
 
 async def _archive_one(host: SessionHost, row: SessionSummary) -> None:
-    """Archive a session; where its file cannot be compressed, say so: it is archived all the same."""
+    """Archive a session; if its file cannot be compressed, report that it is archived all the same."""
     try:
         await host.archive(row)
     except OSError as error:

@@ -138,7 +138,9 @@ def refuse_to_choose(rows: Sequence[str], syntax: str) -> NoReturn:
         Exit: Always, with the status 2.
     """
     echo_lines(rows)
-    advice = f"name one of these, as {syntax}" if rows else "there are no sessions yet; start one with treering chat"
+    advice = (
+        f"name one of these, as {syntax}" if rows else "there are no sessions here yet; start one with treering chat"
+    )
     click.echo(f"treering: {f'there is no terminal to choose on: {advice}' if rows else advice}", err=True)
     raise Exit(2)
 

@@ -35,7 +35,7 @@ _ROLES = sorted({*ROLES, *TYPE_NAMES.values()} - {"message", "damaged", "aborted
 @click.option(
     "--role", metavar="ROLE", help="Search only messages with this role, or entries of this type, such as compaction."
 )
-@click.option("--tool", metavar="NAME", help="Search only calls of this tool and its results.")
+@click.option("--tool", metavar="NAME", help="Search only messages that call this tool or hold its result.")
 @click.option(
     "--after", metavar="TIME", type=Moment(), help="Search only entries appended at this time or later: a date, or 7d."
 )

@@ -69,6 +69,7 @@ class AnthropicModel(RemoteModel["AsyncAnthropic"]):
         options: Other fields of every request, such as `temperature`, under the API's names.
 
     Raises:
+        InvalidInput: The address is not a URL.
         ExtraMissing: The package `anthropic` is not installed.
     """
 

@@ -71,7 +71,7 @@ class Clients(Generic[_ClientT]):
             await _close(client)
 
     async def leave(self) -> None:
-        """Close the kept client, unless it was entered more than once."""
+        """Close the kept client once `leave` has been called as often as `enter`."""
         self._entered -= 1
         if not self._entered and self._kept is not None:
             kept, self._kept = self._kept, None

@@ -23,13 +23,13 @@ _ADDRESS = re.compile(r"https?://[^/\s]", re.IGNORECASE)
 
 
 def check_address(base_url: str | None) -> None:
-    """Refuse an address at which nothing can be served, where one is given.
+    """Check that an address, if given, is the URL of a server.
 
     Raises:
-        InvalidInput: It does not begin with `http://` or `https://` and the name of a host.
+        InvalidInput: It does not begin with `http://` or `https://` and a host name.
     """
     if base_url is not None and not (isinstance(base_url, str) and _ADDRESS.match(base_url)):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise InvalidInput(f"{base_url!r} is no address of a server: give one such as http://localhost:11434/v1")
+        raise InvalidInput(f"{base_url!r} is not the address of a server: use a URL such as http://localhost:11434/v1")
 
 
 def model_named(

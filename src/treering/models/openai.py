@@ -62,6 +62,7 @@ class OpenAIModel(RemoteModel["AsyncOpenAI"]):
         options: Other fields of every request, such as `temperature`, under the server's names.
 
     Raises:
+        InvalidInput: The address is not a URL.
         ExtraMissing: The package `openai` is not installed.
     """
 

@@ -1,9 +1,11 @@
 """An answer of OpenAI's Chat Completions API, assembled from the chunks of its stream.
 
-    {"choices": [{"delta": {"content": "Let me"}}]} {"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "call_1",
-    "function": {"name": "read", "arguments": ""}}]}}]} {"choices": [{"delta": {"tool_calls": [{"index": 0, "function":
-    {"arguments": "{\\"path\\": 1}"}}]}}]} {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]} {"choices": [],
-    "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
+    {"choices": [{"delta": {"content": "Let me"}}]}
+    {"choices": [{"delta": {"tool_calls": [
+        {"index": 0, "id": "call_1", "function": {"name": "read", "arguments": ""}}]}}]}
+    {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{\\"path\\": 1}"}}]}}]}
+    {"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}
+    {"choices": [], "usage": {"prompt_tokens": 9, "completion_tokens": 5, "total_tokens": 14}}
 
 Servers with this API differ: some send thinking beside the content, under one of two names; some number all parallel
 calls 0, or do not number them, and distinguish them by id; some give calls no ids; some name a call only after its

@@ -46,7 +46,7 @@ class RemoteModel(ABC, Generic[ClientT]):
         timeout_s: How long to wait for the next piece of an answer, in seconds.
 
     Raises:
-        InvalidInput: The address is none.
+        InvalidInput: The address is not a URL.
     """
 
     def __init__(
