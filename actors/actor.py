@@ -198,7 +198,7 @@ class SessionActor:
                 waiting = await self._attempt(waiting)
                 if not waiting:
                     return
-            raise AppendFailed("another program keeps appending to this log: try again when it has stopped")
+            raise _outpaced_error()
         except TreeringError as error:
             self._refuse(mails, error)
         except OSError as error:
@@ -449,7 +449,7 @@ class SessionActor:
                 await self.log.find_leaf()  # as the next process that opens the session would
                 raise
             return seq
-        raise AppendFailed("another program keeps appending to this log: try again when it has stopped")
+        raise _outpaced_error()
 
     # -- changes by other programs
 
@@ -491,10 +491,11 @@ class SessionActor:
                 f"{self.log.ref} was replaced, shortened or removed by another program: read the session again"
             )
         self.log.generation = head.generation
+        seen, was_stale = self.log.index.seen, self._stale
         await self.log.catch_up()
         self._header_block = None
         self._stale = False
-        if self._runtime.touched.listeners:
+        if self._runtime.touched.listeners and (was_stale or self.log.index.seen != seen):
             self._runtime.touched.add(self.log.ref)
 
     async def _reopen(self, head: Cursor) -> None:
@@ -538,6 +539,10 @@ class SessionActor:
 def _note_written(mails: Sequence[Mail]) -> None:
     for mail in mails:
         mail.written = True
+
+
+def _outpaced_error() -> AppendFailed:
+    return AppendFailed("another program keeps appending to this log: try again when it has stopped")
 
 
 def _without_expectations(command: Command) -> Command:

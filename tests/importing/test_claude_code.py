@@ -199,6 +199,12 @@ def line(kind: str, uuid: str, parent: str | None, content: object, **message: o
 
 CALL = [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}]
 RESULT = [{"type": "tool_result", "tool_use_id": "t1", "content": "done"}]
+WHILE_A_TOOL_RAN = (
+    line("user", "u1", None, "one")
+    + line("assistant", "a1", "u1", CALL, id="m1")
+    + line("user", "u2", "a1", "said while it ran")
+    + line("assistant", "a2", "u2", [{"type": "text", "text": "Wait."}], id="m2")
+)
 
 
 async def test_what_no_model_said_names_none(host: SessionHost, tmp_path: Path) -> None:
@@ -235,10 +241,7 @@ async def test_a_rewound_prompt_is_a_branch(host: SessionHost, tmp_path: Path) -
 async def test_what_was_said_while_a_tool_was_at_work_stays_on_the_path(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "late.jsonl"
     path.write_bytes(
-        line("user", "u1", None, "one")
-        + line("assistant", "a1", "u1", CALL, id="m1")
-        + line("user", "u2", "a1", "said while it ran")
-        + line("assistant", "a2", "u2", [{"type": "text", "text": "Wait."}], id="m2")
+        WHILE_A_TOOL_RAN
         + line("user", "r1", "a2", RESULT)
         + line("assistant", "a3", "r1", [{"type": "text", "text": "It is done."}], id="m3")
     )
@@ -248,13 +251,7 @@ async def test_what_was_said_while_a_tool_was_at_work_stays_on_the_path(host: Se
 
 async def test_a_result_that_came_late_stands_with_its_call(host: SessionHost, tmp_path: Path) -> None:
     path = tmp_path / "late.jsonl"
-    path.write_bytes(
-        line("user", "u1", None, "one")
-        + line("assistant", "a1", "u1", CALL, id="m1")
-        + line("user", "u2", "a1", "said while it ran")
-        + line("assistant", "a2", "u2", [{"type": "text", "text": "Wait."}], id="m2")
-        + line("user", "r1", "a1", RESULT)
-    )
+    path.write_bytes(WHILE_A_TOOL_RAN + line("user", "r1", "a1", RESULT))
     (report,) = await host.import_sessions(path)
     assert (await host.load(report.id)).path() == ["u1", "a1", "r1", "u2", "a2"]
 

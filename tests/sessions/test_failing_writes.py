@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 from zlib import crc32
@@ -268,7 +268,9 @@ async def test_a_first_append_that_fails_leaves_no_file(tmp_path: Path, dialect:
         assert await said(Path(session.file_path or "")) == ["one"]
 
 
-async def test_a_log_that_was_put_and_whose_name_may_be_lost_is_in_doubt_and_is_there(tmp_path: Path) -> None:
+@pytest.fixture
+async def put_in_doubt(tmp_path: Path) -> AsyncIterator[tuple[SessionHost, FaultyDisk]]:
+    """A host in which "main" was replaced while its folder could not be flushed."""
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability="file") as host, SessionHost() as elsewhere:
         await (await host.create("main")).append_message("user", "old")
@@ -277,21 +279,23 @@ async def test_a_log_that_was_put_and_whose_name_may_be_lost_is_in_doubt_and_is_
         disk.fail("sync_directory", errno.EIO, path=str(tmp_path), nth=2)  # the first one is the backup's
         with pytest.raises(AppendInDoubt, match="was written, but a power cut may undo that"):
             await host.put(other, replace=True)
-        session = await host.load("main")
-        assert [plain_text(each.content) for each in await session.messages()] == ["new"]
+        yield host, disk
 
 
-async def test_a_log_that_was_put_in_doubt_is_flushed_before_the_next_append_is_acknowledged(tmp_path: Path) -> None:
-    disk = FaultyDisk(OsDisk())
-    async with SessionHost(tmp_path, disk=disk, durability="file") as host, SessionHost() as elsewhere:
-        await (await host.create("main")).append_message("user", "old")
-        other = await elsewhere.create("main")
-        await other.append_message("user", "new")
-        disk.fail("sync_directory", errno.EIO, path=str(tmp_path), nth=2)  # the first one is the backup's
-        with pytest.raises(AppendInDoubt):
-            await host.put(other, replace=True)
-        disk.reset_counts()
-        session = await host.load("main")
-        await session.append_message("user", "next")
-        assert disk.counts["sync_directory"] > 0
-        assert [plain_text(each.content) for each in await session.messages()] == ["new", "next"]
+async def test_a_log_that_was_put_and_whose_name_may_be_lost_is_in_doubt_and_is_there(
+    put_in_doubt: tuple[SessionHost, FaultyDisk],
+) -> None:
+    host, _ = put_in_doubt
+    session = await host.load("main")
+    assert [plain_text(each.content) for each in await session.messages()] == ["new"]
+
+
+async def test_a_log_that_was_put_in_doubt_is_flushed_before_the_next_append_is_acknowledged(
+    put_in_doubt: tuple[SessionHost, FaultyDisk],
+) -> None:
+    host, disk = put_in_doubt
+    disk.reset_counts()
+    session = await host.load("main")
+    await session.append_message("user", "next")
+    assert disk.counts["sync_directory"] > 0
+    assert [plain_text(each.content) for each in await session.messages()] == ["new", "next"]

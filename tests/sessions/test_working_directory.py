@@ -97,7 +97,6 @@ async def test_a_tilde_is_the_user_s_folder(
         assert recent.id == session.id
 
 
-@pytest.mark.feature("G-82")
 async def test_a_tilde_is_the_user_s_folder_wherever_a_path_is_given(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,16 @@ def open_store(disk: Disk, *, journal_max_bytes: int = 1 << 20) -> FileStore:
     return FileStore(ROOT, durability="group", disk=disk, offload=AtOnce(), journal_max_bytes=journal_max_bytes)
 
 
+async def begin_on_unwell_disk() -> tuple[MemoryDisk, UnwellDisk, FileStore, Writer]:
+    """Own a log with one line on a disk that is well until its chances are set; the first disk is the one below."""
+    memory = MemoryDisk()
+    disk = UnwellDisk(memory, Random(0), lambda what: None)
+    store = open_store(disk)
+    writer = await own(store)
+    await writer.append(line(1))
+    return memory, disk, store, writer
+
+
 async def own(store: FileStore, name: str = "a.jsonl") -> Writer:
     [lease] = await store.acquire([name], "me")
     assert isinstance(lease, Lease)
@@ -543,11 +553,7 @@ async def test_a_checkpoint_that_fails_keeps_the_journal_until_the_file_was_writ
 
 @pytest.mark.feature("X-28")
 async def test_what_a_failed_flush_took_for_written_is_written_again_from_the_journal_that_was_kept() -> None:
-    memory = MemoryDisk()
-    disk = UnwellDisk(memory, Random(0), lambda what: None)
-    store = open_store(disk)
-    writer = await own(store)
-    await writer.append(line(1))
+    memory, disk, store, writer = await begin_on_unwell_disk()
     await writer.append(line(2))
     disk.chances = {"datasync": 1.0}
     await store.aclose()
@@ -560,11 +566,7 @@ async def test_what_a_failed_flush_took_for_written_is_written_again_from_the_jo
 
 @pytest.mark.feature("X-28")
 async def test_what_a_flush_lost_when_a_log_was_taken_up_is_written_again() -> None:
-    memory = MemoryDisk()
-    disk = UnwellDisk(memory, Random(0), lambda what: None)
-    store = open_store(disk)
-    writer = await own(store)
-    await writer.append(line(1))
+    memory, disk, store, writer = await begin_on_unwell_disk()
     disk.chances = {"position": 1.0}
     assert isinstance(await attempt(writer, line(2)), InDoubt)
     await store.release([writer.lease])
@@ -582,11 +584,7 @@ async def test_what_a_flush_lost_when_a_log_was_taken_up_is_written_again() -> N
 
 @pytest.mark.feature("X-28")
 async def test_what_a_flush_lost_before_a_log_was_to_be_moved_is_written_again() -> None:
-    memory = MemoryDisk()
-    disk = UnwellDisk(memory, Random(0), lambda what: None)
-    store = open_store(disk)
-    writer = await own(store)
-    await writer.append(line(1))
+    memory, disk, store, writer = await begin_on_unwell_disk()
     disk.chances = {"datasync": 1.0}
     with pytest.raises(OSError, match=r"a\.jsonl"):
         await store.checkpoint(writer.lease)

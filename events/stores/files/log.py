@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
 import anyio
@@ -153,6 +153,10 @@ class Log:
         if self.doubt is None:
             self.doubt = doubt
             self.doubt_in_background = True
+
+    def note_unflushed_folders(self, folders: Iterable[str]) -> None:
+        """Note folders to flush before the log's own name is known to survive a power cut; these come first."""
+        self.folders_to_flush = tuple(dict.fromkeys((*folders, *self.folders_to_flush)))
 
     # -- examining the file
 

@@ -40,9 +40,10 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
             with suppress(OSError):
                 disk.unlink(backup)
         raise
+    changed_folders = (folder, *map(os.path.dirname, new_folders))
     flush_error: OSError | None = None
     try:
-        for changed_folder in (folder, *map(os.path.dirname, new_folders)):
+        for changed_folder in changed_folders:
             disk.sync_directory(changed_folder)
     except OSError as error:
         flush_error = error
@@ -53,7 +54,7 @@ def put(disk: Disk, log: Log, header: bytes, lines: Iterable[bytes]) -> Cursor:
     log.doubt_in_background = False
     log.unsynced = False
     if flush_error is not None:
-        log.folders_to_flush = tuple(dict.fromkeys((folder, *map(os.path.dirname, new_folders), *log.folders_to_flush)))
+        log.note_unflushed_folders(changed_folders)
         log.unsynced = True
         doubt = AppendInDoubt(
             f"{log.path} was written, but a power cut may undo that ({flush_error.strerror or flush_error}): "

@@ -271,7 +271,7 @@ def _create(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) ->
     new_folders = missing_folders(disk, folder)
     if new_folders:
         disk.make_directory(folder)
-    log.folders_to_flush = tuple(dict.fromkeys((folder, *map(os.path.dirname, new_folders), *log.folders_to_flush)))
+    log.note_unflushed_folders((folder, *map(os.path.dirname, new_folders)))
     flags = os.O_RDWR | os.O_APPEND
     try:
         fd = disk.open(log.path, flags | os.O_CREAT | os.O_EXCL)
