@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import anyio
 from anyio.lowlevel import cancel_shielded_checkpoint, checkpoint_if_cancelled
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ..events.entries import SessionInfo
+from ..events.entries import Message, SessionInfo
 from ..events.errors import (
     AppendFailed,
     AppendInDoubt,
@@ -34,7 +34,17 @@ from ..events.telemetry import logger
 from ..projections import feed
 from ..projections.summary import ACTIVE, ARCHIVED
 from .commands import AnswerFromLog, Append, Command, MoveLeaf, Unarchive
-from .decide import NO_ENTRIES, Draft, Entries, decide, decide_move, needs_own_write, seqs_to_read, sets_status
+from .decide import (
+    NO_ENTRIES,
+    Draft,
+    Entries,
+    decide,
+    decide_message,
+    decide_move,
+    needs_own_write,
+    seqs_to_read,
+    sets_status,
+)
 from .leaf_record import encode_leaf
 from .mail import CommandResult, Decision, Mail, unreachable_error
 from .mailbox import Mailbox
@@ -52,6 +62,10 @@ class _DeferredAppend(NamedTuple):
     decision: Decision
     request: stores.Append
     started: float
+
+
+_Remainder: TypeAlias = _DeferredAppend | Fenced | AnswerFromLog
+"""What is left to do of an append that was not written at once: wait for the store, decide again, or read it back."""
 
 
 class SessionActor:
@@ -107,51 +121,75 @@ class SessionActor:
 
         If the caller is cancelled, the command is either not accepted or carried out whole.
         """
-        request: Command | AnswerFromLog = command
-        if isinstance(command, Append) and not self._mailbox.serving and not self._stale and not self.archived:
+        if isinstance(command, Append) and self._at_rest():
             await checkpoint_if_cancelled()
-            outcome = self._perform_now(command)
-            if isinstance(outcome, _DeferredAppend):
-                return await self._perform_deferred(command, outcome)
-            if isinstance(outcome, list):
-                runtime = self._runtime
-                if runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
-                    await cancel_shielded_checkpoint()
-                    runtime.turn_at = runtime.timer()
-                return outcome
-            request = outcome
-        mail = Mail(request)
-        await self._mailbox.put(mail, self._run)
-        return await mail.reply()
+            draft = Draft(self.log.index)
+            if not seqs_to_read(draft, command):
+                decision = self._decide(draft, command, NO_ENTRIES)
+                return await self._complete(command, decision, self._write_now(decision))
+        return await self._perform_in_turn(command)
+
+    async def append_message(self, message: Message) -> str:
+        """Append a message below the leaf and return its id: `perform` of that command, with less work in between."""
+        if not self._at_rest():
+            return (await self._perform_in_turn(Append((message,))))[0].id or ""
+        await checkpoint_if_cancelled()
+        log, runtime = self.log, self._runtime
+        entry = decide_message(log.index, message, runtime.now(), runtime.new_id, log.dialect)
+        line, as_decoded = log.dialect.write(entry)
+        decision = Decision([as_decoded], [line])
+        remainder = self._write_now(decision)
+        if remainder is not None or runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
+            return (await self._complete(Append((message,)), decision, remainder))[0].id or ""
+        return entry.id
 
     # -- carrying them out
 
-    def _perform_now(self, command: Append) -> CommandResult | Append | AnswerFromLog | _DeferredAppend:
-        """Carry out an append without waiting, or return what is left to do through the mailbox."""
-        draft = Draft(self.log.index)
-        if seqs_to_read(draft, command):
-            return command
-        decision = self._decide(draft, command, NO_ENTRIES)
-        request = self._request([decision])
+    def _at_rest(self) -> bool:
+        """Tell whether an append can be carried out on its caller's task."""
+        return not (self._mailbox.serving or self._stale or self.log.index.info.status == ARCHIVED)
+
+    async def _perform_in_turn(self, command: Command | AnswerFromLog) -> CommandResult:
+        """Carry out a command through the mailbox."""
+        mail = Mail(command)
+        await self._mailbox.put(mail, self._run)
+        return await mail.reply()
+
+    def _write_now(self, decision: Decision) -> _Remainder | None:
+        """Write a decided append without waiting, and return what is left to do; None if nothing is."""
+        lines = tuple(decision.lines)
+        request = self._request(decision.entries[0].seq, lines, atomic=len(lines) > 1)
         started = self._runtime.timer()
         try:
             outcome = self._runtime.store.try_append(request)
         except BaseException:
             self._stale = True
             raise
+        if isinstance(outcome, Committed):
+            if outcome.head.seq == decision.entries[-1].seq:
+                self._apply((decision,), outcome, started)
+                return None
+            self._stale = True
+            return AnswerFromLog(decision.ids)
         if outcome is None:
             return _DeferredAppend(decision, request, started)
         if isinstance(outcome, Fenced):
-            return command
-        if isinstance(outcome, Committed):
-            if self._landed_as_expected(request, outcome):
-                self._apply([decision], outcome, started)
-                return decision.entries
-            self._stale = True
-            return AnswerFromLog(decision.ids)
+            return outcome
         self._stale = True
         self._runtime.counters.failures += 1
         raise outcome.error
+
+    async def _complete(self, command: Append, decision: Decision, remainder: _Remainder | None) -> CommandResult:
+        """Do what is left to do of an append, and return its entries; let the event loop have its turn if it is due."""
+        if remainder is None:
+            runtime = self._runtime
+            if runtime.timer() - runtime.turn_at > runtime.limits.inline_for_s:
+                await cancel_shielded_checkpoint()
+                runtime.turn_at = runtime.timer()
+            return decision.entries
+        if isinstance(remainder, _DeferredAppend):
+            return await self._perform_deferred(command, remainder)
+        return await self._perform_in_turn(command if isinstance(remainder, Fenced) else remainder)
 
     async def _perform_deferred(self, command: Append, deferred: _DeferredAppend) -> CommandResult:
         """Carry out an append that was decided, on its caller's task, when the store has to be awaited."""
@@ -331,16 +369,11 @@ class SessionActor:
 
     # -- writing
 
-    def _request(self, group: Sequence[Decision]) -> stores.Append:
-        lines = tuple(group[0].lines) if len(group) == 1 else tuple(line for each in group for line in each.lines)
-        return stores.Append(
-            self._lease,
-            Cursor(self.log.generation, self.log.index.seen),
-            lines,
-            len(group) == 1 and len(lines) > 1,
-            self._header_block,
-            self.log.dialect,
-        )
+    def _request(self, first: int, lines: tuple[bytes, ...], *, atomic: bool) -> stores.Append:
+        """Return the request to append lines, the first of them with this seq."""
+        log = self.log
+        expected_head = Cursor(log.generation, first - 1)
+        return stores.Append(self._lease, expected_head, lines, atomic, self._header_block, log.dialect)
 
     @staticmethod
     def _landed_as_expected(request: stores.Append, outcome: Committed) -> bool:
@@ -349,7 +382,8 @@ class SessionActor:
 
     async def _commit(self, group: Sequence[Decision]) -> list[Mail]:
         """Write a group of commands and reply to each, or return those that must be decided again."""
-        request = self._request(group)
+        lines = tuple(line for each in group for line in each.lines)
+        request = self._request(group[0].entries[0].seq, lines, atomic=len(group) == 1 and len(lines) > 1)
         started = self._runtime.timer()
         outcome = self._runtime.store.try_append(request)
         if outcome is None:
@@ -386,22 +420,20 @@ class SessionActor:
 
     def _apply(self, group: Sequence[Decision], outcome: Committed, started: float) -> None:
         """Apply a committed write to the state and to every view."""
-        log = self.log
+        log, runtime = self.log, self._runtime
         log.generation = outcome.head.generation
         self._header_block = None
-        size = 0
-        count = 0
+        size = count = 0
         try:
             for each in group:
-                log.appended(each.entries, each.lines)
-                size += sum(map(len, each.lines))
+                size += log.appended(each.entries, each.lines)
                 count += len(each.lines)
         except BaseException:
             self._stale = True
             raise
-        self._runtime.counters.committed(count, size, self._runtime.timer() - started)
-        if self._runtime.touched.listeners:
-            self._runtime.touched.add(log.ref)
+        runtime.counters.committed(count, size, runtime.timer() - started)
+        if runtime.touched.listeners:
+            runtime.touched.add(log.ref)
 
     async def _answer_prefix(self, group: Sequence[Decision], outcome: Failed) -> None:
         """Reply to those commands of a failed write whose lines landed completely."""

@@ -27,6 +27,7 @@ from ..events.entries import (
     Entry,
     KnownEntry,
     Label,
+    Message,
     MessageEntry,
     OpaqueEntry,
     Payload,
@@ -75,9 +76,7 @@ class Draft:
     def __init__(self, index: LogIndex) -> None:
         self.index = index
         self.leaf = index.leaf
-        self.leaf_id = index.leaf_id
-        self.head = index.seen
-        self.last_time = index.last_time_seen
+        self.head, self.leaf_id, self.last_time = index.end()
         self._ids: dict[str, int] = {}
         self._parents: dict[int, int] = {}
 
@@ -202,6 +201,20 @@ def decide(
     if count > 1 and len({entry.id for entry in new_entries}) < count:
         raise InvalidEntry("the id source returned the same id twice: it must return a fresh id each time")
     return new_entries, True
+
+
+def decide_message(
+    index: LogIndex, message: Message, now: datetime, new_id: Callable[[], str], dialect: Dialect
+) -> MessageEntry:
+    """Decide the append of one message below the leaf: what `decide` returns for it, without a draft."""
+    head, leaf_id, last_time = index.end()
+    return MessageEntry(
+        id=dialect.new_id(new_id(), index.ids.find),
+        parent_id=leaf_id,
+        timestamp=max(last_time, now),
+        seq=head + 1,
+        message=message,
+    )
 
 
 def decide_move(index: LogIndex, command: MoveLeaf) -> int:

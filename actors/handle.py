@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ..events.entries import Entry, Payload
+from ..events.entries import Entry, Message, Payload
 from ..events.errors import ReadOnly, SessionClosed, TreeringError
 from ..events.index import LogIndex
 from ..events.stores.base import Ref
@@ -20,6 +20,7 @@ from .naming import check_text
 from .registry import NewLog
 
 if TYPE_CHECKING:
+    from .actor import SessionActor
     from .core import HostCore
     from .open_log import OpenLog
 
@@ -72,17 +73,26 @@ class Handle:
         entries = await self._perform(Append(payloads, **options))
         return [entry.id or "" for entry in entries]
 
-    async def _append_one(self, payload: Payload, options: AppendOptions) -> str:
-        if options:
-            check_text("the command id", options.get("command_id"))
-        return (await self._perform(Append((payload,), **options)))[0].id or ""
+    def _append_one(self, payload: Payload, options: AppendOptions) -> Awaitable[str]:
+        if not options and type(payload) is Message:
+            actor = self._live_actor()
+            if actor is not None:
+                return actor.append_message(payload)
+        return self._append_first(payload, options)
+
+    async def _append_first(self, payload: Payload, options: AppendOptions) -> str:
+        return (await self._append((payload,), options))[0]
 
     def _perform(self, command: Append | MoveLeaf) -> Awaitable[list[Entry]]:
+        actor = self._live_actor()
+        return self._activate_and_perform(command) if actor is None else actor.perform(command)
+
+    def _live_actor(self) -> SessionActor | None:
+        """Return the actor that may write the session, or None if the session has to be activated first."""
         self._check()
         if self._follower is not None:
             raise ReadOnly(f"session {self.id!r} was opened read-only: load it without `read_only` to write")
-        actor = self._core.registry.use(self.ref)
-        return self._activate_and_perform(command) if actor is None else actor.perform(command)
+        return self._core.registry.use(self.ref)
 
     async def _activate_and_perform(self, command: Append | MoveLeaf) -> list[Entry]:
         try:

@@ -224,19 +224,23 @@ class OpenLog:
         if len(damaged) > len(shown):
             logger().warning("more_lines_damaged", session_id=self.index.header.id, count=len(damaged) - len(shown))
 
-    def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> None:
-        """Fold the entries that one command just wrote here, and publish them."""
-        folded = self.index.seen - entries[0].seq + 1  # by a reader that was quicker
-        if folded > 0:
-            entries, lines = entries[folded:], lines[folded:]
-            self.index.fold_all(entries)
+    def appended(self, entries: Sequence[Entry], lines: Sequence[bytes]) -> int:
+        """Fold the entries that one command just wrote here, publish them, and return the size of their lines."""
+        index, first = self.index, entries[0].seq
+        folded = 0 if first == len(index.kinds) else max(0, index.seen + 1 - first)  # by a reader that was quicker
+        if folded:
+            index.fold_all(entries[folded:])
         else:
-            self.index.fold_batch(entries)
-        put, number = self._runtime.bodies.put, self._number
+            index.fold_batch(entries)
+        size = 0
         for entry, line in zip(entries, lines, strict=True):
-            put(number, entry.seq, entry, len(line))
-            if self.feed is not None:
-                self._publish(entry.seq, entry, len(line))
+            length = len(line)
+            size += length
+            if entry.seq >= first + folded:
+                self._runtime.bodies.put(self._number, entry.seq, entry, length)
+                if self.feed is not None:
+                    self._publish(entry.seq, entry, length)
+        return size
 
     def attach(self, feed: Feed | None) -> None:
         """Publish to this feed what is appended from now on, including lines that are still withheld."""

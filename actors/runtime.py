@@ -33,8 +33,7 @@ NewId: TypeAlias = Callable[[], str]
 _IDS_AT_ONCE = 64
 _FIXED_BITS = int.from_bytes(bytes.fromhex("ffffffffffff0fff3fffffffffffffff") * _IDS_AT_ONCE)
 _VERSION_4 = int.from_bytes(bytes.fromhex("00000000000040008000000000000000") * _IDS_AT_ONCE)
-# The digits of an id, hyphenated in groups of four: the dashes in the middle of the id stay.
-_DIGITS = re.compile("(.{4})-(.{24})-(.{4})-(.{4})")
+_DIGITS = re.compile("(.{8})(.{4})(.{4})(.{4})(.{12})")
 
 
 class SystemClock:
@@ -46,7 +45,7 @@ class SystemClock:
         self._last_ms = 0
         self._last = datetime.fromtimestamp(0, UTC)
 
-    def __call__(self) -> datetime:
+    def now(self) -> datetime:
         """Return the time."""
         now_ms = time.time_ns() // 1_000_000
         if now_ms != self._last_ms:
@@ -55,7 +54,7 @@ class SystemClock:
         return self._last
 
 
-system_clock = SystemClock()
+system_clock: Clock = SystemClock().now
 """The default clock of a host."""
 
 
@@ -70,12 +69,12 @@ class RandomIds:
     def __init__(self) -> None:
         self._ids: list[str] = []
 
-    def __call__(self) -> str:
+    def next(self) -> str:
         """Return a fresh uuid4."""
         try:
             return self._ids.pop()
         except IndexError:
-            self._ids = ids = _random_ids()
+            self._ids = ids = _several_ids()
             return ids.pop()
 
     def forget(self) -> None:
@@ -83,17 +82,18 @@ class RandomIds:
         self._ids = []
 
 
-def _random_ids() -> list[str]:
+def _several_ids() -> list[str]:
     """Return several uuid4 strings from one fetch of random bytes."""
     size = 16 * _IDS_AT_ONCE
     bits = int.from_bytes(os.urandom(size)) & _FIXED_BITS | _VERSION_4
-    return list(map("".join, _DIGITS.findall(bits.to_bytes(size).hex("-", 2))))
+    return list(map("-".join, _DIGITS.findall(bits.to_bytes(size).hex())))
 
 
-random_id = RandomIds()
+_random_ids = RandomIds()
+random_id: NewId = _random_ids.next
 """The default id source of a host."""
 
-after_fork_in_child(random_id.forget)
+after_fork_in_child(_random_ids.forget)
 
 
 class Limits(Struct, frozen=True, kw_only=True):

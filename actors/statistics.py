@@ -44,30 +44,33 @@ class HostStatistics(Struct, frozen=True):
 class Counters:
     """Running counts of a host. Latencies are counted in buckets that double in width, starting at one microsecond."""
 
-    __slots__ = ("activated", "appends", "batches", "buckets", "bytes", "failures", "passivated")
+    __slots__ = ("activated", "appends", "buckets", "bytes", "failures", "passivated")
 
     def __init__(self) -> None:
         self.activated = 0
         self.passivated = 0
         self.appends = 0
-        self.batches = 0
         self.bytes = 0
         self.failures = 0
-        self.buckets = [0] * 40
+        self.buckets = [0] * 64
 
     def committed(self, entries: int, size: int, seconds: float) -> None:
         """Count one write."""
         self.appends += entries
-        self.batches += 1
         self.bytes += size
-        self.buckets[min(int(seconds * 1e6).bit_length(), 39)] += 1
+        self.buckets[int(seconds * 1e6).bit_length()] += 1
+
+    @property
+    def batches(self) -> int:
+        """How many writes were counted."""
+        return sum(self.buckets)
 
     def latency(self) -> Latency:
         """Return the commit latency, each figure as the upper end of its bucket."""
         return Latency(self._quantile(0.50), self._quantile(0.99))
 
     def _quantile(self, share: float) -> float:
-        rank = share * sum(self.buckets)
+        rank = share * self.batches
         seen = 0
         for bucket, count in enumerate(self.buckets):
             seen += count

@@ -50,7 +50,7 @@ _MARKING = frozenset(
     {Kind.ASSISTANT, Kind.MODEL_CHANGE, Kind.THINKING_LEVEL, Kind.CONTEXT_EDIT, Kind.COMPACTION, Kind.RESET}
 )
 _RUN_MIN = 4  # for shorter runs, the search for a run costs more than it saves
-_SNAPSHOT_VERSION = 3
+_SNAPSHOT_VERSION = 4
 
 
 class LabelMark(Struct, frozen=True):
@@ -92,7 +92,6 @@ class LogIndex:
         model_changes_win: A change of the model stays in force although a later assistant's message names another.
         ids: The ids by seq, and the seqs by id.
         parents: By seq, the seq of the parent; `ROOT`, `MISSING` or `CYCLE` if there is none.
-        depths: By seq, the number of ancestors.
         kinds: By seq, the kind of the entry; see `Kind`. Numbers from `Kind.FIRST_UNKNOWN` on are in `type_names`.
         boundaries: By seq, the latest entry on its path at which a context begins: a compaction or a reset; 0 for none.
         models: By seq, the latest entry on its path that names the model; 0 for none.
@@ -119,7 +118,6 @@ class LogIndex:
         "_unresolved",
         "boundaries",
         "damaged",
-        "depths",
         "edits",
         "first_message",
         "first_user",
@@ -145,7 +143,6 @@ class LogIndex:
         self.model_changes_win = model_changes_win
         self.ids = Ids()
         self.parents = array("i", [ROOT])
-        self.depths = array("I", [0])
         self.kinds = array("H", [0])
         self.boundaries = array("I", [0])
         self.models = array("I", [0])
@@ -185,10 +182,16 @@ class LogIndex:
         """The lines of a batch whose last line has not been folded yet."""
         return self._pending
 
-    @property
-    def last_time_seen(self) -> datetime:
-        """The latest timestamp of all folded lines, withheld ones included."""
-        return max(self.last_time, *(each.timestamp for each in self._pending)) if self._pending else self.last_time
+    def end(self) -> tuple[int, str | None, datetime]:
+        """Return what the next append depends on: the last seq, the leaf's id, and the latest time.
+
+        Withheld lines are included, as in `seen`. This is a method because properties cost more on the hot path.
+        """
+        leaf, head, last_time = self.leaf, len(self.kinds) - 1, self.last_time
+        leaf_id = (self._last_id or None) if leaf == head else self.ids[leaf] or None
+        if self._pending:
+            return head + len(self._pending), leaf_id, max(last_time, *(each.timestamp for each in self._pending))
+        return head, leaf_id, last_time
 
     @property
     def message_count(self) -> int:
@@ -198,9 +201,7 @@ class LogIndex:
     @property
     def leaf_id(self) -> str | None:
         """The id of the leaf, or None in an empty session."""
-        if self.leaf == len(self.kinds) - 1:
-            return self._last_id or None
-        return self.ids[self.leaf] if self.leaf else None
+        return self.end()[1]
 
     def find(self, entry_id: object) -> int:
         """Return the seq of the latest visible entry with this id; 0 if there is none or the value is not a text."""
@@ -342,7 +343,6 @@ class LogIndex:
         kinds = kinds_of_roles([entry.message.role for entry in run])
         self.ids.extend([entry.id for entry in run])
         self.parents.extend(range(above, above + count))
-        self.depths.extend(range(self.depths[above] + 1, self.depths[above] + 1 + count))
         self.models.extend(self._models_of_run(run, above))
         self.kinds.extend(kinds)
         for column in (self.boundaries, self.levels, self.edits):
@@ -400,12 +400,15 @@ class LogIndex:
             self._add(each, aborted=True)
 
     def _add(self, entry: Entry | None, *, aborted: bool = False) -> None:
-        seq = len(self.kinds)
         if entry is None or not entry.id:
             self._add_nameless(entry)
             return
-        parent = seq - 1 if entry.parent_id and entry.parent_id == self._last_id else self._parent_of(entry, seq)
-        above = parent if parent > 0 else 0  # noqa: FURB136 - max() costs a call on the hot path
+        seq = len(self.kinds)
+        if entry.parent_id and entry.parent_id == self._last_id:
+            parent = above = seq - 1
+        else:
+            parent = self._parent_of(entry, seq)
+            above = max(parent, 0)
         if aborted:
             kind = Kind.ABORTED
         elif isinstance(entry, MessageEntry):
@@ -416,7 +419,6 @@ class LogIndex:
         self.ids.append(entry.id)
         self.parents.append(parent)
         self.kinds.append(kind)
-        self.depths.append(self.depths[above] + 1 if above else 0)
         self.boundaries.append(self.boundaries[above])
         self.levels.append(self.levels[above])
         self.edits.append(self.edits[above])
@@ -449,7 +451,7 @@ class LogIndex:
         """Add a line that nothing can refer to: it keeps its seq and is skipped."""
         self.ids.append("")
         self.parents.append(MISSING)
-        for column in (self.depths, self.boundaries, self.models, self.levels, self.edits):
+        for column in (self.boundaries, self.models, self.levels, self.edits):
             column.append(0)
         self.kinds.append(Kind.DAMAGED if entry is None else self._kind_of(entry))
         self._last_id = ""
@@ -502,7 +504,8 @@ class LogIndex:
         kind = kind_of_role(entry.message.role)
         self.message_counts[kind] += 1
         if kind == Kind.USER or kind == Kind.ASSISTANT:
-            self.last_message_time = max(self.last_message_time, entry.timestamp)
+            if entry.timestamp > self.last_message_time:  # noqa: PLR1730 - max() costs a call on the hot path
+                self.last_message_time = entry.timestamp
             if kind == Kind.USER and not self.first_user and is_asked(entry.message):
                 self.first_user = seq
                 self.first_message = preview(plain_text(entry.message.content))
@@ -596,7 +599,7 @@ class LogIndex:
         return index
 
     def _columns(self) -> tuple[array[int], ...]:
-        return (self.parents, self.depths, self.kinds, self.boundaries, self.models, self.levels, self.edits)
+        return (self.parents, self.kinds, self.boundaries, self.models, self.levels, self.edits)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, LogIndex):

@@ -66,7 +66,7 @@ class Dialect(Protocol):
         """Decode consecutive lines, the first of which has the seq `first`; equivalent to decoding each by itself."""
         ...
 
-    def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
+    def new_id(self, uuid: str, taken: Callable[[str], object]) -> str:
         """Make the id of a new entry from a fresh uuid4, in the dialect's form and unused in this log."""
         ...
 

@@ -258,7 +258,7 @@ class CamelDialect:
             missing.pop("name", None)  # the name is deliberately written in pi's own form
         return missing
 
-    def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
+    def new_id(self, uuid: str, taken: Callable[[str], object]) -> str:
         """Return the first 8 hex digits of the uuid, or a later group if they are taken; see `Dialect.new_id`."""
         digits = uuid.replace("-", "")
         for start in range(0, len(digits), _ID_LENGTH):

@@ -47,7 +47,6 @@ Fields: TypeAlias = dict[str, JSON]
 _ENVELOPE = frozenset({"type", "id", "parent_id", "timestamp", "seq", "aside", "command_id", "batch"})
 _ALIASES = {"thinking_level_change": "thinking_level"}
 _PAYLOADS = {name: get_type_hints(entry)[name] for name, entry in ENTRY_TYPES.items()}
-_BATCH_TYPES = (str, str, int, int)
 _ALL_UNSET = (None,) * (
     len(Message.__struct_fields__) - 2
 )  # the other fields of a message with a role and content only
@@ -116,15 +115,17 @@ class NativeDialect:
 
     def write(self, entry: KnownEntry) -> tuple[bytes, KnownEntry]:
         """Return the entry's line and the entry as it will be read back; see `Dialect.write`."""
-        entry = _checked(entry)
         try:
+            if _is_plain(entry):
+                return _encoder.encode(entry) + b"\n", entry
+            entry = _checked(entry)
             line = _encoder.encode(entry)
-            read = entry if _reads_as_it_is(entry) else _decode_known(line)
+            read = _decode_known(line)
         except msgspec.ValidationError as error:
             raise InvalidEntry(f"{error} of a {entry.type} entry") from error
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidEntry(f"this {entry.type} entry cannot be written as JSON: {why_unwritable(error)}") from error
-        if read is not entry and read != entry:
+        if read != entry:
             check_as_given(entry, read)
         if b"\n" in line:  # from raw JSON with line breaks
             line = msgspec.json.format(line, indent=-1)
@@ -150,7 +151,7 @@ class NativeDialect:
                     return [*entries]
         return [self.decode(line, seq) for seq, line in enumerate(lines, first)]
 
-    def new_id(self, uuid: str, taken: Callable[[str], bool]) -> str:
+    def new_id(self, uuid: str, taken: Callable[[str], object]) -> str:
         """Return the uuid itself; see `Dialect.new_id`."""
         if taken(uuid):
             raise InvalidEntry(f"the id source returned {uuid!r} twice: it must return a fresh id each time")
@@ -195,31 +196,33 @@ def _checked(entry: KnownEntry) -> KnownEntry:
     return msgspec.structs.replace(entry, timestamp=in_utc(timestamp))
 
 
-def _reads_as_it_is(entry: KnownEntry) -> bool:
+def _is_plain(entry: KnownEntry) -> bool:
     """Tell whether an entry is a plain-text message with exactly the types that decoding gives, as most messages are.
 
-    The line of such an entry need not be decoded. A line with text beyond ASCII is decoded anyway, since encoding
-    caches a UTF-8 copy inside the caller's string, which would be kept in memory with the entry.
+    The line of such an entry has no line break, and need not be decoded. A line with text beyond ASCII is decoded
+    anyway, since encoding caches a UTF-8 copy inside the caller's string, which would be kept in memory with the entry.
     """
     if type(entry) is not MessageEntry or entry.aside is not False or entry.command_id is not None:
         return False
-    message, batch, above = entry.message, entry.batch, entry.parent_id
-    if not (type(entry.id) is type(message.role) is str and entry.id and message.role):
+    if type(entry.id) is not str or type(entry.seq) is not int or type(entry.timestamp) is not datetime:
         return False
-    if type(entry.seq) is not int or entry.timestamp.tzinfo is not UTC:
+    above, batch, message = entry.parent_id, entry.batch, entry.message
+    if (above is not None and type(above) is not str) or (batch is not None and not _is_plain_batch(batch)):
         return False
-    if above is not None and type(above) is not str:
+    if type(message) is not Message or astuple(message)[2:] != _ALL_UNSET:
         return False
-    if batch is not None and (type(batch) is not Batch or tuple(map(type, astuple(batch))) != _BATCH_TYPES):
-        return False
-    if type(message.content) is not tuple or astuple(message)[2:] != _ALL_UNSET:
+    if type(message.role) is not str or type(message.content) is not tuple:
         return False
     for part in message.content:
         if type(part) is not TextPart or type(text := part.text) is not Text:
             return False
         if type(text.content) is not str or not text.content.isascii() or text.signature is not None:
             return False
-    return True
+    return bool(entry.id and message.role) and entry.timestamp.tzinfo is UTC
+
+
+def _is_plain_batch(batch: Batch) -> bool:
+    return type(batch) is Batch and tuple(map(type, astuple(batch))) == (str, str, int, int)
 
 
 def _decode_slowly(line: bytes, seq: int) -> Entry | None:

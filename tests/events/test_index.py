@@ -109,7 +109,6 @@ def test_a_tree_with_branches() -> None:
     assert path_ids(index, "e") == ["e"]
     assert list(index.upward(6)) == [6, 4, 1]
     assert [index.parents[seq] for seq in range(1, 7)] == [ROOT, 1, 2, 1, ROOT, 4]
-    assert [index.depths[seq] for seq in range(1, 7)] == [0, 1, 2, 1, 0, 2]
     assert (index.head, index.leaf, index.leaf_id) == (6, 6, "f")
     assert index.is_ancestor(1, 6)
     assert index.is_ancestor(6, 6)
@@ -129,7 +128,6 @@ def test_any_tree_has_the_paths_that_its_parents_say(entries: list[KnownEntry]) 
             upward.append(each)
             each = parents[each]
         assert path_ids(index, entry.id) == upward[::-1]
-        assert index.depths[entry.seq] == len(upward) - 1
         assert index.type_of(entry.seq) == entry.type
     moved = [entry.id for entry in entries if not entry.aside]
     assert index.leaf_id == (moved[-1] if moved else None)
@@ -141,7 +139,6 @@ def test_a_deep_chain_needs_no_recursion() -> None:
     count = 100_000
     index = folded(*(say(str(n), str(n - 1) if n else None) for n in range(count)))
     assert len(index.path(index.leaf)) == count
-    assert index.depths[count] == count - 1
     assert index.is_ancestor(1, count)
     assert restored(index) == index
     assert restored(index).find("77") == 78
@@ -168,7 +165,6 @@ def test_an_entry_that_is_its_own_parent_is_a_corrupt_root() -> None:
     assert index.parents[1] == CYCLE
     with pytest.raises(CorruptTree, match=r"entry 'a' \(seq 1\) is its own ancestor"):
         index.path(2)
-    assert index.depths[2] == 1
 
 
 @pytest.mark.parametrize("length", [2, 3, 50])

@@ -79,7 +79,7 @@ class Appender:
         self._cautious = pace.cautious
         self._slow_write_s = pace.slow_write_s
         self._slow_for_s = pace.slow_for_s
-        self._slow_until = float("-inf")
+        self._slow_until: float | None = None
         self._timer = timer
         self._group = group
         self._is_still = disk.is_still
@@ -102,7 +102,7 @@ class Appender:
             return None
         if append.expected_head != log.head:
             return Fenced(log.head, log.epoch)
-        if self._cautious and (log.slow or self._timer() < self._slow_until):
+        if self._cautious and (log.slow or (self._slow_until is not None and self._timer() < self._slow_until)):
             return None
         if log.header is None or not append.lines:
             before = log.fd

@@ -34,44 +34,34 @@ def append_at(
         sync: Flush before the append counts.
         write: A replacement for the disk's `write`, which measures how long it takes.
     """
-    write = write or disk.write
-    lines = request.lines
+    lines, table, landed = request.lines, log.table, 0
     data = lines[0] if len(lines) == 1 else b"".join(lines)
-    size = len(data)
-    before = log.size
     try:
-        landed = write(fd, data)
+        while landed < len(data):
+            written = (write or disk.write)(fd, data[landed:] if landed else data)
+            if not written:
+                raise OSError(errno.EIO, "the disk wrote nothing", log.path)
+            landed += written
     except OSError as error:
-        return _undo(disk, log, fd, request, 0, error, sync=sync)
-    while landed < size:
-        try:
-            written = write(fd, data[landed:])
-        except OSError as error:
-            return _undo(disk, log, fd, request, landed, error, sync=sync)
-        if not written:
-            no_progress = OSError(errno.EIO, "the disk wrote nothing", log.path)
-            return _undo(disk, log, fd, request, landed, no_progress, sync=sync)
-        landed += written
+        return _undo(disk, log, fd, request, landed, error, sync=sync)
     try:
         end = disk.position(fd)
     except OSError as error:
         return _doubt(log, error, "it is unknown where the append landed")
-    if end != before + size:
+    if end != log.size + landed:
         return _landed_elsewhere(disk, log, fd, data, end, sync=sync)
     if sync:
         try:
             disk.datasync(fd)
         except OSError as error:
             return _unflushed(log, error)
-    table = log.table
-    append_end = table.ends.append
-    end = before
+    start = log.size
     for line in lines:
-        end += len(line)
-        append_end(end)
+        start += len(line)
+        table.ends.append(start)
     table.scanned = log.size = end
-    log.head = head = Cursor(log.head.generation, len(table.ends) - 1)
-    return Committed(head)
+    log.head = Cursor(log.head.generation, len(table.ends) - 1)
+    return Committed(log.head)
 
 
 def append_with_own_fd(disk: Disk, log: Log, request: Append, *, sync: bool, keep: bool) -> Outcome:
