@@ -1,4 +1,4 @@
-"""A caller can say what it relies on, and is refused when the session has gone on."""
+"""A caller can state the leaf and the seq that it relies on, and is refused if the session has moved on."""
 
 from __future__ import annotations
 
