@@ -31,7 +31,7 @@ from treering.events.stores.base import Append, Outcome
 from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk
 
-SECRET = "the-secret-that-was-content"
+SECRET = "the-secret-content"
 
 
 class Raises:

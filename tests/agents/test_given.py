@@ -108,11 +108,11 @@ def test_wrong_arguments_of_an_agent_are_refused(make: Factory, why: str, add: T
 
 @pytest.mark.parametrize("place", ["pre_generation", "post_generation"])
 async def test_a_hook_that_is_not_async_is_refused(place: str) -> None:
-    def unchanged(given: Any) -> Any:
+    def as_it_is(given: Any) -> Any:
         return given
 
-    agent = AgentSession(EchoModel(), hooks=HOOKS(**{place: (unchanged,)}))
-    with pytest.raises(InvalidInput, match="the hook `unchanged` did not return an awaitable: write it as `async def`"):
+    agent = AgentSession(EchoModel(), hooks=HOOKS(**{place: (as_it_is,)}))
+    with pytest.raises(InvalidInput, match="the hook `as_it_is` did not return an awaitable: write it as `async def`"):
         await agent.respond("Hello")
 
 

@@ -50,7 +50,7 @@ def test_all_results_but_the_last_few_are_masked(source_of: Callable[..., Contex
     assert result.included_count == 40
     assert pairing_fault(result.messages) is None
     assert result.messages[2].content == (
-        tool_result("c0.0", f"[Old result of read_file masked_places: {len(BODY)} characters]"),
+        tool_result("c0.0", f"[Old result of read_file cleared: {len(BODY)} characters]"),
     )
 
 
