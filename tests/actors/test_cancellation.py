@@ -1,4 +1,4 @@
-"""A caller can be cancelled at any await: its command is carried out checked or not at all."""
+"""A caller can be cancelled at any await: its command is carried out whole or not at all."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class CheckedSession:
         self.checks = 0
 
     async def check(self) -> None:
-        """Assert that the last command was carried out checked or not at all, and that the actor still works."""
+        """Assert that the last command was carried out whole or not at all, and that the actor still works."""
         session = self.session
         await session.flush()
         count = session.cursor.seq

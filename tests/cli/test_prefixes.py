@@ -47,7 +47,7 @@ def test_a_uuid_is_shortened_to_an_unambiguous_prefix(ids: list[str], shown: lis
 
 
 def test_one_column_is_shortened_before_others_are_dropped_in_order() -> None:
-    row = ["a name of some length", "Today", "2 messages", "019a2f4c", "/home/ada/work/shop"]
+    row = ["a name of some length", "Today", "2 messages", "019a2f4c", "/home/somebody/work/shop"]
 
     def cells(width: int) -> list[str]:
         return [each.strip() for each in aligned([row], width, droppable=(2, 1), shortened=4)[0]]
