@@ -28,7 +28,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     """Run blocking work on the spot: an offload that uses no threads."""
     return fn(*args)
 
@@ -80,7 +80,7 @@ async def test_a_log_cut_at_any_byte_of_a_batch_shows_the_whole_batch_or_none_of
     dialect: Literal["native", "pi", "omp"], save: Callable[[Session, str], Awaitable[list[str]]]
 ) -> None:
     disk = MemoryDisk()
-    async with SessionHost("/written", disk=disk, offload=at_once, dialect=dialect) as host:
+    async with SessionHost("/written", disk=disk, offload=run_inline, dialect=dialect) as host:
         session = await host.create()
         first = await session.append_message("user", "1")
         path = session.file_path
@@ -93,7 +93,7 @@ async def test_a_log_cut_at_any_byte_of_a_batch_shows_the_whole_batch_or_none_of
     left = MemoryDisk()
     left.make_directory("/left")
     counts = {1: 0, 1 + len(batch_ids): 0}
-    async with SessionHost("/left", disk=left, offload=at_once) as host:
+    async with SessionHost("/left", disk=left, offload=run_inline) as host:
         for end in range(start, len(whole) + 1):
             write_file(left, f"/left/{end}.jsonl", whole[:end])
             session = await host.load(f"/left/{end}.jsonl")
@@ -113,7 +113,7 @@ async def test_a_log_cut_at_any_byte_of_a_batch_shows_the_whole_batch_or_none_of
 @pytest.mark.feature("X-13")
 async def test_a_log_cut_in_its_first_write_shows_the_whole_batch_or_none_of_it() -> None:
     disk = MemoryDisk()
-    async with SessionHost("/written", disk=disk, offload=at_once) as host:
+    async with SessionHost("/written", disk=disk, offload=run_inline) as host:
         session = await host.create("s")
         batch_ids = await session.append_many([Custom("note", None), Message("user", (text("b"),))])
     whole = disk.files()["/written/s.jsonl"]
@@ -121,7 +121,7 @@ async def test_a_log_cut_in_its_first_write_shows_the_whole_batch_or_none_of_it(
 
     left = MemoryDisk()
     left.make_directory("/left")
-    async with SessionHost("/left", disk=left, offload=at_once) as host:
+    async with SessionHost("/left", disk=left, offload=run_inline) as host:
         for end in range(len(whole) + 1):
             write_file(left, f"/left/{end}.jsonl", whole[:end])
             if 0 < end < header:  # a file without a whole header is not a session, and is not changed
@@ -139,7 +139,7 @@ async def test_a_log_cut_in_its_first_write_shows_the_whole_batch_or_none_of_it(
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 async def test_a_short_write_of_a_batch_leaves_the_session_unchanged(dialect: Literal["native", "pi"]) -> None:
     disk = FaultyDisk(MemoryDisk())
-    async with SessionHost("/written", disk=disk, offload=at_once, dialect=dialect) as host:
+    async with SessionHost("/written", disk=disk, offload=run_inline, dialect=dialect) as host:
         session = await host.create()
         first = await session.append_message("user", "1")
         before = await effects(session)

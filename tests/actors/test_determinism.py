@@ -29,7 +29,7 @@ LOOPS: dict[str, dict[str, Any]] = {
 }
 
 
-class Seams:
+class Inputs:
     """A clock that advances with each call, ids from a counter, and an offload that counts its calls."""
 
     def __init__(self, *, start: int = 0) -> None:
@@ -50,16 +50,16 @@ class Seams:
         return fn(*args)
 
 
-async def program(root: str, disk: Disk, seams: Seams, dialect: Name, durability: Literal["os", "file"]) -> None:
+async def program(root: str, disk: Disk, inputs: Inputs, dialect: Name, durability: Literal["os", "file"]) -> None:
     """Use every operation that writes."""
     async with SessionHost(
         root,
         dialect=dialect,
         durability=durability,
         disk=disk,
-        clock=seams.clock,
-        new_id=seams.new_id,
-        offload=seams.offload,
+        clock=inputs.clock,
+        new_id=inputs.new_id,
+        offload=inputs.offload,
         writes="inline",
         limits=Limits(snapshot_after_lines=4),
     ) as host:
@@ -104,11 +104,11 @@ def test_the_same_clock_ids_and_disk_give_the_same_bytes_on_every_loop(
     done: list[list[object]] = []
     threads = threading.active_count()
     for loop in [*LOOPS, *LOOPS]:
-        disk, seams = RecordingDisk(MemoryDisk()), Seams()
-        run_on(loop, program, "/sessions", disk, seams, dialect, durability)
+        disk, inputs = RecordingDisk(MemoryDisk()), Inputs()
+        run_on(loop, program, "/sessions", disk, inputs, dialect, durability)
         written.append(disk.memory.files())
         done.append(list(disk.operations))
-        assert seams.offloaded > 0
+        assert inputs.offloaded > 0
         assert threading.active_count() == threads  # all blocking work went through the offload
     assert sum(path.endswith(".jsonl") and "/.treering/" not in path for path in written[0]) == 4
     assert all(files == written[0] for files in written)
@@ -120,13 +120,13 @@ def test_other_ids_give_other_files_and_another_disk_the_same_files(tmp_path: Pa
     contents: list[dict[str, bytes]] = []
     for name, start in (("one", 0), ("two", 0), ("three", 1000)):
         root = tmp_path / name
-        run_on("asyncio", program, str(root), OsDisk(), Seams(start=start), "native", "os")
+        run_on("asyncio", program, str(root), OsDisk(), Inputs(start=start), "native", "os")
         contents.append({log.name: log.read_bytes().replace(str(root).encode(), b"") for log in root.glob("*.jsonl")})
     one, two, three = contents
     assert one == two
     assert one.keys() != three.keys()
     memory = MemoryDisk()
-    run_on("trio", program, "/sessions", memory, Seams(), "native", "os")
+    run_on("trio", program, "/sessions", memory, Inputs(), "native", "os")
     in_memory = {
         path.removeprefix("/sessions/"): data.replace(b"/sessions", b"") for path, data in memory.files().items()
     }

@@ -218,7 +218,7 @@ async def test_an_actor_that_fails_does_not_affect_other_sessions_and_recovers()
     store = BrokenStore()
     errors: list[Exception] = []
 
-    async def ask(session: Session) -> None:
+    async def try_to_append(session: Session) -> None:
         try:
             await session.append_message("user", "lost")
         except ZeroDivisionError as error:
@@ -231,7 +231,7 @@ async def test_an_actor_that_fails_does_not_affect_other_sessions_and_recovers()
         with capture_logs() as logs:
             async with anyio.create_task_group() as tasks:
                 for _ in range(5):
-                    tasks.start_soon(ask, session)
+                    tasks.start_soon(try_to_append, session)
                     tasks.start_soon(other.append_message, "user", "elsewhere")
         assert {(each["event"], each["log_level"], each["session_id"]) for each in logs} == {
             ("actor_failed", "error", session.id)

@@ -140,7 +140,7 @@ async def test_a_command_that_many_tasks_send_at_once_is_carried_out_once(
     async with SessionHost(tmp_path, writes=writes, limits=Limits(mailbox_max=4)) as host:
         session = await host.create()
 
-        async def ask(number: int) -> None:
+        async def try_append(number: int) -> None:
             try:
                 answers.append(await session.append_custom_entry("note", number % 2, command_id="request"))
             except CommandConflict as conflict:
@@ -148,7 +148,7 @@ async def test_a_command_that_many_tasks_send_at_once_is_carried_out_once(
 
         async with anyio.create_task_group() as tasks:
             for number in range(20):
-                tasks.start_soon(ask, number)
+                tasks.start_soon(try_append, number)
         assert len(set(answers)) == 1
         assert (len(answers), len(conflicts)) == (10, 10)
         assert len(log_bytes(session).splitlines()) == 2

@@ -58,7 +58,7 @@ async def test_a_typed_command_goes_through_a_bounded_mailbox(anyio_backend: tup
     if name == "asyncio":
         assert ("uvloop" in type(asyncio.get_running_loop()).__module__) is options["use_uvloop"]
     else:
-        assert anyio.get_current_task().name  # trio's tasks are found through anyio alone
+        assert anyio.get_current_task().name  # anyio knows the current task on trio too
         with pytest.raises(RuntimeError):
             asyncio.get_running_loop()
     store = SlowStore()

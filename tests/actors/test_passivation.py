@@ -28,7 +28,7 @@ ON_TRIO_IN_VIRTUAL_TIME = pytest.param(
 )
 
 
-async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     """Run blocking work on the spot: an offload that uses no threads."""
     return fn(*args)
 
@@ -52,7 +52,7 @@ async def create_session(host: SessionHost, number: int) -> Session:
 async def test_ten_thousand_idle_sessions_hold_no_task_and_no_file(anyio_backend: tuple[str, dict[str, Any]]) -> None:
     disk = MemoryDisk()
     limits = Limits(live_max=2 * MANY, idle_after_s=60)
-    async with SessionHost("/sessions", disk=disk, limits=limits, offload=at_once) as host:
+    async with SessionHost("/sessions", disk=disk, limits=limits, offload=run_inline) as host:
         tasks = len(anyio.get_running_tasks())
         sessions = [await create_session(host, number) for number in range(MANY)]
         before = [await state_of(session) for session in sessions]
@@ -73,7 +73,7 @@ async def test_ten_thousand_idle_sessions_hold_no_task_and_no_file(anyio_backend
 @pytest.mark.feature("X-3")
 async def test_an_idle_session_holds_no_task_and_no_file_on_any_loop() -> None:
     disk = MemoryDisk()
-    async with SessionHost("/sessions", disk=disk, offload=at_once) as host:
+    async with SessionHost("/sessions", disk=disk, offload=run_inline) as host:
         tasks = len(anyio.get_running_tasks())
         sessions = [await create_session(host, number) for number in range(100)]
         async with anyio.create_task_group() as group:  # concurrent appends go through the mailbox
@@ -139,8 +139,8 @@ async def test_a_session_whose_passivation_fails_does_not_keep_others_live() -> 
 async def test_another_host_can_use_a_passivated_session() -> None:
     disk = MemoryDisk()
     async with (
-        SessionHost("/sessions", disk=disk, offload=at_once) as host,
-        SessionHost("/sessions", disk=disk, offload=at_once) as other,
+        SessionHost("/sessions", disk=disk, offload=run_inline) as host,
+        SessionHost("/sessions", disk=disk, offload=run_inline) as other,
     ):
         session = await host.create("shared")
         await session.append_custom_entry("note", 1)
@@ -257,12 +257,12 @@ import os, resource, sys, anyio
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 from treering import Limits, SessionHost
 
-async def at_once(fn, *args):
+async def run_inline(fn, *args):
     return fn(*args)
 
 async def main():
     root, count = sys.argv[1], int(sys.argv[2])
-    async with SessionHost(root, limits=Limits(live_max=2 * count), offload=at_once) as host:
+    async with SessionHost(root, limits=Limits(live_max=2 * count), offload=run_inline) as host:
         first = await host.create("first")
         await first.append_custom_entry("turn", 0)
         await host.passivate_idle()

@@ -63,7 +63,7 @@ LOOPS: dict[str, tuple[str, dict[str, Any]]] = {
 LOG = "/sessions/s.jsonl"
 
 
-async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
     """Run blocking work on the spot: an offload that uses no threads."""
     return fn(*args)
 
@@ -210,7 +210,7 @@ class Sessions(RuleBasedStateMachine):
         host = SessionHost(
             "/sessions",
             disk=self.disk,
-            offload=at_once,
+            offload=run_inline,
             writes=self.writes,
             limits=limits,
             clock=self.clock,
@@ -306,18 +306,18 @@ class Sessions(RuleBasedStateMachine):
         """Several callers append at the same time; each entry goes below the one before it."""
         appended: dict[str, Payload] = {}
 
-        async def ask(caller: int) -> None:
+        async def append_one(caller: int) -> None:
             payload = SessionInfo(f"name {caller}")
             appended[await self.session.append(payload)] = payload
 
-        async def all_of_them() -> list[str]:
+        async def append_all() -> list[str]:
             async with anyio.create_task_group() as tasks:
                 for caller in range(callers):
-                    tasks.start_soon(ask, caller)
+                    tasks.start_soon(append_one, caller)
             index = (await self.session.log()).index
             return sorted(appended, key=index.find)
 
-        for entry_id in self.call(all_of_them):
+        for entry_id in self.call(append_all):
             self.model.append([entry_id], [appended[entry_id]], self.model.leaf)
 
     @precondition(lambda self: self.commands)

@@ -6,7 +6,7 @@ A line is a folder, a dialect and a point. The worker's agent runs until that po
     answered   an answer with two calls has just ended
     between    one of the two calls has its result, the other one runs
     waiting    a call is suspended, and the turn has ended
-    torn       like `between`, and half a line stands at the end of the file
+    torn       like `between`, with half a line at the end of the file
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ Kill = Callable[[Path, str, str], list[str]]
 
 
 @pytest.fixture(scope="module")
-def killed() -> Generator[Kill]:
+def kill_agent() -> Generator[Kill]:
     """Kill an agent at a point of its turn. The call returns the lines that the agent printed before."""
     with subprocess.Popen([sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         orders, answers = process.stdin, process.stdout
@@ -61,9 +61,9 @@ def killed() -> Generator[Kill]:
 
 @pytest.mark.feature("N-1", "N-129")
 def test_the_user_s_message_is_kept_if_the_agent_is_killed_while_it_asks_the_model(
-    killed: Kill, tmp_path: Path, as_lines: AsLines
+    kill_agent: Kill, tmp_path: Path, as_lines: AsLines
 ) -> None:
-    killed(tmp_path, "native", "asking")
+    kill_agent(tmp_path, "native", "asking")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -78,9 +78,9 @@ def test_the_user_s_message_is_kept_if_the_agent_is_killed_while_it_asks_the_mod
 @pytest.mark.feature("G-129")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 def test_an_answer_is_kept_if_the_agent_is_killed_right_after_it(
-    killed: Kill, tmp_path: Path, dialect: str, as_lines: AsLines
+    kill_agent: Kill, tmp_path: Path, dialect: str, as_lines: AsLines
 ) -> None:
-    (printed,) = killed(tmp_path, dialect, "answered")
+    (printed,) = kill_agent(tmp_path, dialect, "answered")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -95,9 +95,9 @@ def test_an_answer_is_kept_if_the_agent_is_killed_right_after_it(
 @pytest.mark.feature("N-132", "U-7")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
 def test_the_next_turn_closes_the_call_of_a_tool_that_was_killed(
-    killed: Kill, tmp_path: Path, dialect: str, as_lines: AsLines, strictly_paired: Validator
+    kill_agent: Kill, tmp_path: Path, dialect: str, as_lines: AsLines, strictly_paired: Validator
 ) -> None:
-    killed(tmp_path, dialect, "between")
+    kill_agent(tmp_path, dialect, "between")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -125,9 +125,9 @@ def test_the_next_turn_closes_the_call_of_a_tool_that_was_killed(
 
 @pytest.mark.feature("N-137")
 def test_recover_reports_and_repairs_a_torn_tail_and_open_calls_once(
-    killed: Kill, tmp_path: Path, as_lines: AsLines, strictly_paired: Validator
+    kill_agent: Kill, tmp_path: Path, as_lines: AsLines, strictly_paired: Validator
 ) -> None:
-    killed(tmp_path, "native", "torn")
+    kill_agent(tmp_path, "native", "torn")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -151,8 +151,8 @@ def test_recover_reports_and_repairs_a_torn_tail_and_open_calls_once(
 
 
 @pytest.mark.feature("N-137")
-def test_a_stream_reports_a_recovery_once(killed: Kill, tmp_path: Path) -> None:
-    killed(tmp_path, "native", "torn")
+def test_a_stream_reports_a_recovery_once(kill_agent: Kill, tmp_path: Path) -> None:
+    kill_agent(tmp_path, "native", "torn")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -168,8 +168,10 @@ def test_a_stream_reports_a_recovery_once(killed: Kill, tmp_path: Path) -> None:
     anyio.run(check)
 
 
-def test_a_suspended_turn_can_be_resumed_in_another_process(killed: Kill, tmp_path: Path, as_lines: AsLines) -> None:
-    killed(tmp_path, "native", "waiting")
+def test_a_suspended_turn_can_be_resumed_in_another_process(
+    kill_agent: Kill, tmp_path: Path, as_lines: AsLines
+) -> None:
+    kill_agent(tmp_path, "native", "waiting")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:

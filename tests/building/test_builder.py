@@ -22,7 +22,7 @@ Contexts = Callable[..., Context]
 LONG = [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * 100) for place in range(20)]
 
 
-class Fake:
+class LastMessages:
     """A strategy that sends the last `keep` messages, and counts its calls."""
 
     def __init__(self, name: str, priority: int = 5, keep: int = 1, min_tokens: int = 0) -> None:
@@ -38,16 +38,16 @@ class Fake:
         return StrategyResult(kept, source.originals(kept))
 
 
-class Raising(Fake):
+class FailingStrategy(LastMessages):
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
         raise RuntimeError("no idea")
 
 
-class Forging(Fake):
+class FixedResult(LastMessages):
     """A strategy that returns any given messages and count."""
 
     def __init__(self, messages: Sequence[ContextMessage], included: int = 1) -> None:
-        super().__init__("forging", 1)
+        super().__init__("fixed", 1)
         self.result = StrategyResult(tuple(messages), included)
 
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
@@ -62,7 +62,7 @@ def ending_in_a_question() -> list[Message]:
 def test_a_result_has_its_strategy_its_tokens_and_counts_that_add_up(context_of: Contexts, budget: Budget) -> None:
     orphan = message("tool", tool_result("no call", "x"))
     messages = [orphan, *ending_in_a_question()]
-    result = ContextBuilder(strategies=[Fake("few", keep=3)]).build(context_of(*messages), budget(500))
+    result = ContextBuilder(strategies=[LastMessages("few", keep=3)]).build(context_of(*messages), budget(500))
     assert (result.strategy, result.token_budget) == ("few", 500)
     assert result.tokens_used == count_messages(result.to_messages(), ByteEstimator()) <= 500
     assert (result.original_message_count, result.included_message_count, result.summarized_message_count) == (22, 3, 0)
@@ -87,7 +87,7 @@ def test_the_budget_of_a_result_has_the_tokens_used(context_of: Contexts, budget
 def test_the_fitting_strategy_with_the_lowest_priority_number_is_used(context_of: Contexts, budget: Budget) -> None:
     context = context_of(*ending_in_a_question())
     for turn in range(3):
-        fakes = [Fake("large", 1, keep=20), Fake("fitting", 2, keep=3), Fake("never", 3)]
+        fakes = [LastMessages("large", 1, keep=20), LastMessages("fitting", 2, keep=3), LastMessages("never", 3)]
         builder = ContextBuilder(strategies=[])
         for fake in fakes[turn:] + fakes[:turn]:
             builder.register_strategy(fake)
@@ -101,7 +101,7 @@ def test_the_fitting_strategy_with_the_lowest_priority_number_is_used(context_of
 
 @pytest.mark.feature("N-70")
 def test_a_strategy_is_not_tried_below_its_min_tokens(context_of: Contexts, budget: Budget) -> None:
-    demanding, other = Fake("demanding", 1, min_tokens=501), Fake("other", 2)
+    demanding, other = LastMessages("demanding", 1, min_tokens=501), LastMessages("other", 2)
     builder = ContextBuilder(strategies=[demanding, other])
     result = builder.build(context_of(*ending_in_a_question()), budget(500))
     assert (result.strategy, demanding.calls) == ("other", 0)
@@ -113,7 +113,7 @@ def test_a_custom_strategy_can_be_registered_and_removed(context_of: Contexts, b
     builder = ContextBuilder()
     context = context_of(*ending_in_a_question())
     assert builder.build(context, budget(500)).strategy != "mine"
-    mine: ContextStrategy = Fake("mine", 0)
+    mine: ContextStrategy = LastMessages("mine", 0)
     builder.register_strategy(mine)
     result = builder.build(context, budget(500))
     assert (result.strategy, result.included_message_count, result.summarized_message_count) == ("mine", 1, 0)
@@ -126,7 +126,7 @@ def test_a_custom_strategy_can_be_registered_and_removed(context_of: Contexts, b
 def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context_is_built(
     context_of: Contexts, budget: Budget
 ) -> None:
-    builder = ContextBuilder(strategies=[Raising("raising"), Fake("large", 6, keep=21)])
+    builder = ContextBuilder(strategies=[FailingStrategy("raising"), LastMessages("large", 6, keep=21)])
     context = context_of(*ending_in_a_question())
     result = builder.build(context, budget(500))
     assert result.strategy == MINIMAL
@@ -167,10 +167,10 @@ def test_a_budget_of_zero_tokens_overflows_unless_the_context_is_empty(context_o
 def test_the_result_of_a_strategy_is_checked(
     context_of: Contexts, budget: Budget, messages: list[ContextMessage], included: int, reason: str | None
 ) -> None:
-    builder = ContextBuilder(strategies=[Forging(messages, included)])
+    builder = ContextBuilder(strategies=[FixedResult(messages, included)])
     result = builder.build(context_of(*ending_in_a_question()), budget(500))
     if reason is None:
-        assert result.strategy == "forging"
+        assert result.strategy == "fixed"
     else:
         assert result.strategy == MINIMAL
         assert reason in result.failures[0].reason

@@ -222,12 +222,12 @@ async def test_after_a_cancelled_flush_the_index_is_written_when_the_host_closes
     disk = WatchedDisk()
     started = anyio.Event()
 
-    async def slowly(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    async def slow_offload(fn: Callable[[*Ts], T], *args: *Ts) -> T:
         started.set()
         await anyio.sleep(1)
         return fn(*args)
 
-    async with SessionHost("/sessions", disk=disk, offload=slowly) as host:
+    async with SessionHost("/sessions", disk=disk, offload=slow_offload) as host:
         session = await host.create("s")
         await session.append_message("user", "Hello")
         with anyio.CancelScope() as scope:
