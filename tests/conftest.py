@@ -1,4 +1,4 @@
-"""What every test may use: the three event loops, the folder of real session files, and a tally of what was proven."""
+"""Fixtures for all tests: the three event loops, the folder of real session files, and counts of what was proved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-# The same examples in every run, however busy the machine: a test that fails once fails always. The soak looks further.
+# The same examples in every run, however slow the machine, so that failures can be reproduced. The soak tests more.
 settings.register_profile("here", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("here")
 
@@ -47,7 +47,7 @@ def shared_fixtures() -> Path:
 
 @pytest.fixture
 def tally(pytestconfig: pytest.Config) -> Counter[str]:
-    """How often what was proven; lines that are lost fail their tests, too."""
+    """Counts of what the tests proved, printed at the end of the run; a lost line also fails its test."""
     return _tally_of(pytestconfig)
 
 
@@ -56,13 +56,15 @@ def _tally_of(config: pytest.Config) -> Counter[str]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    output: dict[str, Any] | None = getattr(session.config, "workeroutput", None)  # there where tests run in parallel
+    output: dict[str, Any] | None = getattr(
+        session.config, "workeroutput", None
+    )  # set in the workers of a parallel run
     if output is not None:
         output["tally"] = dict(_tally_of(session.config))
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401  # pytest-xdist need not be here
+def pytest_testnodedown(node: Any) -> None:  # noqa: ANN401  # pytest-xdist is optional
     _tally_of(node.config).update(getattr(node, "workeroutput", {}).get("tally", {}))
 
 

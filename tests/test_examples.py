@@ -1,4 +1,4 @@
-"""The examples run as they stand, and print what they say."""
+"""The examples run unchanged, and print the expected lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
-SHOWN = {
+PRINTED = {
     "agent.py": [
         "Hello! How can I help?",
         "[weather was called]",
@@ -36,8 +36,8 @@ SHOWN = {
 }
 
 
-def test_every_example_is_tried() -> None:
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SHOWN)
+def test_every_example_has_expected_lines() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PRINTED)
 
 
 @pytest.mark.parametrize(
@@ -45,23 +45,23 @@ def test_every_example_is_tried() -> None:
     [
         pytest.param("agent.py", marks=pytest.mark.feature("D-53", "D-55")),
         pytest.param("agent_on_disk.py", marks=pytest.mark.feature("D-54")),
-        *sorted(SHOWN.keys() - {"agent.py", "agent_on_disk.py"}),
+        *sorted(PRINTED.keys() - {"agent.py", "agent_on_disk.py"}),
     ],
 )
-def test_an_example_runs(name: str, tmp_path: Path) -> None:
-    shown = run(name, tmp_path)
-    for line in SHOWN[name]:
-        assert line in shown
+def test_an_example_prints_the_expected_lines(name: str, tmp_path: Path) -> None:
+    output = run(name, tmp_path)
+    for line in PRINTED[name]:
+        assert line in output
 
 
-def test_an_agent_on_disk_remembers(tmp_path: Path) -> None:
+def test_a_second_run_of_the_agent_on_disk_continues_its_session(tmp_path: Path) -> None:
     run("agent_on_disk.py", tmp_path)
     assert run("agent_on_disk.py", tmp_path) == "2 messages from before; (echo, 3 messages) Tell me more\n"
     assert (tmp_path / ".myapp" / "sessions" / "my-session.jsonl").is_file()
 
 
 def run(name: str, home: Path) -> str:
-    """Run an example as a user whose home is a folder of the test, and return what it prints."""
+    """Run an example with a folder of the test as its home, and return its output."""
     command = [sys.executable, str(EXAMPLES / name)]
     environment = {**os.environ, "HOME": str(home)}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)

@@ -1,4 +1,4 @@
-"""`import treering` shows what `__all__` says: no more, no less, all of it explained."""
+"""The public names of `treering`: equal to `__all__`, documented, and sufficient for type hints."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ CALLED = (
     treering.SyncKeyedSessions,
     treering.ContextBuilder,
 )
-"""What programs call."""
+"""Classes whose methods programs call."""
 NOT_FOR_PROGRAMS = {"core", "log", "twin", "copy", "bridge"}
 
 
-def shelf(name: str) -> tuple[bool, bool, str]:
-    """Constants, then classes, then functions, each in the order of the alphabet, as ruff has it."""
+def sort_key(name: str) -> tuple[bool, bool, str]:
+    """Constants, then classes, then functions, each in alphabetical order, as ruff sorts them."""
     return not name.isupper(), not name[0].isupper(), name
 
 
-def test_all_is_sorted_and_says_nothing_twice() -> None:
-    assert list(treering.__all__) == sorted(set(treering.__all__), key=shelf)
+def test_all_is_sorted_and_has_no_duplicates() -> None:
+    assert list(treering.__all__) == sorted(set(treering.__all__), key=sort_key)
 
 
-def test_all_is_what_can_be_seen() -> None:
+def test_all_lists_exactly_the_public_names() -> None:
     seen = {
         name
         for name, value in vars(treering).items()
@@ -43,16 +43,16 @@ def test_all_is_what_can_be_seen() -> None:
 
 
 def test_each_class_and_function_has_a_docstring() -> None:
-    silent = [
+    undocumented = [
         name
         for name in treering.__all__
         if inspect.isroutine(thing := getattr(treering, name)) or inspect.isclass(thing)
-        if not thing.__doc__ or re.match(rf"{name}\(", thing.__doc__)  # the one that dataclass makes up
+        if not thing.__doc__ or re.match(rf"{name}\(", thing.__doc__)  # the default docstring of a dataclass
     ]
-    assert silent == []
+    assert undocumented == []
 
 
-def test_help_shows_defaults_that_can_be_read() -> None:
+def test_defaults_of_parameters_have_a_short_repr() -> None:
     long = {
         f"{of.__name__}.{name}: {parameter}"
         for of in CALLED
@@ -63,7 +63,7 @@ def test_help_shows_defaults_that_can_be_read() -> None:
     assert long == set()
 
 
-def test_what_programs_give_and_get_can_be_named() -> None:
+def test_classes_in_type_hints_of_public_methods_are_public() -> None:
     public = [getattr(treering, name) for name in treering.__all__]
     hidden = {
         f"{of.__name__}.{name}: {each.__name__}"
@@ -78,7 +78,7 @@ def test_what_programs_give_and_get_can_be_named() -> None:
 
 
 def classes(hint: object) -> Iterator[type]:
-    """Yield the classes of which a type is made."""
+    """Yield the classes in a type hint."""
     origin, arguments = get_origin(hint), get_args(hint)
     for each in (*arguments, origin) if origin is not None else ():
         yield from classes(each)

@@ -1,4 +1,4 @@
-"""docs/features.md and the marks on the tests speak of the same promises."""
+"""docs/features.md and the `feature` marks of the tests name the same promises."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows(table: Path) -> list[tuple[str, str]]:
 
 
 def marks(source: str) -> Iterator[tuple[int, object]]:
-    """Every id given to a `feature` mark, with its line; None where it is no plain string, or where there is none."""
+    """Every id in a `feature` mark, with its line; None if it is not a string literal, or if the mark has no id."""
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="mark"), attr="feature"), args=arguments):
@@ -40,7 +40,7 @@ def test_each_promise_is_a_sentence() -> None:
     assert [id_ for id_, promise in rows(FEATURES) if not re.fullmatch(r"[^|]+\.", promise)] == []
 
 
-def test_each_mark_names_promises_that_stand_in_the_document() -> None:
+def test_each_mark_names_promises_of_the_document() -> None:
     promised = {id_ for id_, _ in rows(FEATURES)}
     strays = [
         f"{path.relative_to(TESTS)}:{line}: {id_}"
@@ -51,7 +51,7 @@ def test_each_mark_names_promises_that_stand_in_the_document() -> None:
     assert strays == []
 
 
-def test_marks_are_found_wherever_they_stand() -> None:
+def test_marks_are_found_on_modules_functions_and_parameters() -> None:
     source = """
 pytestmark = [pytest.mark.feature("G-1")]
 @pytest.mark.feature("G-2", "N-3")

@@ -1,4 +1,4 @@
-"""The three rooms lie at the top, and reach the world as parts of treering alone."""
+"""The three packages at the top of the checkout are importable and installed only as parts of treering."""
 
 from __future__ import annotations
 
@@ -12,61 +12,64 @@ import pytest
 
 import treering
 
-HOUSE = Path(__file__).resolve().parents[1]
-ROOMS = ["actors", "events", "projections"]
+PROJECT = Path(__file__).resolve().parents[1]
+PACKAGES = ["actors", "events", "projections"]
 TERMINAL = ["click", "curses", "prompt_toolkit", "readline", "rich", "textual"]
 
 
 def python(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], cwd=HOUSE, capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=False)
 
 
 def modules(package: Path) -> set[str]:
     return {
         file.relative_to(package).as_posix()
-        for folder in [package, *(package / room for room in ROOMS)]  # a walk does not enter linked folders
+        for folder in [
+            package,
+            *(package / package_name for package_name in PACKAGES),
+        ]  # a walk does not enter linked folders
         for file in folder.rglob("*.py")
     }
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_each_room_is_linked_into_the_package(room: str) -> None:
-    link = HOUSE / "src" / "treering" / room
+@pytest.mark.parametrize("package_name", PACKAGES)
+def test_each_top_level_package_is_linked_into_treering(package_name: str) -> None:
+    link = PROJECT / "src" / "treering" / package_name
     assert link.is_symlink()
-    assert link.resolve() == HOUSE / room
+    assert link.resolve() == PROJECT / package_name
     assert (link / "__init__.py").is_file()
 
 
-def test_no_room_opens_from_the_street() -> None:
+def test_a_top_level_package_cannot_be_imported_by_its_short_name() -> None:
     outcome = python("import actors.host")
     assert outcome.returncode != 0
     assert "relative import" in outcome.stderr
 
 
-def test_an_installation_is_treering_and_nothing_else(tmp_path: Path) -> None:
+def test_an_installation_contains_only_treering(tmp_path: Path) -> None:
     pytest.importorskip("setuptools", minversion="77")
-    house, site = tmp_path / "house", tmp_path / "site"
-    shutil.copytree(HOUSE / "src", house / "src", symlinks=True, ignore=shutil.ignore_patterns("*.egg-info"))
-    for room in ROOMS:
-        shutil.copytree(HOUSE / room, house / room)
+    checkout, site = tmp_path / "checkout", tmp_path / "site"
+    shutil.copytree(PROJECT / "src", checkout / "src", symlinks=True, ignore=shutil.ignore_patterns("*.egg-info"))
+    for package_name in PACKAGES:
+        shutil.copytree(PROJECT / package_name, checkout / package_name)
     for file in ["pyproject.toml", "README.md", "LICENSE"]:
-        shutil.copy(HOUSE / file, house)
+        shutil.copy(PROJECT / file, checkout)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
-    subprocess.run([*pip, "--no-deps", "--no-index", "--no-build-isolation", "--target", site, house], check=True)
+    subprocess.run([*pip, "--no-deps", "--no-index", "--no-build-isolation", "--target", site, checkout], check=True)
 
     assert {path.name for path in site.iterdir()} == {"treering", f"treering-{treering.__version__}.dist-info", "bin"}
-    assert modules(site / "treering") == modules(HOUSE / "src" / "treering")
+    assert modules(site / "treering") == modules(PROJECT / "src" / "treering")
     assert (site / "treering" / "py.typed").is_file()
     for part in ["page.css", "page.js"]:
         assert (site / "treering" / "projections" / "exporting" / part).is_file()
 
 
-def test_the_version_is_told_once() -> None:
-    project = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+def test_the_version_is_that_of_pyproject() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["version"] == treering.__version__
 
 
 @pytest.mark.feature("G-8")
-def test_importing_loads_no_terminal_and_no_logging_library() -> None:
+def test_importing_treering_loads_no_terminal_and_no_logging_library() -> None:
     outcome = python(f"import sys, treering; print(*sys.modules.keys() & {{*{[*TERMINAL, 'structlog']!r}}})")
     assert (outcome.stdout.split(), outcome.stderr) == ([], "")

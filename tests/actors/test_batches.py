@@ -1,4 +1,4 @@
-"""A batch is all there or not at all, wherever its write was broken off."""
+"""An atomic batch is read whole or not at all, wherever its write was cut off."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-    """An offload without threads."""
+async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Run blocking work on the spot: an offload that uses no threads."""
     return fn(*args)
 
 
-def put(disk: MemoryDisk, path: str, data: bytes) -> None:
-    """Write a file anew."""
+def write_file(disk: MemoryDisk, path: str, data: bytes) -> None:
+    """Replace the contents of a file."""
     fd = disk.open(path, os.O_RDWR | os.O_CREAT)
     disk.truncate(fd, 0)
     disk.write(fd, data)
     disk.close(fd)
 
 
-async def shown(session: Session) -> list[str]:
-    """The ids of what counts: opaque entries are places in the tree, and say nothing."""
+async def visible_ids(session: Session) -> list[str]:
+    """The ids of the entries that have content: an opaque entry only holds a place in the tree."""
     return [entry.id or "" for entry in await session.entries() if not isinstance(entry, OpaqueEntry)]
 
 
-async def said(session: Session) -> tuple[object, ...]:
-    """All that entries can contribute."""
+async def effects(session: Session) -> tuple[object, ...]:
+    """Everything in the session's state that the entries of a batch can change."""
     context = await session.context()
     return (
         [each.entry_id for each in context.messages],
@@ -76,80 +76,80 @@ async def save_turn(session: Session, first: str) -> list[str]:
 @pytest.mark.parametrize(
     ("dialect", "save"), [("native", append_batch), ("native", save_turn), ("pi", append_batch), ("omp", save_turn)]
 )
-async def test_a_kill_at_any_byte_leaves_all_or_none(
+async def test_a_log_cut_at_any_byte_of_a_batch_shows_the_whole_batch_or_none_of_it(
     dialect: Literal["native", "pi", "omp"], save: Callable[[Session, str], Awaitable[list[str]]]
 ) -> None:
     disk = MemoryDisk()
-    async with SessionHost("/made", disk=disk, offload=at_once, dialect=dialect) as host:
+    async with SessionHost("/written", disk=disk, offload=run_inline, dialect=dialect) as host:
         session = await host.create()
         first = await session.append_message("user", "1")
         path = session.file_path
         assert path is not None
-        start, none = len(disk.files()[path]), await said(session)
-        made = await save(session, first)
-        whole, all_of_it = disk.files()[path], await said(session)
+        start, none = len(disk.files()[path]), await effects(session)
+        batch_ids = await save(session, first)
+        whole, all_of_it = disk.files()[path], await effects(session)
     assert none != all_of_it
 
     left = MemoryDisk()
     left.make_directory("/left")
-    counts = {1: 0, 1 + len(made): 0}
-    async with SessionHost("/left", disk=left, offload=at_once) as host:
+    counts = {1: 0, 1 + len(batch_ids): 0}
+    async with SessionHost("/left", disk=left, offload=run_inline) as host:
         for end in range(start, len(whole) + 1):
-            put(left, f"/left/{end}.jsonl", whole[:end])
+            write_file(left, f"/left/{end}.jsonl", whole[:end])
             session = await host.load(f"/left/{end}.jsonl")
-            ids = await shown(session)
+            ids = await visible_ids(session)
             counts[len(ids)] += 1
-            assert ids in ([first], [first, *made])
-            assert await said(session) == (none if ids == [first] else all_of_it)
-            if end % 7 == 0:  # what follows does not bring half of it back
-                more = await session.append_custom_entry("more")
+            assert ids in ([first], [first, *batch_ids])
+            assert await effects(session) == (none if ids == [first] else all_of_it)
+            if end % 7 == 0:  # a later append does not make a part of the batch visible
+                later = await session.append_custom_entry("more")
                 assert await session.passivate()
-                assert await shown(session) == [*ids, more]
-                assert await said(session) == (none if ids == [first] else all_of_it)
+                assert await visible_ids(session) == [*ids, later]
+                assert await effects(session) == (none if ids == [first] else all_of_it)
             assert await session.passivate()
-    assert counts == {1: len(whole) - start - 1, 1 + len(made): 2}  # a whole line that lacks its newline gets one
+    assert counts == {1: len(whole) - start - 1, 1 + len(batch_ids): 2}  # a whole line that lacks its newline gets one
 
 
 @pytest.mark.feature("X-13")
-async def test_a_kill_while_the_file_is_made_leaves_all_or_none() -> None:
+async def test_a_log_cut_in_its_first_write_shows_the_whole_batch_or_none_of_it() -> None:
     disk = MemoryDisk()
-    async with SessionHost("/made", disk=disk, offload=at_once) as host:
+    async with SessionHost("/written", disk=disk, offload=run_inline) as host:
         session = await host.create("s")
-        made = await session.append_many([Custom("note", None), Message("user", (text("b"),))])
-    whole = disk.files()["/made/s.jsonl"]
+        batch_ids = await session.append_many([Custom("note", None), Message("user", (text("b"),))])
+    whole = disk.files()["/written/s.jsonl"]
     header = whole.index(b"\n")
 
     left = MemoryDisk()
     left.make_directory("/left")
-    async with SessionHost("/left", disk=left, offload=at_once) as host:
+    async with SessionHost("/left", disk=left, offload=run_inline) as host:
         for end in range(len(whole) + 1):
-            put(left, f"/left/{end}.jsonl", whole[:end])
-            if 0 < end < header:  # without its header it is no session yet, and left as it is
+            write_file(left, f"/left/{end}.jsonl", whole[:end])
+            if 0 < end < header:  # a file without a whole header is not a session, and is not changed
                 with pytest.raises(NotASession):
                     await host.load(f"/left/{end}.jsonl")
                 assert left.files()[f"/left/{end}.jsonl"] == whole[:end]
                 continue
             if end:
                 session = await host.load(f"/left/{end}.jsonl")
-                assert await shown(session) == (made if end >= len(whole) - 1 else [])
+                assert await visible_ids(session) == (batch_ids if end >= len(whole) - 1 else [])
                 assert await session.passivate()
 
 
 @pytest.mark.feature("X-13")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_a_short_write_leaves_all_or_none(dialect: Literal["native", "pi"]) -> None:
+async def test_a_short_write_of_a_batch_leaves_the_session_unchanged(dialect: Literal["native", "pi"]) -> None:
     disk = FaultyDisk(MemoryDisk())
-    async with SessionHost("/made", disk=disk, offload=at_once, dialect=dialect) as host:
+    async with SessionHost("/written", disk=disk, offload=run_inline, dialect=dialect) as host:
         session = await host.create()
         first = await session.append_message("user", "1")
-        before = await said(session)
+        before = await effects(session)
         for taken in (0, 1, 50, 200, 300, 400):
             fault = disk.shorten(taken, path="*.jsonl")
             with pytest.raises(AppendFailed):
                 await append_batch(session, first)
             fault.lift()
-            assert await said(session) == before
-        made = await append_batch(session, first)
-        assert await shown(session) == [first, *made]
+            assert await effects(session) == before
+        batch_ids = await append_batch(session, first)
+        assert await visible_ids(session) == [first, *batch_ids]
         assert await session.passivate()
-        assert await shown(session) == [first, *made]
+        assert await visible_ids(session) == [first, *batch_ids]

@@ -1,4 +1,4 @@
-"""A caller may be cancelled at any moment: what it asked for is carried out whole or not at all."""
+"""A caller can be cancelled at any await: its command is carried out whole or not at all."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ ON_ASYNCIO = [
         marks=pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop does not run here"),
     ),
 ]
-"""Such a cancellation knows no scopes, and is asyncio's alone."""
+"""For tests that cancel a task through asyncio itself, without a cancel scope."""
 
 
-class Pauses(Generic[T]):
-    """Runs a coroutine and calls for an interruption when it pauses for the n-th time.
+class CountingPauses(Generic[T]):
+    """Awaits a coroutine and calls `interrupt` when it is suspended for the n-th time.
 
     Attributes:
-        count: How often it has paused.
+        count: How many times the coroutine was suspended.
     """
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], nth: int, interrupt: Callable[[], object]) -> None:
@@ -65,19 +65,19 @@ class Pauses(Generic[T]):
                 self._interrupt()
             try:
                 sent, raised = (yield awaited), None
-            except BaseException as error:  # noqa: BLE001  # it is the coroutine's own to judge
+            except BaseException as error:  # noqa: BLE001  # the coroutine decides what to do with it
                 raised = error
 
 
 async def cancelled_at_each_pause(
     call: Callable[[], Coroutine[Any, Any, T]], after: Callable[[], Awaitable[None]]
 ) -> int:
-    """Cancel a call before its first pause, at its first, its second ..., until it is over sooner."""
+    """Repeat a call, cancelled before it starts, at its first await, its second ..., until one ends without it."""
     for nth in range(PAUSES_MAX):
         with anyio.CancelScope() as scope:
             if not nth:
                 scope.cancel()
-            pauses = Pauses(call(), nth, scope.cancel)
+            pauses = CountingPauses(call(), nth, scope.cancel)
             await pauses
         await after()
         if nth > pauses.count:
@@ -90,25 +90,25 @@ def lines_of(path: str) -> int:
     return len(Path(path).read_bytes().splitlines())
 
 
-class Whole:
-    """Knows what a session may hold: all that was asked for before, and of the last request all or nothing."""
+class CheckedSession:
+    """A session that holds all earlier commands, and the lines of the last command all or none."""
 
     def __init__(self, session: Session, lines: int) -> None:
         self.session = session
         self.lines = lines
         self.size = 0
-        self.asked = 0
+        self.checks = 0
 
     async def check(self) -> None:
-        """The last request is there whole or not at all, and the actor serves on."""
+        """Assert that the last command was carried out whole or not at all, and that the actor still works."""
         session = self.session
         await session.flush()
         count = session.cursor.seq
         assert count in (self.size, self.size + self.lines)
-        await session.append_custom_entry("after", self.asked)
+        await session.append_custom_entry("after", self.checks)
         self.size = count + 1
         assert session.cursor.seq == self.size
-        self.asked += 1
+        self.checks += 1
         entries = await session.entries()
         assert [entry.seq for entry in entries] == list(range(1, self.size + 1))
         assert [entry.parent_id for entry in entries] == [None, *(entry.id for entry in entries[:-1])]
@@ -125,59 +125,61 @@ class Whole:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("lines", [1, 3])
 @pytest.mark.parametrize("passivated", [False, True])
-async def test_a_cancelled_append_is_there_whole_or_not_at_all(
+async def test_a_cancelled_append_is_written_whole_or_not_at_all(
     tmp_path: Path, way: Way, lines: int, passivated: bool
 ) -> None:
     root = None if way == "in memory" else tmp_path
     turn = [message("user", "one"), message("assistant", "two")]
     async with SessionHost(root, limits=Limits(inline_for_s=0), **WAYS[way]) as host:
-        whole = Whole(await host.create(), lines)
+        checked = CheckedSession(await host.create(), lines)
 
         async def call() -> None:
-            if passivated:  # it has to be taken up again, which is cancelled on the way, too
-                await whole.session.passivate()
+            if passivated:  # the call also activates the session, and can be cancelled while it does
+                await checked.session.passivate()
             if lines == 1:
-                await whole.session.append_message("user", "hello")
+                await checked.session.append_message("user", "hello")
             else:
-                await whole.session.save_turn(turn, Usage(1))
+                await checked.session.save_turn(turn, Usage(1))
 
-        tried = await cancelled_at_each_pause(call, whole.check)
-        assert tried > 1
-        assert whole.size > whole.asked  # the last time it was not cancelled
+        attempts = await cancelled_at_each_pause(call, checked.check)
+        assert attempts > 1
+        assert checked.size > checked.checks  # the last call was not cancelled
 
 
 @pytest.mark.feature("X-11")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_cancelled_sender_takes_its_command_along_or_leaves_it(tmp_path: Path, way: Way) -> None:
+async def test_a_command_is_carried_out_whole_or_not_at_all_if_its_sender_is_cancelled_at_a_full_mailbox(
+    tmp_path: Path, way: Way
+) -> None:
     root = None if way == "in memory" else tmp_path
     limits = Limits(mailbox_max=1, batch_max=1)
     async with SessionHost(root, limits=limits, **WAYS[way]) as host, anyio.create_task_group() as tasks:
-        whole = Whole(await host.create(), 1)
+        checked = CheckedSession(await host.create(), 1)
         others = 0
 
         async def other() -> None:
             nonlocal others
-            await whole.session.append_custom_entry("other")
+            await checked.session.append_custom_entry("other")
             others += 1
 
         async def call() -> None:
-            for _ in range(4):  # the mailbox is full, and the sender has to wait
+            for _ in range(4):  # they fill the mailbox, so the sender has to wait
                 tasks.start_soon(other)
-            whole.size += 4
+            checked.size += 4
             await cancel_shielded_checkpoint()
-            await whole.session.append_message("user", "hello")
+            await checked.session.append_message("user", "hello")
 
         async def after() -> None:
-            while others < 4 * (whole.asked + 1):
+            while others < 4 * (checked.checks + 1):
                 await cancel_shielded_checkpoint()
-            await whole.check()
+            await checked.check()
 
         assert await cancelled_at_each_pause(call, after) > 1
 
 
 @pytest.mark.feature("X-11")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_cancelled_move_of_the_leaf_is_made_or_not(tmp_path: Path, way: Way) -> None:
+async def test_a_cancelled_branch_moves_the_leaf_or_leaves_it(tmp_path: Path, way: Way) -> None:
     root = None if way == "in memory" else tmp_path
     async with SessionHost(root, **WAYS[way]) as host:
         session = await host.create()
@@ -199,23 +201,23 @@ async def test_a_cancelled_move_of_the_leaf_is_made_or_not(tmp_path: Path, way: 
 @pytest.mark.feature("X-11")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("anyio_backend", ON_ASYNCIO)
-async def test_a_task_that_asyncio_cancels_is_no_different(
+async def test_a_batch_is_written_whole_or_not_at_all_if_asyncio_cancels_the_task(
     tmp_path: Path, way: Way, anyio_backend: tuple[str, dict[str, Any]]
 ) -> None:
     root = None if way == "in memory" else tmp_path
     async with SessionHost(root, limits=Limits(inline_for_s=0), **WAYS[way]) as host:
-        whole = Whole(await host.create(), 2)
+        checked = CheckedSession(await host.create(), 2)
         pair = [message("user", "one"), message("assistant", "two")]
         for nth in range(1, PAUSES_MAX):
             task: asyncio.Task[list[str]]
-            pauses = Pauses(whole.session.append_many(pair), nth, lambda: task.cancel())  # noqa: B023
+            pauses = CountingPauses(checked.session.append_many(pair), nth, lambda: task.cancel())  # noqa: B023
 
-            async def run(pauses: Pauses[list[str]] = pauses) -> list[str]:
+            async def run(pauses: CountingPauses[list[str]] = pauses) -> list[str]:
                 return await pauses
 
             task = asyncio.create_task(run())
             await asyncio.wait([task])
-            await whole.check()
+            await checked.check()
             if nth > pauses.count:
                 assert len(task.result()) == 2
                 break
@@ -225,7 +227,7 @@ async def test_a_task_that_asyncio_cancels_is_no_different(
 
 @pytest.mark.feature("X-11")
 @pytest.mark.parametrize("way", WAYS)
-async def test_a_cancelled_reader_leaves_the_session_alone(tmp_path: Path, way: Way) -> None:
+async def test_a_cancelled_reader_does_not_affect_the_session(tmp_path: Path, way: Way) -> None:
     root = None if way == "in memory" else tmp_path
     async with SessionHost(root, **WAYS[way]) as host:
         session = await host.create()

@@ -1,4 +1,4 @@
-"""Closing a host answers what it accepted, and keeps what it acknowledged."""
+"""Closing a host answers every command that it accepted, and loses nothing that it acknowledged."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ PATIENCE_S = 60
 
 
 class Load:
-    """Senders that go on until they are refused.
+    """Senders that append until they are refused.
 
     Attributes:
-        acknowledged: The ids that were answered with, by session.
-        asked: How many commands were handed in.
+        acknowledged: The ids that the appends returned, by session.
+        asked: How many commands were sent.
         refused: How many of them were refused because the host was closed.
     """
 
@@ -39,11 +39,11 @@ class Load:
         while True:
             self.asked += 1
             try:
-                made = await session.append_custom_entry("load", self.asked)
+                entry_id = await session.append_custom_entry("load", self.asked)
             except HostClosed:
                 self.refused += 1
                 return
-            self.acknowledged.setdefault(session.id, []).append(made)
+            self.acknowledged.setdefault(session.id, []).append(entry_id)
             await anyio.lowlevel.checkpoint()
 
 
@@ -53,7 +53,7 @@ def lines_of(root: Path, session_id: str) -> list[bytes]:
 
 @pytest.mark.feature("X-7")
 @pytest.mark.parametrize("options", [{"writes": "inline"}, {"writes": "thread"}, {"durability": "file"}], ids=str)
-async def test_closing_under_load_answers_what_was_accepted(tmp_path: Path, options: dict[str, Any]) -> None:
+async def test_closing_under_load_answers_every_command(tmp_path: Path, options: dict[str, Any]) -> None:
     load = Load()
     async with anyio.create_task_group() as tasks:
         async with SessionHost(tmp_path, limits=Limits(mailbox_max=2), **options) as host:
@@ -68,15 +68,15 @@ async def test_closing_under_load_answers_what_was_accepted(tmp_path: Path, opti
     answered = sum(map(len, load.acknowledged.values()))
     assert answered >= acknowledged
     assert load.refused == SESSIONS * SENDERS
-    assert load.asked == answered + load.refused  # none is left without an answer
+    assert load.asked == answered + load.refused  # every command got an answer
     for session_id, ids in load.acknowledged.items():
         lines = lines_of(tmp_path, session_id)
         assert len(lines) == len(ids)
-        assert all(f'"id":"{made}"'.encode() in b"".join(lines) for made in ids)
+        assert all(f'"id":"{entry_id}"'.encode() in b"".join(lines) for entry_id in ids)
 
 
 @pytest.mark.feature("X-7")
-async def test_closing_waits_for_what_was_accepted(tmp_path: Path) -> None:
+async def test_closing_waits_for_accepted_commands_to_be_written(tmp_path: Path) -> None:
     disk = FaultyDisk(OsDisk())
     answers: list[str] = []
     async with anyio.create_task_group() as tasks:
@@ -126,12 +126,12 @@ async def main():
             command = f"{name}-{number}"
             pending.add(command)
             try:
-                made = await session.append_custom_entry("load", command)
+                entry_id = await session.append_custom_entry("load", command)
             except HostClosed:
                 pending.remove(command)
                 return
             pending.remove(command)
-            print("ack", session.id, made, flush=True)
+            print("ack", session.id, entry_id, flush=True)
 
     async with anyio.create_task_group() as tasks:
         try:
@@ -155,7 +155,7 @@ anyio.run(main, backend=sys.argv[3], backend_options={"use_uvloop": True} if sys
 @pytest.mark.feature("X-7")
 @pytest.mark.parametrize("loop", [("asyncio",), ("asyncio", "uvloop"), ("trio",)], ids=lambda loop: loop[-1])
 @pytest.mark.parametrize(("number", "durability"), [(signal.SIGTERM, "os"), (signal.SIGINT, "file")])
-def test_a_signal_drains_the_host(
+def test_after_a_signal_every_acknowledged_append_is_in_the_file(
     tmp_path: Path, loop: tuple[str, ...], number: signal.Signals, durability: str
 ) -> None:
     child = subprocess.Popen(
@@ -186,11 +186,11 @@ def test_a_signal_drains_the_host(
         child.stderr.close()
     assert len(acknowledged) >= 100
     found = {name: b"".join(lines_of(tmp_path, name)) for name in ("s0", "s1", "s2")}
-    assert all(f'"id":"{made}"'.encode() in found[name] for name, made in acknowledged)
+    assert all(f'"id":"{entry_id}"'.encode() in found[name] for name, entry_id in acknowledged)
     assert sum(lines.count(b'"type":"custom"') for lines in found.values()) == len(acknowledged)
 
 
-def test_a_signal_ends_a_program_that_waits_for_nothing_else(tmp_path: Path) -> None:
+def test_a_signal_ends_a_program_that_sleeps_in_its_host(tmp_path: Path) -> None:
     program = """
 import sys, anyio
 from treering import SessionHost

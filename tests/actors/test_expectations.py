@@ -1,4 +1,4 @@
-"""A caller can say what it relies on, and is refused when the session has gone on."""
+"""A caller can state the leaf and the seq that it relies on, and is refused if the session has moved on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def writes(request: pytest.FixtureRequest) -> Literal["inline", "thread"]:
 
 @pytest.mark.feature("X-9")
 @pytest.mark.parametrize("name", OUTDATED)
-async def test_an_expectation_that_no_longer_holds_is_refused(
+async def test_an_append_with_an_expectation_that_does_not_hold_is_refused(
     tmp_path: Path, writes: Literal["inline", "thread"], name: str
 ) -> None:
     async with SessionHost(tmp_path, writes=writes) as host:
@@ -39,9 +39,8 @@ async def test_an_expectation_that_no_longer_holds_is_refused(
         ids = [await session.append_message("user", "one"), await session.append_message("assistant", "two")]
         log = tmp_path / "s.jsonl"
         lines, cursor = log.read_bytes(), session.cursor
-        for append in (session.append_message("user", "three", **OUTDATED[name](ids)),):
-            with pytest.raises(LeafMoved):
-                await append
+        with pytest.raises(LeafMoved):
+            await session.append_message("user", "three", **OUTDATED[name](ids))
         with pytest.raises(LeafMoved):
             await session.append_many([Custom("a", None), Custom("b", None)], **OUTDATED[name](ids))
         with pytest.raises(LeafMoved):
@@ -51,7 +50,9 @@ async def test_an_expectation_that_no_longer_holds_is_refused(
 
 
 @pytest.mark.feature("X-9")
-async def test_an_expectation_that_holds_is_no_hindrance(tmp_path: Path, writes: Literal["inline", "thread"]) -> None:
+async def test_an_append_with_an_expectation_that_holds_is_accepted(
+    tmp_path: Path, writes: Literal["inline", "thread"]
+) -> None:
     async with SessionHost(tmp_path, writes=writes) as host:
         session = await host.create()
         first = await session.append_message("user", "one", expected_leaf=None, expected_seq=0)
@@ -64,13 +65,13 @@ async def test_an_expectation_that_holds_is_no_hindrance(tmp_path: Path, writes:
 
 
 @pytest.mark.feature("X-9")
-async def test_of_two_that_expect_the_same_leaf_one_is_refused(
+async def test_of_ten_appends_that_expect_the_same_leaf_one_is_accepted(
     tmp_path: Path, writes: Literal["inline", "thread"]
 ) -> None:
     done: list[str] = []
     refused: list[LeafMoved] = []
 
-    async def ask(session: Session, leaf: str) -> None:
+    async def try_append(session: Session, leaf: str) -> None:
         try:
             done.append(await session.append_message("user", "mine", expected_leaf=leaf))
         except LeafMoved as error:
@@ -81,13 +82,13 @@ async def test_of_two_that_expect_the_same_leaf_one_is_refused(
         first = await session.append_message("user", "one")
         async with anyio.create_task_group() as tasks:
             for _ in range(10):
-                tasks.start_soon(ask, session, first)
+                tasks.start_soon(try_append, session, first)
         assert (len(done), len(refused)) == (1, 9)
         assert session.path() == [first, *done]
         assert len((tmp_path / "s.jsonl").read_bytes().splitlines()) == 3
 
 
-async def test_a_place_that_is_not_there_is_refused() -> None:
+async def test_an_unknown_entry_as_parent_or_leaf_is_refused() -> None:
     async with SessionHost() as host:
         session = await host.create()
         with pytest.raises(EntryNotFound):

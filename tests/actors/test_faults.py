@@ -1,4 +1,4 @@
-"""What goes wrong in one place stays there: an actor, a projection, a subscriber, a write."""
+"""A failure of one actor, projection, subscriber or write does not affect the others."""
 
 from __future__ import annotations
 
@@ -48,29 +48,29 @@ class Count:
 
 
 class Fragile(Count):
-    """Raises where it is told to."""
+    """Counts entries, and raises in the method that `where` names."""
 
     def __init__(self, *, where: str = "apply") -> None:
         super().__init__("fragile")
         self.where = where
 
     def initial(self, header: Header) -> int:
-        self._maybe("initial")
+        self._raise_in("initial")
         return 0
 
     def apply(self, value: int, entry: Entry) -> tuple[int, int | None]:
-        self._maybe("apply")
+        self._raise_in("apply")
         return value + 1, 1
 
     def dump(self, value: int) -> bytes:
-        self._maybe("dump")
+        self._raise_in("dump")
         return super().dump(value)
 
     def load(self, blob: bytes) -> int:
-        self._maybe("load")
+        self._raise_in("load")
         return super().load(blob)
 
-    def _maybe(self, where: str) -> None:
+    def _raise_in(self, where: str) -> None:
         if self.where == where:
             raise ZeroDivisionError(where)
 
@@ -80,7 +80,7 @@ class Fragile(Count):
 
 @pytest.mark.feature("X-6")
 @pytest.mark.parametrize("where", ["initial", "apply"])
-async def test_a_projection_that_raises_is_alone_with_it(tmp_path: Path, where: str) -> None:
+async def test_a_projection_that_raises_does_not_affect_other_views_and_sessions(tmp_path: Path, where: str) -> None:
     fragile, sound = Fragile(where=where), Count("sound")
     async with SessionHost(tmp_path) as host:
         session, other = await host.create(), await host.create()
@@ -103,14 +103,14 @@ async def test_a_projection_that_raises_is_alone_with_it(tmp_path: Path, where: 
         with pytest.raises(ProjectionFailed):
             await session.rebuild(fragile)
         fragile.where = "nowhere"
-        with pytest.raises(ProjectionFailed):  # it stands still until it is rebuilt
+        with pytest.raises(ProjectionFailed):  # it stays failed until it is rebuilt
             await session.view(fragile)
         assert await session.rebuild(fragile) == 2
         assert await session.view(fragile) == 2
 
 
 @pytest.mark.feature("X-6")
-async def test_a_followed_projection_that_raises_is_alone_with_it() -> None:
+async def test_a_subscribed_projection_that_raises_does_not_affect_other_subscriptions() -> None:
     fragile, sound = Fragile(where="nowhere"), Count("sound")
     async with SessionHost() as host:
         session, other = await host.create(), await host.create()
@@ -144,7 +144,7 @@ async def test_a_followed_projection_that_raises_is_alone_with_it() -> None:
 
 @pytest.mark.feature("X-6")
 @pytest.mark.parametrize("where", ["dump", "load"])
-async def test_a_checkpoint_that_cannot_be_made_or_read_is_nobodys_trouble(tmp_path: Path, where: str) -> None:
+async def test_a_view_is_right_if_its_checkpoint_cannot_be_dumped_or_loaded(tmp_path: Path, where: str) -> None:
     fragile = Fragile(where=where)
     async with SessionHost(tmp_path) as host:
         session = await host.create()
@@ -160,7 +160,7 @@ async def test_a_checkpoint_that_cannot_be_made_or_read_is_nobodys_trouble(tmp_p
 
 
 @pytest.mark.feature("X-6")
-async def test_a_subscriber_that_raises_leaves_the_others_alone() -> None:
+async def test_a_subscriber_that_raises_does_not_affect_the_others() -> None:
     seen: list[str] = []
 
     async def follow(session: Session, ready: anyio.Event, *, fail: bool) -> None:
@@ -198,13 +198,13 @@ async def test_a_subscriber_that_raises_leaves_the_others_alone() -> None:
 
 
 class BrokenStore(MemoryStore):
-    """Raises what no store should, for one log."""
+    """Raises an unexpected error when it appends to one log."""
 
     def __init__(self) -> None:
         super().__init__()
         self.broken = ""
 
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
+    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
         return None
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
@@ -214,11 +214,11 @@ class BrokenStore(MemoryStore):
 
 
 @pytest.mark.feature("X-6")
-async def test_an_actor_that_fails_is_alone_with_it() -> None:
+async def test_an_actor_that_fails_does_not_affect_other_sessions_and_recovers() -> None:
     store = BrokenStore()
     errors: list[Exception] = []
 
-    async def ask(session: Session) -> None:
+    async def try_to_append(session: Session) -> None:
         try:
             await session.append_message("user", "lost")
         except ZeroDivisionError as error:
@@ -231,7 +231,7 @@ async def test_an_actor_that_fails_is_alone_with_it() -> None:
         with capture_logs() as logs:
             async with anyio.create_task_group() as tasks:
                 for _ in range(5):
-                    tasks.start_soon(ask, session)
+                    tasks.start_soon(try_to_append, session)
                     tasks.start_soon(other.append_message, "user", "elsewhere")
         assert {(each["event"], each["log_level"], each["session_id"]) for each in logs} == {
             ("actor_failed", "error", session.id)
@@ -287,12 +287,12 @@ async def test_a_write_that_fails_changes_nothing(
 
 
 @pytest.mark.feature("G-106")
-async def test_the_file_comes_first(tmp_path: Path) -> None:
+async def test_an_entry_is_shown_only_after_its_write_has_returned(tmp_path: Path) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, writes="thread") as host:
         session = await host.create("s")
         first = await session.append_message("user", "one")
-        stall = disk.stall("position", path="*.jsonl")  # the bytes are in the file, and the write is not over
+        stall = disk.stall("position", path="*.jsonl")  # the bytes are in the file, but the write has not returned
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(session.append_message, "user", "two")

@@ -1,4 +1,4 @@
-"""A command that was carried out before is answered again and not carried out again."""
+"""A command that is repeated with its command id gets the same answer, and is not carried out again."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ PAYLOADS: dict[str, Callable[[str], Payload]] = {
 }
 
 
-def written(session: Session) -> bytes:
+def log_bytes(session: Session) -> bytes:
     assert session.file_path is not None
     return Path(session.file_path).read_bytes()
 
@@ -86,53 +86,53 @@ def written(session: Session) -> bytes:
 @pytest.mark.feature("X-8")
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", PAYLOADS)
-async def test_the_same_command_again_appends_nothing(tmp_path: Path, dialect: Name, name: str) -> None:
+async def test_a_repeated_command_returns_its_id_and_appends_nothing(tmp_path: Path, dialect: Name, name: str) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create()
         first = await session.append_message("user", "first")
         payload = PAYLOADS[name](first)
-        made = await session.append(payload, command_id="request-1")
-        lines = written(session)
-        assert await session.append(payload, command_id="request-1") == made
+        appended = await session.append(payload, command_id="request-1")
+        lines = log_bytes(session)
+        assert await session.append(payload, command_id="request-1") == appended
         await session.passivate()
-        assert await session.append(payload, command_id="request-1") == made
+        assert await session.append(payload, command_id="request-1") == appended
         path = session.file_path
         assert path is not None
     async with SessionHost(tmp_path) as host:
         session = await host.load(path)
-        assert await session.append(payload, command_id="request-1") == made
+        assert await session.append(payload, command_id="request-1") == appended
         with pytest.raises(CommandConflict):
             await session.append(Custom("another", None), command_id="request-1")
         with pytest.raises(CommandConflict):
             await session.append_many([payload, payload], command_id="request-1")
-        assert written(session) == lines
-        assert session.leaf_id == made
-        assert await session.append(payload, command_id="request-2") != made
+        assert log_bytes(session) == lines
+        assert session.leaf_id == appended
+        assert await session.append(payload, command_id="request-2") != appended
 
 
 @pytest.mark.feature("X-8")
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_the_same_batch_again_appends_nothing(tmp_path: Path, dialect: Name) -> None:
+async def test_a_repeated_batch_returns_its_ids_and_appends_nothing(tmp_path: Path, dialect: Name) -> None:
     turn = [Message("user", (text("one"),)), Message("assistant", (text("two"),))]
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create()
-        made = await session.save_turn(turn, USAGE, command_id="turn-1")
-        assert len(set(made)) == 3
-        lines = written(session)
+        appended = await session.save_turn(turn, USAGE, command_id="turn-1")
+        assert len(set(appended)) == 3
+        lines = log_bytes(session)
         path = session.file_path
         assert path is not None
     async with SessionHost(tmp_path) as host:
         session = await host.load(path)
-        assert await session.save_turn(turn, USAGE, command_id="turn-1") == made
+        assert await session.save_turn(turn, USAGE, command_id="turn-1") == appended
         for other in (turn[:1], turn, [*turn, *turn], turn[::-1]):
             with pytest.raises(CommandConflict):
                 await session.append_many(other, command_id="turn-1")
-        assert written(session) == lines
+        assert log_bytes(session) == lines
 
 
 @pytest.mark.feature("X-8")
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_the_same_command_at_the_same_time_is_carried_out_once(
+async def test_a_command_that_many_tasks_send_at_once_is_carried_out_once(
     tmp_path: Path, writes: Literal["inline", "thread"]
 ) -> None:
     answers: list[str] = []
@@ -140,7 +140,7 @@ async def test_the_same_command_at_the_same_time_is_carried_out_once(
     async with SessionHost(tmp_path, writes=writes, limits=Limits(mailbox_max=4)) as host:
         session = await host.create()
 
-        async def ask(number: int) -> None:
+        async def try_append(number: int) -> None:
             try:
                 answers.append(await session.append_custom_entry("note", number % 2, command_id="request"))
             except CommandConflict as conflict:
@@ -148,19 +148,19 @@ async def test_the_same_command_at_the_same_time_is_carried_out_once(
 
         async with anyio.create_task_group() as tasks:
             for number in range(20):
-                tasks.start_soon(ask, number)
+                tasks.start_soon(try_append, number)
         assert len(set(answers)) == 1
         assert (len(answers), len(conflicts)) == (10, 10)
-        assert len(written(session).splitlines()) == 2
+        assert len(log_bytes(session).splitlines()) == 2
 
 
-async def test_a_command_whose_batch_was_torn_is_carried_out_anew(tmp_path: Path) -> None:
+async def test_a_command_whose_batch_was_torn_is_carried_out_again(tmp_path: Path) -> None:
     payloads = [Custom("note", msgspec.Raw(str(number).encode())) for number in range(3)]
     async with SessionHost(tmp_path) as host:
         session = await host.create("s")
         await session.append_message("user", "before")
-        before = len(written(session))
-        made = await session.append_many(payloads, command_id="batch")
+        before = len(log_bytes(session))
+        appended = await session.append_many(payloads, command_id="batch")
     whole = (tmp_path / "s.jsonl").read_bytes()
     torn = before + whole[before:].index(b"\n") + 1  # one line of the three
     for between in (False, True):
@@ -171,20 +171,20 @@ async def test_a_command_whose_batch_was_torn_is_carried_out_anew(tmp_path: Path
             assert len(session.path()) == 1
             if between:
                 await session.append_message("user", "between")
-            assert await session.append_many(payloads, command_id="batch") == made
-            assert await session.append_many(payloads, command_id="batch") == made
+            assert await session.append_many(payloads, command_id="batch") == appended
+            assert await session.append_many(payloads, command_id="batch") == appended
             notes = await session.entries(custom_type="note")
-            assert [entry.id for entry in notes] == made
-            assert session.path()[-3:] == made
+            assert [entry.id for entry in notes] == appended
+            assert session.path()[-3:] == appended
 
 
-# -- what an earlier process did not flush
+# -- an earlier process that did not flush
 
 
 @pytest.mark.parametrize("durability", ["file", "group"])
-async def test_a_repeated_command_survives_the_power_though_its_writer_never_flushed_it(durability: Durability) -> None:
+async def test_a_repeated_command_is_durable_though_its_first_writer_did_not_flush_it(durability: Durability) -> None:
     disk = MemoryDisk()
-    async with SessionHost("/sessions", disk=disk) as earlier:  # under "os": as if it was killed before its flush
+    async with SessionHost("/sessions", disk=disk) as earlier:  # durability "os" flushes nothing
         session = await earlier.create("talk")
         entry_id = await session.append_message("user", "hello", command_id="once")
     async with SessionHost("/sessions", disk=disk, durability=durability) as host:

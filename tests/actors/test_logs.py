@@ -1,4 +1,4 @@
-"""What is logged: events with the session's id, and never what anybody said."""
+"""Log events carry the session's id, and never the content of entries."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from treering.events.stores.base import Append, Outcome
 from treering.events.stores.memory import MemoryStore
 from treering.testing.disks import FaultyDisk
 
-SECRET = "the-secret-that-was-said"
+SECRET = "the-secret-content"
 
 
 class Raises:
-    """A projection that raises with what it was given."""
+    """A projection that raises errors with the entries in their text."""
 
     name = "raises"
 
@@ -46,9 +46,9 @@ class Raises:
         return []
 
     def apply(self, value: list[Entry], entry: Entry) -> tuple[list[Entry], None]:
-        said = str(entry)
+        content = str(entry)
         if self._where == "apply":
-            raise ValueError(said)
+            raise ValueError(content)
         return [*value, entry], None
 
     def dump(self, value: list[Entry]) -> bytes:
@@ -59,18 +59,18 @@ class Raises:
 
 
 class BrokenStore(MemoryStore):
-    """Raises with what it was given."""
+    """Raises an error with the entries in its text."""
 
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
+    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
         return None
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        said = str(appends)
-        raise ValueError(said)
+        content = str(appends)
+        raise ValueError(content)
 
 
-async def live(tmp_path: Path) -> None:
-    """Do all that is known to be logged, with secrets in every place that may hold one."""
+async def cause_every_event(tmp_path: Path) -> None:
+    """Cause every event that is known to be logged, with a secret wherever an entry can hold one."""
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk) as host:
         session = await host.create("s", cwd="/work")
@@ -114,25 +114,25 @@ async def live(tmp_path: Path) -> None:
 @pytest.mark.feature("X-16")
 async def test_every_event_names_its_session(tmp_path: Path) -> None:
     with capture_logs() as logs:
-        await live(tmp_path)
+        await cause_every_event(tmp_path)
     assert {each["event"] for each in logs} >= {"projection_failed", "line_damaged", "actor_failed"}
     assert [each for each in logs if not each.get("session_id")] == []
     assert {each["session_id"] for each in logs if each["event"] != "actor_failed"} == {"s"}
 
 
 @pytest.fixture
-def configured() -> Iterator[None]:
+def restored_structlog() -> Iterator[None]:
     yield
     structlog.reset_defaults()
 
 
 @pytest.mark.feature("X-16")
-async def test_the_standard_library_is_not_told_what_was_said_either(
+async def test_records_of_the_standard_logging_hold_no_content(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     structlog.reset_defaults()
-    await live(tmp_path)
+    await cause_every_event(tmp_path)
     records = [record for record in caplog.records if record.name == "treering"]
     assert {record.getMessage().split()[0] for record in records} >= {
         "projection_failed",
@@ -145,8 +145,8 @@ async def test_the_standard_library_is_not_told_what_was_said_either(
 
 @pytest.mark.feature("X-16")
 @pytest.mark.parametrize("renderer", ["console", "plain", "json"])
-@pytest.mark.usefixtures("configured")
-async def test_no_level_shows_what_was_said(tmp_path: Path, renderer: str) -> None:
+@pytest.mark.usefixtures("restored_structlog")
+async def test_no_renderer_shows_content_at_any_level(tmp_path: Path, renderer: str) -> None:
     written = io.StringIO()
     before: list[Any] = [structlog.contextvars.merge_contextvars, structlog.processors.add_log_level]
     renderers: dict[str, list[Any]] = {
@@ -162,7 +162,7 @@ async def test_no_level_shows_what_was_said(tmp_path: Path, renderer: str) -> No
         wrapper_class=structlog.make_filtering_bound_logger(logging.NOTSET),
         logger_factory=structlog.PrintLoggerFactory(written),
     )
-    await live(tmp_path)
+    await cause_every_event(tmp_path)
     shown = written.getvalue()
     assert "projection_failed" in shown
     assert "line_damaged" in shown

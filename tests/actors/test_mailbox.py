@@ -1,4 +1,4 @@
-"""Commands go through a bounded mailbox to the one writer of their session, and readers do not."""
+"""Commands go through a bounded mailbox to the one writer of their session; reads do not."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOPS = {"asyncio", "uvloop", "trio"}
 
 
 class SlowStore(MemoryStore):
-    """Keeps appends waiting until it is told otherwise, and notes what comes in."""
+    """Holds appends until `gate` is set, and records them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class SlowStore(MemoryStore):
         self.running: defaultdict[Ref, int] = defaultdict(int)
         self.running_max = 0
 
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
+    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
         return super().try_append(append) if self.gate.is_set() else None
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
@@ -45,11 +45,11 @@ class SlowStore(MemoryStore):
         return await super().append(appends)
 
 
-async def texts(session: Session) -> list[str]:
+async def note_texts(session: Session) -> list[str]:
     return [str(entry.custom.data) async for entry in session.iter_entries() if entry.type == "custom"]  # type: ignore[union-attr]
 
 
-# -- the loops
+# -- event loops
 
 
 @pytest.mark.feature("X-1")
@@ -58,7 +58,7 @@ async def test_a_typed_command_goes_through_a_bounded_mailbox(anyio_backend: tup
     if name == "asyncio":
         assert ("uvloop" in type(asyncio.get_running_loop()).__module__) is options["use_uvloop"]
     else:
-        assert anyio.get_current_task().name  # trio's tasks are found through anyio alone
+        assert anyio.get_current_task().name  # anyio knows the current task on trio too
         with pytest.raises(RuntimeError):
             asyncio.get_running_loop()
     store = SlowStore()
@@ -74,7 +74,7 @@ async def test_a_typed_command_goes_through_a_bounded_mailbox(anyio_backend: tup
         store.gate.set()
         tasks.start_soon(session.reset_leaf)
         await anyio.wait_all_tasks_blocked()
-        assert sorted(await texts(session)) == [str(number) for number in range(6)]
+        assert sorted(await note_texts(session)) == [str(number) for number in range(6)]
         assert session.leaf_id is None
         assert store.running_max == 1
 
@@ -90,17 +90,17 @@ def test_every_async_test_runs_on_the_three_loops(request: pytest.FixtureRequest
             continue
         case = getattr(item, "callspec", None)
         if case is None or "anyio_backend" not in case.params:
-            continue  # it is not anyio that runs it
+            continue  # anyio does not run this test
         test, backend = item.nodeid.partition("[")[0], case.params["anyio_backend"]
         found[test].add("uvloop" if isinstance(backend, tuple) and backend[1].get("use_uvloop") else backend[0])
         if any(mark.name == "parametrize" and "anyio_backend" in mark.args[0] for mark in item.iter_markers()):
-            chosen.add(test)  # what looks at one loop's own ways
+            chosen.add(test)  # the test chooses its loops itself
     if request.config.option.keyword or any("::" in arg for arg in request.config.args):
         pytest.skip("some tests were left out")
     assert {test: loops for test, loops in found.items() if loops != LOOPS and test not in chosen} == {}
 
 
-# -- back-pressure
+# -- backpressure
 
 
 @pytest.mark.feature("X-2")
@@ -132,16 +132,16 @@ async def test_senders_wait_while_the_disk_stalls_and_none_is_dropped(
                 assert waiting == {session.id: 4}
                 assert answered == []
                 assert session.path() == [first]
-                with anyio.fail_after(30):  # what stalls one session is nothing to another
+                with anyio.fail_after(30):  # a stalled session does not hold up another one
                     await other.append_custom_entry("note", "elsewhere")
-                with anyio.move_on_after(0):  # a sender that does not wait is not taken
+                with anyio.move_on_after(0):  # a command whose sender stops waiting is not accepted
                     await send(99)
                 assert answered == []
                 stall.lift()
         finally:
             stall.lift()
 
-        assert sorted(int(each) for each in await texts(session)) == list(range(22))
+        assert sorted(int(each) for each in await note_texts(session)) == list(range(22))
         assert sorted(answered) == sorted(session.path()[1:])
         assert host.statistics().appends == 23
         assert host.statistics().sessions[0].mailbox_depth == 0
@@ -152,12 +152,12 @@ async def test_senders_wait_while_the_disk_stalls_and_none_is_dropped(
 
 
 class WatchedStore(MemoryStore):
-    """Holds reads and appends back until they are let go, and counts those that run at one time."""
+    """Holds reads and appends while `held` until `released` is set, and counts those that run at the same time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.held = False
-        self.let_go = anyio.Event()
+        self.released = anyio.Event()
         self.reading = self.reading_max = 0
         self.writing = self.writing_max = 0
 
@@ -168,7 +168,7 @@ class WatchedStore(MemoryStore):
         self.writing += 1
         self.writing_max = max(self.writing_max, self.writing)
         if self.held:
-            await self.let_go.wait()
+            await self.released.wait()
         outcomes = [super(WatchedStore, self).try_append(each) for each in appends]
         self.writing -= 1
         return outcomes
@@ -177,14 +177,14 @@ class WatchedStore(MemoryStore):
         self.reading += 1
         self.reading_max = max(self.reading_max, self.reading)
         if self.held:
-            await self.let_go.wait()
+            await self.released.wait()
         page = await super().read(ref, generation, after, through=through)
         self.reading -= 1
         return page
 
 
 @pytest.mark.feature("G-74", "P-35")
-async def test_reads_run_in_parallel_and_a_write_is_exclusive() -> None:
+async def test_reads_run_in_parallel_with_each_other_and_with_one_write() -> None:
     store = WatchedStore()
     seen: list[list[str | None]] = []
     async with SessionHost(store=store) as host:
@@ -192,18 +192,18 @@ async def test_reads_run_in_parallel_and_a_write_is_exclusive() -> None:
         first = await session.append_message("user", "one")
         store.held = True
 
-        async def look() -> None:
+        async def read() -> None:
             seen.append([entry.id for entry in await session.entries()])
 
         async with anyio.create_task_group() as tasks:
             for number in range(5):
                 tasks.start_soon(session.append_message, "user", str(number))
-                tasks.start_soon(look)
+                tasks.start_soon(read)
             await anyio.wait_all_tasks_blocked()
-            assert (store.reading, store.writing) == (5, 1)  # neither waits for the other
+            assert (store.reading, store.writing) == (5, 1)  # reads and the write do not wait for each other
             assert session.path() == [first]
             assert (await session.context()).messages[0].entry_id == first
-            store.let_go.set()
+            store.released.set()
 
         assert seen == [[first]] * 5
         assert store.writing_max == 1

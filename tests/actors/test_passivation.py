@@ -1,4 +1,4 @@
-"""Sessions that nobody uses cost nothing, and come back as they were."""
+"""Idle sessions are passivated: they hold no task and no file, and come back unchanged."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ ON_TRIO_IN_VIRTUAL_TIME = pytest.param(
 )
 
 
-async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-    """An offload without threads."""
+async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Run blocking work on the spot: an offload that uses no threads."""
     return fn(*args)
 
 
@@ -37,8 +37,8 @@ async def state_of(session: Session) -> tuple[bytes, str | None, list[str]]:
     return (await session.log()).index.dump(), session.leaf_id, session.path()
 
 
-async def touch(host: SessionHost, number: int) -> Session:
-    """Make a session; one in ten has a branch that nothing was appended to."""
+async def create_session(host: SessionHost, number: int) -> Session:
+    """Create a session; in one of ten, the leaf is moved after the last append."""
     session = await host.create()
     first = await session.append_custom_entry("note", number)
     if number % 10 == 0:
@@ -52,9 +52,9 @@ async def touch(host: SessionHost, number: int) -> Session:
 async def test_ten_thousand_idle_sessions_hold_no_task_and_no_file(anyio_backend: tuple[str, dict[str, Any]]) -> None:
     disk = MemoryDisk()
     limits = Limits(live_max=2 * MANY, idle_after_s=60)
-    async with SessionHost("/sessions", disk=disk, limits=limits, offload=at_once) as host:
+    async with SessionHost("/sessions", disk=disk, limits=limits, offload=run_inline) as host:
         tasks = len(anyio.get_running_tasks())
-        sessions = [await touch(host, number) for number in range(MANY)]
+        sessions = [await create_session(host, number) for number in range(MANY)]
         before = [await state_of(session) for session in sessions]
         assert host.statistics().live == MANY
         assert disk.open_files > 0
@@ -73,10 +73,10 @@ async def test_ten_thousand_idle_sessions_hold_no_task_and_no_file(anyio_backend
 @pytest.mark.feature("X-3")
 async def test_an_idle_session_holds_no_task_and_no_file_on_any_loop() -> None:
     disk = MemoryDisk()
-    async with SessionHost("/sessions", disk=disk, offload=at_once) as host:
+    async with SessionHost("/sessions", disk=disk, offload=run_inline) as host:
         tasks = len(anyio.get_running_tasks())
-        sessions = [await touch(host, number) for number in range(100)]
-        async with anyio.create_task_group() as group:  # through the mailbox, too
+        sessions = [await create_session(host, number) for number in range(100)]
+        async with anyio.create_task_group() as group:  # concurrent appends go through the mailbox
             for session in sessions:
                 group.start_soon(session.append_custom_entry, "note", 1)
                 group.start_soon(session.append_custom_entry, "note", 2)
@@ -91,9 +91,9 @@ async def test_an_idle_session_holds_no_task_and_no_file_on_any_loop() -> None:
         assert [await state_of(session) for session in sessions] == before
 
 
-async def test_the_least_recently_used_idle_session_makes_room() -> None:
+async def test_the_least_recently_used_sessions_are_passivated_beyond_the_bound() -> None:
     async with SessionHost(limits=Limits(live_max=3)) as host:
-        sessions = [await touch(host, number) for number in range(6)]
+        sessions = [await create_session(host, number) for number in range(6)]
         assert host.statistics().live == 3
         assert {each.session_id for each in host.statistics().sessions} == {each.id for each in sessions[3:]}
         assert [session.message_count for session in sessions] == [0] * 6
@@ -119,15 +119,15 @@ async def test_a_busy_session_is_not_passivated() -> None:
         assert len(session.path()) == 2
 
 
-async def test_a_session_that_cannot_be_let_go_keeps_no_other() -> None:
-    class Clinging(MemoryStore):
+async def test_a_session_whose_passivation_fails_does_not_keep_others_live() -> None:
+    class FailingRelease(MemoryStore):
         async def release(self, leases: Sequence[Lease]) -> None:
             await super().release(leases)
             if "first" in leases[0].ref:
                 raise ValueError("a bug in a store")
 
     with capture_logs() as logs:
-        async with SessionHost(store=Clinging()) as host:
+        async with SessionHost(store=FailingRelease()) as host:
             for name in ("first", "second", "third"):
                 await (await host.create(name)).append_custom_entry("note", 1)
             assert await host.passivate_idle() == 2
@@ -136,22 +136,22 @@ async def test_a_session_that_cannot_be_let_go_keeps_no_other() -> None:
     assert [(each["event"], each["session_id"]) for each in logs] == [("passivation_failed", "first")] * 2
 
 
-async def test_a_passivated_session_is_anybodys() -> None:
+async def test_another_host_can_use_a_passivated_session() -> None:
     disk = MemoryDisk()
     async with (
-        SessionHost("/sessions", disk=disk, offload=at_once) as host,
-        SessionHost("/sessions", disk=disk, offload=at_once) as other,
+        SessionHost("/sessions", disk=disk, offload=run_inline) as host,
+        SessionHost("/sessions", disk=disk, offload=run_inline) as other,
     ):
         session = await host.create("shared")
         await session.append_custom_entry("note", 1)
         with pytest.raises(SessionLocked):
             await other.load("shared")
         await session.passivate()
-        twin = await other.load("shared")
-        await twin.append_custom_entry("note", 2)
+        elsewhere = await other.load("shared")
+        await elsewhere.append_custom_entry("note", 2)
         with pytest.raises(SessionLocked):
             await session.append_custom_entry("note", 3)
-        await twin.passivate()
+        await elsewhere.passivate()
         assert len(session.path()) == 2
         await session.append_custom_entry("note", 3)
         assert len(session.path()) == 3
@@ -201,9 +201,9 @@ async def test_the_leaf_survives_passivation(tmp_path: Path) -> None:
 
         await session.branch(first)
         assert await session.passivate()
-        assert session.leaf_id == first  # as it is found beside the log
+        assert session.leaf_id == first  # read from the leaf record
         await session.refresh()
-        assert session.leaf_id == first  # as it was taken up
+        assert session.leaf_id == first  # the session is live again
         await session.reset_leaf()
         assert await session.passivate()
         assert session.leaf_id is None
@@ -257,12 +257,12 @@ import os, resource, sys, anyio
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 from treering import Limits, SessionHost
 
-async def at_once(fn, *args):
+async def run_inline(fn, *args):
     return fn(*args)
 
 async def main():
     root, count = sys.argv[1], int(sys.argv[2])
-    async with SessionHost(root, limits=Limits(live_max=2 * count), offload=at_once) as host:
+    async with SessionHost(root, limits=Limits(live_max=2 * count), offload=run_inline) as host:
         first = await host.create("first")
         await first.append_custom_entry("turn", 0)
         await host.passivate_idle()
@@ -279,7 +279,7 @@ anyio.run(main)
 
 
 @pytest.mark.feature("X-5")
-def test_ten_thousand_sessions_fit_where_few_files_may_be_open(tmp_path: Path) -> None:
+def test_ten_thousand_sessions_work_with_256_file_descriptors(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ROUND_ROBIN, str(tmp_path), str(MANY)],
         capture_output=True,
@@ -297,7 +297,7 @@ def test_ten_thousand_sessions_fit_where_few_files_may_be_open(tmp_path: Path) -
         assert second.endswith(b'"data":1}}')
 
 
-async def test_sessions_that_come_at_once_are_let_go_until_the_bound_holds() -> None:
+async def test_sessions_that_are_activated_at_once_are_passivated_down_to_the_bound() -> None:
     async with SessionHost(limits=Limits(live_max=4)) as host:
         sessions = [await host.create() for _ in range(40)]
         async with anyio.create_task_group() as tasks:
@@ -308,7 +308,7 @@ async def test_sessions_that_come_at_once_are_let_go_until_the_bound_holds() -> 
         assert [len(session.path()) for session in sessions] == [1] * 40
 
 
-async def test_a_session_that_is_read_while_its_file_is_replaced_is_not_passivated(tmp_path: Path) -> None:
+async def test_a_session_can_be_read_after_its_file_was_replaced_while_others_passivate_it(tmp_path: Path) -> None:
     async with SessionHost(tmp_path, dialect="pi") as host:
         session = await host.create("main")
         for number in range(3):
@@ -316,7 +316,7 @@ async def test_a_session_that_is_read_while_its_file_is_replaced_is_not_passivat
         path = tmp_path / session.ref
         lines = path.read_bytes().splitlines(keepends=True)
 
-        async def let_go() -> None:
+        async def passivate_repeatedly() -> None:
             for _ in range(20):
                 await host.passivate_idle()
                 await checkpoint()
@@ -326,5 +326,5 @@ async def test_a_session_that_is_read_while_its_file_is_replaced_is_not_passivat
             other.write_bytes(b"".join(lines[: count + 1]))
             other.replace(path)
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(let_go)
+                tasks.start_soon(passivate_repeatedly)
                 assert len(await session.entries()) == count

@@ -1,4 +1,4 @@
-"""What a host says about itself: figures of the right kind, and figures that are right."""
+"""The statistics of a host: their types and their values."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from treering.testing.disks import FaultyDisk
 
 
 def size_of_entries(root: Path) -> int:
-    """How many bytes the lines after the headers have."""
+    """How many bytes the logs have after their headers."""
     return sum(len(log.read_bytes().partition(b"\n")[2]) for log in root.glob("*.jsonl"))
 
 
 @pytest.mark.feature("X-15")
-async def test_a_new_host_has_done_nothing() -> None:
+async def test_the_statistics_of_a_new_host_are_zero_and_typed() -> None:
     async with SessionHost() as host:
         nothing = HostStatistics(
             live=0,
@@ -88,7 +88,7 @@ async def test_mailboxes_batches_and_commit_latency_are_measured(tmp_path: Path)
         finally:
             stall.lift()
         assert host.statistics().sessions[0].mailbox_depth == 0
-        assert (host.statistics().appends, host.statistics().batches) == (7, 3)  # the five went in one write
+        assert (host.statistics().appends, host.statistics().batches) == (7, 3)  # the five waiting ones were one batch
 
         disk.fail("write", 5, path="*.jsonl")
         with pytest.raises(AppendFailed):
@@ -117,6 +117,6 @@ async def test_subscribers_and_their_lag_are_shown() -> None:
             assert (found[other.id].subscribers, found[other.id].lag_max) == (0, 0)
             assert host.statistics().subscribers == 2
             await session.passivate()
-            assert host.statistics().subscribers == 2  # they follow on, whether it is live or not
+            assert host.statistics().subscribers == 2  # subscribers of a passivated session count too
             await slow.receive_many()
         assert host.statistics().subscribers == 0

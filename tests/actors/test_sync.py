@@ -1,4 +1,4 @@
-"""The blocking facade: any number of threads, one host, and the same answers as the async interface gives."""
+"""The blocking facade: many threads use one host, with the same results as the async interface."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SyncHost]:
 
 @contextmanager
 def running(call: Callable[[], object]) -> Generator[Future[object]]:
-    """Run something in a thread, which has to end."""
+    """Run a call in a thread while the block runs, and wait for its end."""
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(call)
         yield future
@@ -104,7 +104,7 @@ def test_a_thousand_appends_from_many_threads_make_one_chain(host: SyncHost, tmp
     assert len(Path(session.file_path).read_bytes().splitlines()) == 1001
 
 
-def test_threads_work_on_sessions_of_their_own_and_on_shared_ones(host: SyncHost) -> None:
+def test_threads_append_to_their_own_sessions_and_to_a_shared_one(host: SyncHost) -> None:
     shared = host.create("shared")
 
     def work(number: int) -> list[str]:
@@ -124,17 +124,17 @@ def test_threads_work_on_sessions_of_their_own_and_on_shared_ones(host: SyncHost
     assert host.statistics().appends == 161
 
 
-def test_a_session_of_another_host_is_copied(host: SyncHost, tmp_path: Path) -> None:
+def test_a_session_of_another_host_can_be_forked(host: SyncHost, tmp_path: Path) -> None:
     with SyncHost(tmp_path / "elsewhere") as other:
         source = other.create("source")
         source.append_message("user", "one")
         assert texts(host.fork_from(source)) == ["one"]
 
 
-# -- what one thread sees
+# -- the same results as the async interface
 
 
-def test_every_way_into_a_session_answers_as_its_twin(host: SyncHost) -> None:
+def test_methods_of_host_and_session_return_what_the_async_ones_do(host: SyncHost) -> None:
     session = host.create(cwd="/project")
     first = session.append_message("user", "one")
     second = session.append_message("assistant", "two")
@@ -159,7 +159,7 @@ def test_every_way_into_a_session_answers_as_its_twin(host: SyncHost) -> None:
         host.load(session.id)
 
 
-def test_entries_are_iterated_without_holding_them_all(host: SyncHost) -> None:
+def test_iterating_over_entries_includes_one_appended_meanwhile(host: SyncHost) -> None:
     session = host.create()
     ids = [session.append_custom_entry("odd" if number % 2 else "even", number) for number in range(600)]
     iterator = session.iter_entries()
@@ -171,7 +171,7 @@ def test_entries_are_iterated_without_holding_them_all(host: SyncHost) -> None:
     assert [entry.id for entry in session.iter_entries(custom_type="odd")] == [*ids[1::2], later]
 
 
-def test_a_search_belongs_to_the_hosts_loop_and_not_to_the_callers(tmp_path: Path) -> None:
+def test_a_search_runs_on_the_loop_of_the_host_and_not_of_the_caller(tmp_path: Path) -> None:
     async def search() -> list[Hit]:
         with SyncHost(tmp_path, backend="trio") as host:
             host.create().append_message("user", "Hello")
@@ -180,7 +180,7 @@ def test_a_search_belongs_to_the_hosts_loop_and_not_to_the_callers(tmp_path: Pat
     assert len(anyio.run(search, backend="asyncio")) == 1
 
 
-def test_what_another_program_appends_is_iterated_over_too(tmp_path: Path) -> None:
+def test_iterating_over_entries_includes_those_of_another_program(tmp_path: Path) -> None:
     with SyncHost(tmp_path, dialect="pi") as host:
         session = host.create("main")
         entry_id = session.append_message("user", "ours")
@@ -191,7 +191,7 @@ def test_what_another_program_appends_is_iterated_over_too(tmp_path: Path) -> No
         assert [entry.id for entry in session.iter_entries()] == [entry_id, "ffffffff"]
 
 
-def test_saving_a_conversation_does_not_take_it_up(tmp_path: Path) -> None:
+def test_saving_a_conversation_does_not_activate_its_session(tmp_path: Path) -> None:
     with SyncHost(tmp_path) as host, SyncHost(tmp_path) as other:
         SyncKeyedSessions(host).add_message("telegram:1", "user", "Hello")
         SyncKeyedSessions(other).save("telegram:1")
@@ -199,7 +199,7 @@ def test_saving_a_conversation_does_not_take_it_up(tmp_path: Path) -> None:
         assert other.statistics().live == 0
 
 
-def test_errors_come_through_unchanged(host: SyncHost) -> None:
+def test_errors_of_the_async_interface_are_raised_unchanged(host: SyncHost) -> None:
     session = host.create()
     with pytest.raises(SessionNotFound):
         host.load("nowhere")
@@ -217,7 +217,21 @@ def test_errors_come_through_unchanged(host: SyncHost) -> None:
 # -- subscriptions
 
 
-def test_a_subscription_shows_what_is_there_and_what_comes(host: SyncHost) -> None:
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """An event that is set when a subscription begins to wait for entries."""
+    reading = threading.Event()
+    receive_many = EntrySubscription.receive_many
+
+    async def receive(self: EntrySubscription) -> Sequence[Entry | Reset]:
+        reading.set()
+        return await receive_many(self)
+
+    monkeypatch.setattr(EntrySubscription, "receive_many", receive)
+    return reading
+
+
+def test_a_subscription_yields_existing_and_new_entries(host: SyncHost) -> None:
     session = host.create()
     expected = [session.append_message("user", "before")]
     with session.subscribe() as entries:
@@ -232,7 +246,7 @@ def test_a_subscription_shows_what_is_there_and_what_comes(host: SyncHost) -> No
         assert len(entries.receive_many()) == 4
 
 
-def test_a_view_is_followed_from_its_snapshot_on(host: SyncHost) -> None:
+def test_a_view_subscription_yields_a_snapshot_then_changes(host: SyncHost) -> None:
     session = host.create()
     with session.subscribe("context") as changes, session.subscribe("labels") as labels:
         assert isinstance(changes.receive(PATIENCE_S), Snapshot)
@@ -244,7 +258,7 @@ def test_a_view_is_followed_from_its_snapshot_on(host: SyncHost) -> None:
         assert isinstance(labels.receive(PATIENCE_S), Snapshot)
 
 
-def test_the_listing_is_followed(host: SyncHost) -> None:
+def test_a_subscription_to_the_listing_yields_new_sessions(host: SyncHost) -> None:
     with host.subscribe_sessions() as changes:
         assert changes.receive(PATIENCE_S) == []
         session = host.create()
@@ -255,7 +269,7 @@ def test_the_listing_is_followed(host: SyncHost) -> None:
         assert change.summary.id == session.id
 
 
-def test_a_wait_that_runs_out_of_time_loses_nothing(host: SyncHost) -> None:
+def test_an_entry_after_a_receive_that_timed_out_is_received(host: SyncHost) -> None:
     session = host.create()
     with session.subscribe() as entries:
         for _ in range(3):
@@ -267,17 +281,7 @@ def test_a_wait_that_runs_out_of_time_loses_nothing(host: SyncHost) -> None:
     assert found.id == expected
 
 
-def test_a_wait_for_another_thread_that_reads_runs_out_of_time_too(
-    host: SyncHost, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reading = threading.Event()
-    receive_many = EntrySubscription.receive_many
-
-    async def noted(self: EntrySubscription) -> Sequence[Entry | Reset]:
-        reading.set()
-        return await receive_many(self)
-
-    monkeypatch.setattr(EntrySubscription, "receive_many", noted)
+def test_a_receive_times_out_while_another_thread_reads(host: SyncHost, reading: threading.Event) -> None:
     session = host.create()
     with session.subscribe() as entries, running(lambda: list(entries)):
         assert reading.wait(PATIENCE_S)
@@ -294,7 +298,7 @@ def test_a_wait_for_another_thread_that_reads_runs_out_of_time_too(
                 entries.close()
 
 
-def test_another_thread_ends_a_subscription(host: SyncHost) -> None:
+def test_closing_a_subscription_ends_the_iteration_in_another_thread(host: SyncHost) -> None:
     session = host.create()
     with session.subscribe() as entries, running(lambda: list(entries)) as found:
         session.append_message("user", "one")
@@ -308,7 +312,7 @@ def test_another_thread_ends_a_subscription(host: SyncHost) -> None:
     assert host.statistics().subscribers == 0
 
 
-def test_a_subscription_that_was_never_opened_says_so(host: SyncHost) -> None:
+def test_iterating_over_a_subscription_that_is_not_open_is_refused(host: SyncHost) -> None:
     session = host.create()
     session.append_message("user", "one")
     with pytest.raises(Closed, match="not open"):
@@ -318,7 +322,7 @@ def test_a_subscription_that_was_never_opened_says_so(host: SyncHost) -> None:
 # -- searches
 
 
-def test_threads_share_a_search(host: SyncHost) -> None:
+def test_threads_that_iterate_over_one_search_get_each_hit_once(host: SyncHost) -> None:
     session = host.create()
     expected = {session.append_message("user", f"oak {number}") for number in range(40)}
     with host.search("oak") as hits, ThreadPoolExecutor(8) as pool:
@@ -328,43 +332,43 @@ def test_threads_share_a_search(host: SyncHost) -> None:
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Let every search wait, for good, for its first hit; what is given tells that one does."""
+def waiting_search(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Make every search wait forever for its first hit; the event is set when one waits."""
     waiting = threading.Event()
 
     async def wait(_: Search) -> Hit:
         waiting.set()
         await anyio.sleep_forever()
-        raise AssertionError("no wait is for ever")
+        raise AssertionError("unreachable")
 
     monkeypatch.setattr(Search, "__anext__", wait)
     return waiting
 
 
-def test_closing_a_search_ends_the_waits_for_it(host: SyncHost, held: threading.Event) -> None:
+def test_closing_a_search_ends_its_iteration_in_another_thread(host: SyncHost, waiting_search: threading.Event) -> None:
     hits = host.search("oak")
     with running(lambda: list(hits)) as found:
-        assert held.wait(PATIENCE_S)
+        assert waiting_search.wait(PATIENCE_S)
         hits.close()
         assert found.result(PATIENCE_S) == []
     hits.close()
     assert list(hits) == []
 
 
-def test_an_interrupt_in_a_search_comes_through(held: threading.Event) -> None:
-    def strike() -> None:
-        assert held.wait(PATIENCE_S)
+def test_an_interrupt_during_a_search_is_raised(waiting_search: threading.Event) -> None:
+    def send_interrupt() -> None:
+        assert waiting_search.wait(PATIENCE_S)
         signal.pthread_kill(main, signal.SIGINT)
 
     main = threading.get_ident()
-    with SyncHost() as host, running(strike), pytest.raises(KeyboardInterrupt), host.search("oak") as hits:
+    with SyncHost() as host, running(send_interrupt), pytest.raises(KeyboardInterrupt), host.search("oak") as hits:
         next(hits)
 
 
 # -- closing
 
 
-def test_closing_the_host_ends_subscriptions_and_refuses_what_comes_later(tmp_path: Path) -> None:
+def test_closing_the_host_ends_subscriptions_and_refuses_later_calls(tmp_path: Path) -> None:
     with SyncHost(tmp_path) as host:
         session = host.create()
         session.append_message("user", "one")
@@ -389,7 +393,7 @@ def test_closing_the_host_ends_subscriptions_and_refuses_what_comes_later(tmp_pa
         pass
 
 
-def test_closing_answers_every_call_that_was_taken(tmp_path: Path) -> None:
+def test_closing_the_host_keeps_every_acknowledged_append(tmp_path: Path) -> None:
     acknowledged: list[str] = []
 
     def append(session: SyncSession) -> None:
@@ -411,7 +415,7 @@ def test_closing_answers_every_call_that_was_taken(tmp_path: Path) -> None:
         assert {entry.id for entry in host.load(session.id).entries()} == set(acknowledged)
 
 
-def test_a_closed_handle_is_closed_for_all_threads(host: SyncHost) -> None:
+def test_a_closed_session_handle_refuses_appends(host: SyncHost) -> None:
     with host.create() as session:
         session.append_message("user", "one")
     with pytest.raises(SessionClosed):
@@ -419,7 +423,7 @@ def test_a_closed_handle_is_closed_for_all_threads(host: SyncHost) -> None:
     assert host.load(session.id).message_count == 1
 
 
-def test_a_host_that_cannot_open_says_why(tmp_path: Path) -> None:
+def test_a_host_that_fails_to_open_raises_the_cause(tmp_path: Path) -> None:
     def fail() -> str:
         raise RuntimeError("no ids today")
 
@@ -446,13 +450,16 @@ def test_a_call_from_inside_the_event_loop_is_refused(tmp_path: Path) -> None:
     assert isinstance(refusals[-1], WrongThread)
 
 
-def test_an_interrupted_wait_leaves_the_host_usable(tmp_path: Path) -> None:
+def test_an_interrupted_wait_leaves_the_host_usable(tmp_path: Path, reading: threading.Event) -> None:
+    def send_interrupt() -> None:
+        assert reading.wait(PATIENCE_S)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    main = threading.get_ident()
     with SyncHost(tmp_path) as host:
         session = host.create()
         with session.subscribe() as entries:
-            main = threading.main_thread().ident
-            threading.Timer(0.2, signal.pthread_kill, [main, signal.SIGINT]).start()
-            with pytest.raises(KeyboardInterrupt):
+            with running(send_interrupt), pytest.raises(KeyboardInterrupt):
                 entries.receive(PATIENCE_S)
             expected = session.append_message("user", "one")
             found = entries.receive(PATIENCE_S)
@@ -460,8 +467,8 @@ def test_an_interrupted_wait_leaves_the_host_usable(tmp_path: Path) -> None:
         assert found.id == expected
 
 
-def interrupted(nth: int, call: Callable[[], object]) -> bool:
-    """Call something in a thread and raise an interrupt at the nth line of the facade that it runs through."""
+def interrupted_at_line(nth: int, call: Callable[[], object]) -> bool:
+    """Call something in a thread, and raise KeyboardInterrupt at the nth line of the facade that it executes."""
     lines = 0
 
     def trace(frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
@@ -482,18 +489,18 @@ def interrupted(nth: int, call: Callable[[], object]) -> bool:
         finally:
             sys.settrace(None)
 
-    ended_in_time(traced)
+    call_in_thread(traced)
     return lines >= nth
 
 
-def ended_in_time(call: Callable[[], object]) -> None:
-    """Call something in a thread that the test does not wait for where it hangs."""
+def call_in_thread(call: Callable[[], object]) -> None:
+    """Call something in a daemon thread, so that the test fails rather than hangs if the call never ends."""
     done: Future[None] = Future()
 
     def run() -> None:
         try:
             call()
-        except BaseException as error:  # noqa: BLE001 -- it is raised where the call is awaited
+        except BaseException as error:  # noqa: BLE001 -- the future raises it to the test
             done.set_exception(error)
         else:
             done.set_result(None)
@@ -502,7 +509,7 @@ def ended_in_time(call: Callable[[], object]) -> None:
     done.result(PATIENCE_S)
 
 
-def test_a_host_closes_wherever_an_interrupt_strikes() -> None:
+def test_a_host_closes_after_an_interrupt_at_any_line() -> None:
     def work(host: SyncHost) -> None:
         with host:
             host.list_sessions()
@@ -511,15 +518,15 @@ def test_a_host_closes_wherever_an_interrupt_strikes() -> None:
     while struck:
         nth += 1
         host = SyncHost()
-        struck = interrupted(nth, partial(work, host))
-        ended_in_time(host.bridge.stop)
+        struck = interrupted_at_line(nth, partial(work, host))
+        call_in_thread(host.bridge.stop)
         with pytest.raises(HostClosed):
             host.list_sessions()
     assert nth > 25, "the interrupts did not go through the opening, a call and the closing"
 
 
 class HeldDisk(WrappedDisk):
-    """A disk whose flushes wait."""
+    """A disk whose flushes wait until `released` is set."""
 
     def __init__(self) -> None:
         super().__init__(OsDisk())
@@ -532,7 +539,7 @@ class HeldDisk(WrappedDisk):
         super().datasync(fd)
 
 
-def test_an_interrupt_comes_when_the_host_is_drained(tmp_path: Path) -> None:
+def test_an_interrupt_while_the_host_drains_is_raised_after_it_has_drained(tmp_path: Path) -> None:
     disk, struck, main = HeldDisk(), threading.Event(), threading.get_ident()
     host = SyncHost(tmp_path, durability="file", disk=disk)
 
@@ -540,10 +547,10 @@ def test_an_interrupt_comes_when_the_host_is_drained(tmp_path: Path) -> None:
         with host:
             appending = pool.submit(host.create("kept").append_message, "user", "one")
             assert disk.flushing.wait(PATIENCE_S)
-            pool.submit(strike)
+            pool.submit(send_interrupt)
         return appending
 
-    def strike() -> None:
+    def send_interrupt() -> None:
         with contextlib.suppress(HostClosed):
             while True:
                 host.statistics()
@@ -560,14 +567,14 @@ def test_an_interrupt_comes_when_the_host_is_drained(tmp_path: Path) -> None:
         with ThreadPoolExecutor(2) as pool:
             with pytest.raises(KeyboardInterrupt):
                 work(pool)
-            assert disk.released.is_set(), "the interrupt came while the host was held up"
+            assert disk.released.is_set(), "the interrupt was raised before the host had drained"
             with SyncHost(tmp_path) as later:
                 assert later.load("kept").message_count == 1
     finally:
         signal.signal(signal.SIGINT, before)
 
 
-def test_a_subscription_is_read_and_closed_wherever_an_interrupt_struck() -> None:
+def test_a_subscription_can_be_read_and_closed_after_an_interrupt_at_any_line() -> None:
     with SyncHost() as host:
         session = host.create()
         session.append_message("user", "one")
@@ -576,18 +583,18 @@ def test_a_subscription_is_read_and_closed_wherever_an_interrupt_struck() -> Non
             nth += 1
             entries = session.subscribe(after=0)
             entries.__enter__()
-            struck = interrupted(nth, entries.receive)
+            struck = interrupted_at_line(nth, entries.receive)
             expected = session.append_message("user", "another")
             found: list[Entry | Reset] = []
             while not any(isinstance(each, MessageEntry) and each.id == expected for each in found):
-                ended_in_time(lambda: found.append(entries.receive(PATIENCE_S)))  # noqa: B023 -- it ends in the round
-            ended_in_time(entries.close)
+                call_in_thread(lambda: found.append(entries.receive(PATIENCE_S)))  # noqa: B023 -- it ends in the round
+            call_in_thread(entries.close)
         assert nth > 15, "the interrupts did not go through a wait"
         assert host.statistics().subscribers == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_drains_the_host_and_ends_the_program(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_closes_the_host_and_ends_the_program(tmp_path: Path, number: signal.Signals) -> None:
     program = f"""
 import signal, threading
 from treering.actors.sync import SyncHost
@@ -602,7 +609,7 @@ with SyncHost({str(tmp_path)!r}, signals=True) as host:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_the_child_of_a_fork_is_refused_and_does_not_hang(tmp_path: Path) -> None:
+def test_a_call_in_a_forked_child_is_refused_and_does_not_hang(tmp_path: Path) -> None:
     program = f"""
 import os, treering
 from treering.actors.sync import SyncHost
@@ -621,15 +628,15 @@ with SyncHost({str(tmp_path)!r}) as host:
     subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=PATIENCE_S)
 
 
-# -- the two surfaces
+# -- the two interfaces
 
 
 def _public(cls: type) -> dict[str, Any]:
     return {name: member for name, member in inspect.getmembers(cls) if not name.startswith("_")}
 
 
-def _shape(function: FunctionType) -> list[tuple[object, ...]]:
-    """Tell the parameters of a method, with the types of the async interface replaced by those of the facade."""
+def _parameters(function: FunctionType) -> list[tuple[object, ...]]:
+    """The parameters of a method, with the types of the async interface replaced by those of the facade."""
     shape: list[tuple[object, ...]] = []
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         annotation = str(parameter.annotation)
@@ -642,14 +649,14 @@ def _shape(function: FunctionType) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize(
     ("original", "twin"), [(SessionHost, SyncHost), (Session, SyncSession), (KeyedSessions, SyncKeyedSessions)]
 )
-def test_every_method_has_its_twin_with_the_same_parameters(original: type, twin: type) -> None:
+def test_each_async_method_has_a_blocking_one_with_the_same_parameters(original: type, twin: type) -> None:
     wanted, found = _public(original), _public(twin)
     assert found.keys() - OWN == wanted.keys() - NOT_FOR_PROGRAMS
     for name in wanted.keys() - NOT_FOR_PROGRAMS:
         one, other = wanted[name], found[name]
         assert isinstance(one, property) == isinstance(other, property), name
         if isinstance(one, FunctionType) and name not in ("subscribe", "save_every"):
-            assert _shape(other) == _shape(one), name
+            assert _parameters(other) == _parameters(one), name
             returned = str(inspect.signature(one).return_annotation)
             for pattern, replacement in TWIN_TYPES:
                 returned = re.sub(pattern, replacement, returned)
@@ -657,11 +664,11 @@ def test_every_method_has_its_twin_with_the_same_parameters(original: type, twin
                 assert str(inspect.signature(other).return_annotation) == returned, name
         assert not inspect.iscoroutinefunction(other), name
         assert inspect.ismemberdescriptor(other) or name in (getattr(other, "__doc__", None) or ""), (
-            f"{name} does not name its twin"
+            f"the docstring of {name} does not name the async method"
         )
 
 
-def test_the_hosts_take_the_same_arguments() -> None:
+def test_both_hosts_take_the_same_arguments() -> None:
     wanted = inspect.signature(SessionHost).parameters
     found = inspect.signature(SyncHost).parameters
     assert {name: str(found[name]) for name in wanted} == {name: str(wanted[name]) for name in wanted}

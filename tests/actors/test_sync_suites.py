@@ -1,4 +1,4 @@
-"""The suites of stores and sessions, with every call made through the blocking facade from a worker thread."""
+"""The store suite and the session tests, with every call going through the blocking facade from a worker thread."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 SUITES_S = 600
 
 
-def _threaded() -> ModuleType:
+def _threaded_module() -> ModuleType:
     spec = spec_from_file_location("threaded", HERE / "threaded.py")
     assert spec is not None
     assert spec.loader is not None
@@ -30,12 +30,12 @@ def _threaded() -> ModuleType:
     return module
 
 
-ThreadedStore: Any = _threaded().ThreadedStore
+ThreadedStore: Any = _threaded_module().ThreadedStore
 
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    """The loop of those who ask; the store lives in the facade's own."""
+    """The loop of the callers; the store runs in the loop of the facade."""
     return "asyncio"
 
 
@@ -65,8 +65,8 @@ class TestFileStoreFromThreads(StoreSuite):
 
 @pytest.mark.feature("X-34")
 @pytest.mark.timeout(SUITES_S)
-def test_the_tests_of_sessions_pass_from_threads() -> None:
-    # What is refused is refused before it comes to threads.
+def test_the_session_tests_pass_through_the_blocking_facade() -> None:
+    # Wrong input is refused before a call reaches another thread, so those tests would only repeat themselves.
     options = ["-q", "--tb=short", "-p", "threaded", "-p", "no:cacheprovider", "-k", "asyncio and not wrong_input"]
     path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
     ended = subprocess.run(

@@ -1,10 +1,10 @@
-"""The async interface on top of the blocking one: whoever awaits a call has it made from a worker thread.
+"""The async interface on top of the blocking one: each awaited call is made from a worker thread.
 
 As a plugin (`pytest -p threaded`) it replaces `treering.SessionHost`, so that tests that were written for the async
-interface go through `SyncHost`, from as many threads as they have calls under way.
+interface go through `SyncHost`, from as many threads as they have running calls.
 """
 
-# ruff: noqa: ANN401 -- it stands for whatever interface it is given
+# ruff: noqa: ANN401 -- it wraps whatever interface it is given
 from __future__ import annotations
 
 import inspect
@@ -22,11 +22,11 @@ from treering.events.stores.base import Append, Outcome, Store
 _ORIGINALS = treering.SessionHost, treering.Session
 
 
-def _inward(value: Any) -> Any:
+def _unwrapped(value: Any) -> Any:
     return value.twin if isinstance(value, (ThreadedSession, ThreadedHost)) else value
 
 
-def _outward(value: Any) -> Any:
+def _wrapped(value: Any) -> Any:
     if isinstance(value, SyncSession):
         return ThreadedSession(value)
     if isinstance(value, SyncSearch):
@@ -34,27 +34,27 @@ def _outward(value: Any) -> Any:
     return ThreadedSubscription(value) if isinstance(value, SyncSubscription) else value
 
 
-async def _elsewhere(call: Callable[[], Any], *, leave: bool = False) -> Any:
+async def _in_thread(call: Callable[[], Any], *, leave: bool = False) -> Any:
     return await to_thread.run_sync(call, abandon_on_cancel=leave, limiter=CapacityLimiter(1))
 
 
 async def _iterated(found: Iterator[Any]) -> AsyncIterator[Any]:
     end = object()
-    while (item := await _elsewhere(lambda: next(found, end))) is not end:
+    while (item := await _in_thread(lambda: next(found, end))) is not end:
         yield item
 
 
 def _member(name: str, original: Any) -> Any:
-    """Make the member of the async interface out of its blocking twin."""
+    """A member of the async interface, implemented by its blocking counterpart."""
     if isinstance(original, property):
         return property(lambda self: getattr(self.twin, name))
 
     def call(self: Any, args: Any, kwargs: Any) -> Callable[[], Any]:
-        return partial(getattr(self.twin, name), *map(_inward, args), **kwargs)
+        return partial(getattr(self.twin, name), *map(_unwrapped, args), **kwargs)
 
     @wraps(original)
     async def waiting(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _outward(await _elsewhere(call(self, args, kwargs)))
+        return _wrapped(await _in_thread(call(self, args, kwargs)))
 
     @wraps(original)
     async def iterating(self: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -62,12 +62,12 @@ def _member(name: str, original: Any) -> Any:
             yield item
 
     @wraps(original)
-    def at_once(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _outward(call(self, args, kwargs)())
+    def immediate(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _wrapped(call(self, args, kwargs)())
 
     if inspect.iscoroutinefunction(original):
         return waiting
-    return iterating if inspect.isasyncgenfunction(original) else at_once
+    return iterating if inspect.isasyncgenfunction(original) else immediate
 
 
 class ThreadedSession:
@@ -82,7 +82,7 @@ class ThreadedSession:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await _elsewhere(self.twin.close)
+        await _in_thread(self.twin.close)
 
 
 class ThreadedHost:
@@ -92,11 +92,11 @@ class ThreadedHost:
         self.twin = SyncHost(*args, **kwargs)
 
     async def __aenter__(self) -> Self:
-        await _elsewhere(self.twin.__enter__)
+        await _in_thread(self.twin.__enter__)
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await _elsewhere(partial(self.twin.__exit__, None, None, None))
+        await _in_thread(partial(self.twin.__exit__, None, None, None))
 
 
 class ThreadedSubscription:
@@ -109,26 +109,26 @@ class ThreadedSubscription:
         return getattr(self.twin, name)
 
     async def __aenter__(self) -> Self:
-        await _elsewhere(self.twin.__enter__)
+        await _in_thread(self.twin.__enter__)
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        await _elsewhere(partial(self.twin.__exit__, *error))
+        await _in_thread(partial(self.twin.__exit__, *error))
 
     def __aiter__(self) -> ThreadedSubscription:
         return self
 
     async def __anext__(self) -> Any:
         try:
-            return await _elsewhere(self.twin.receive, leave=True)
+            return await _in_thread(self.twin.receive, leave=True)
         except treering.Closed:
             raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
-        await _elsewhere(self.twin.close)
+        await _in_thread(self.twin.close)
 
     async def receive_many(self) -> Any:
-        return await _elsewhere(self.twin.receive_many, leave=True)  # type: ignore[attr-defined]
+        return await _in_thread(self.twin.receive_many, leave=True)  # type: ignore[attr-defined]
 
 
 for _facade, _original in zip((ThreadedHost, ThreadedSession), _ORIGINALS, strict=True):
@@ -138,7 +138,7 @@ for _facade, _original in zip((ThreadedHost, ThreadedSession), _ORIGINALS, stric
 
 
 class _Watch:
-    """A watch on logs as a subscription."""
+    """A watch on logs, in the form of a subscription."""
 
     def __init__(self, changes: AsyncIterator[set[str]]) -> None:
         self._changes = changes
@@ -156,7 +156,7 @@ class _Watch:
 
 
 class ThreadedStore:
-    """A store that lives in a `SyncHost`, and whose every call comes from a worker thread."""
+    """A store that runs in the loop of a `SyncHost`, with every call made from a worker thread."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -169,13 +169,13 @@ class ThreadedStore:
         if inspect.iscoroutinefunction(original):
 
             async def call(*args: Any, **kwargs: Any) -> Any:
-                return await _elsewhere(partial(self._bridge.wait, partial(original, *args, **kwargs)))
+                return await _in_thread(partial(self._bridge.wait, partial(original, *args, **kwargs)))
 
             return call
         return lambda *args, **kwargs: self._bridge.read(partial(original, *args, **kwargs))
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
-        found: list[Outcome] = await _elsewhere(partial(self._bridge.wait, partial(self._store.append, appends)))
+        found: list[Outcome] = await _in_thread(partial(self._bridge.wait, partial(self._store.append, appends)))
         return found
 
     def watch(self, refs: Sequence[str]) -> ThreadedSubscription:
@@ -185,11 +185,11 @@ class ThreadedStore:
         return watch
 
     async def aclose(self) -> None:
-        await _elsewhere(partial(self._host.__exit__, None, None, None))
+        await _in_thread(partial(self._host.__exit__, None, None, None))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_load_initial_conftests() -> None:
-    """Take the place of the async interface."""
+    """Replace the async interface."""
     treering.SessionHost = ThreadedHost  # type: ignore[misc,assignment]
     treering.Session = ThreadedSession  # type: ignore[misc,assignment]

@@ -1,4 +1,4 @@
-"""What the tests of agents share: a host on the disk, a session, tools, a strict validator of calls and results."""
+"""Fixtures for tests of agents: host, sessions, tool, messages as lines, validator of calls and results."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from treering import Message, Session, SessionHost, Tool, ToolResultPart, ToolUs
 Validator = Callable[[Sequence[Message]], bool]
 
 
-class Kept:
-    """A session of three methods, and no more."""
+class PlainSession:
+    """A conversation that has the three required methods only, and records its calls in `log`."""
 
-    def __init__(self, id: str = "kept", messages: Sequence[Message] = ()) -> None:
+    def __init__(self, id: str = "plain", messages: Sequence[Message] = ()) -> None:
         self.id = id
         self.turns: list[tuple[list[Message], Usage | None]] = []
         self._before = list(messages)
@@ -31,8 +31,8 @@ class Kept:
 
 
 @pytest.fixture
-def kept() -> Callable[..., Kept]:
-    return Kept
+def plain_session() -> Callable[..., PlainSession]:
+    return PlainSession
 
 
 @pytest.fixture
@@ -57,16 +57,16 @@ def add() -> Tool:
 
 
 @pytest.fixture
-def told() -> Callable[[Sequence[Message]], list[str]]:
-    """Show messages in short: `user: Hello`."""
+def as_lines() -> Callable[[Sequence[Message]], list[str]]:
+    """Shorten messages to lines such as `user: Hello`."""
 
-    def told(messages: Sequence[Message]) -> list[str]:
-        return [f"{each.role}: {_shown(each)}" for each in messages]
+    def as_lines(messages: Sequence[Message]) -> list[str]:
+        return [f"{each.role}: {_content_line(each)}" for each in messages]
 
-    return told
+    return as_lines
 
 
-def _shown(message: Message) -> str:
+def _content_line(message: Message) -> str:
     parts: list[str] = []
     for part in message.content:
         if isinstance(part, ToolUsePart):
@@ -80,17 +80,17 @@ def _shown(message: Message) -> str:
 
 @pytest.fixture
 def strictly_paired() -> Validator:
-    """Hold messages against what the strictest provider asks for: every result right behind the turn that called."""
+    """Check messages as the strictest provider does: each result directly follows the message with its call."""
 
     def valid(messages: Sequence[Message]) -> bool:
         waiting: list[str] = []
-        results_may_come = False
+        results_allowed = False
         for message in messages:
             calls = [part.tool_use.id for part in message.content if isinstance(part, ToolUsePart)]
             results = [part.tool_result.tool_use_id for part in message.content if isinstance(part, ToolResultPart)]
             if calls and (message.role != "assistant" or waiting or len(set(calls)) < len(calls)):
                 return False
-            if results and (not results_may_come or message.role == "assistant" or len(message.content) > len(results)):
+            if results and (not results_allowed or message.role == "assistant" or len(message.content) > len(results)):
                 return False
             if not results and waiting:
                 return False
@@ -99,9 +99,9 @@ def strictly_paired() -> Validator:
                     return False
                 waiting.remove(call_id)
             if message.role == "assistant":
-                waiting, results_may_come = calls, True
+                waiting, results_allowed = calls, True
             elif not results:
-                results_may_come = False
+                results_allowed = False
         return not waiting
 
     return valid

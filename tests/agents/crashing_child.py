@@ -1,12 +1,12 @@
 """A program whose agent is killed in the middle of a turn: it forks a worker for each line that it reads.
 
-A line is a folder, a dialect and a point. The worker's agent works until that point, says so, and waits to be killed:
+A line is a folder, a dialect and a point. The worker's agent runs until that point, prints it, and waits to be killed:
 
-    asking     the model is being asked, and has said something
+    asking     the model is asked, and has streamed a part of its answer
     answered   an answer with two calls has just ended
     between    one of the two calls has its result, the other one runs
-    waiting    a call waits for something outside, and the turn is over
-    torn       like `between`, and half a line stands at the end of the file
+    waiting    a call is suspended, and the turn has ended
+    torn       like `between`, with half a line at the end of the file
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from treering import AgentSession, MessageEnd, SessionHost, Suspend, Tool, ToolE
 from treering.testing.models import ScriptedModel, Stalled, answer
 
 
-def say(*words: str) -> None:
+def report(*words: str) -> None:
     os.write(1, (" ".join(words) + "\n").encode())
 
 
-async def here(point: str) -> None:
-    say("at", point)
+async def wait_to_be_killed(point: str) -> None:
+    report("at", point)
     await anyio.sleep_forever()
 
 
-async def work(root: str, dialect: Any, point: str) -> None:  # noqa: ANN401 - a word of the line
+async def run_agent(root: str, dialect: Any, point: str) -> None:  # noqa: ANN401 - a word from the line
     async def run(arguments: dict[str, Any]) -> str:
         if arguments["n"] == 2 and point == "waiting":
             raise Suspend("needs a person's word", {"ask": "Ada"})
@@ -47,18 +47,18 @@ async def work(root: str, dialect: Any, point: str) -> None:  # noqa: ANN401 - a
         if point == "asking":
             group.start_soon(agent.respond, "Hello")
             await stalled.reached.wait()
-            await here(point)
+            await wait_to_be_killed(point)
         async with agent.stream("Hello") as events:
             async for event in events:
                 if isinstance(event, MessageEnd) and point == "answered":
-                    say("id", event.entry_id or "")
-                    await here(point)
+                    report("id", event.entry_id or "")
+                    await wait_to_be_killed(point)
                 if isinstance(event, ToolExecutionEnd) and point in ("between", "torn"):
                     if point == "torn":
-                        with open(session.file_path or "", "ab") as file:  # noqa: ASYNC230 - as a write that a crash cut
+                        with open(session.file_path or "", "ab") as file:  # noqa: ASYNC230 - a write that a crash cut off
                             file.write(b'{"type":"message","id":"half of')
-                    await here(point)
-        await here(point)
+                    await wait_to_be_killed(point)
+        await wait_to_be_killed(point)
 
 
 def main() -> None:
@@ -66,10 +66,10 @@ def main() -> None:
         root, dialect, point = line.split()
         pid = os.fork()
         if not pid:
-            say("pid", str(os.getpid()))
-            anyio.run(work, root, dialect, point)
+            report("pid", str(os.getpid()))
+            anyio.run(run_agent, root, dialect, point)
         os.waitpid(pid, 0)
-        say("gone")
+        report("gone")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A turn that is cancelled anywhere: what was acknowledged stays, nothing is half, and the session goes on."""
+"""Turns that are cancelled at any await: acknowledged entries stay, and the next turn closes open calls."""
 
 from __future__ import annotations
 
@@ -31,25 +31,30 @@ from treering import (
 )
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 
-Told = Callable[[Sequence[Message]], list[str]]
+AsLines = Callable[[Sequence[Message]], list[str]]
 Validator = Callable[[Sequence[Message]], bool]
 
 
-async def test_what_was_said_of_an_answer_stays_as_aborted(session: Session, told: Told) -> None:
-    stalled = Stalled("I was about to", anyio.Event())
-    model = ScriptedModel([stalled, "Yes."])
-    agent = AgentSession(model, session=session)
+async def respond_and_cancel(agent: AgentSession, reached: anyio.Event) -> None:
+    """Start a turn, and cancel it once the event is set."""
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(agent.respond, "Hello")
-            await stalled.reached.wait()
+            await reached.wait()
             group.cancel_scope.cancel()
+
+
+async def test_the_received_part_of_a_cancelled_answer_is_kept_as_aborted(session: Session, as_lines: AsLines) -> None:
+    stalled = Stalled("I was about to", anyio.Event())
+    model = ScriptedModel([stalled, "Yes."])
+    agent = AgentSession(model, session=session)
+    await respond_and_cancel(agent, stalled.reached)
     assert session.leaf_id is not None
     entry = await session.entry(session.leaf_id)
     assert isinstance(entry, MessageEntry)
     assert entry.message.stop_reason == "aborted"
     await agent.respond("Go on")
-    assert told(await session.messages()) == [
+    assert as_lines(await session.messages()) == [
         "user: Hello",
         "assistant: I was about to",
         "user: Go on",
@@ -57,21 +62,19 @@ async def test_what_was_said_of_an_answer_stays_as_aborted(session: Session, tol
     ]
 
 
-async def test_nothing_is_kept_of_an_answer_that_had_not_begun(session: Session, told: Told) -> None:
+async def test_no_answer_is_kept_if_the_turn_is_cancelled_before_its_first_piece(
+    session: Session, as_lines: AsLines
+) -> None:
     stalled = Stalled("", anyio.Event())
     agent = AgentSession(ScriptedModel([stalled]), session=session)
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(agent.respond, "Hello")
-            await stalled.reached.wait()
-            group.cancel_scope.cancel()
-    assert told(await session.messages()) == ["user: Hello"]
+    await respond_and_cancel(agent, stalled.reached)
+    assert as_lines(await session.messages()) == ["user: Hello"]
 
 
-async def test_results_that_had_come_are_kept_and_open_calls_closed_later(
-    session: Session, told: Told, strictly_paired: Validator
+async def test_a_cancelled_turn_keeps_its_results_and_the_next_turn_closes_its_open_calls(
+    session: Session, as_lines: AsLines, strictly_paired: Validator
 ) -> None:
-    both = anyio.Event()
+    slow_started = anyio.Event()
 
     @tool
     async def quick() -> str:
@@ -81,7 +84,7 @@ async def test_results_that_had_come_are_kept_and_open_calls_closed_later(
     @tool
     async def slow() -> str:
         """Never answer."""
-        both.set()
+        slow_started.set()
         await anyio.sleep_forever()
         return "never"
 
@@ -90,17 +93,17 @@ async def test_results_that_had_come_are_kept_and_open_calls_closed_later(
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(agent.respond, "Hello")
-            await both.wait()
+            await slow_started.wait()
             while [each.id for each in await session.open_calls()] != ["2"]:
                 await checkpoint()
             group.cancel_scope.cancel()
-    assert told(await session.messages())[2:] == ["tool: quick"]
+    assert as_lines(await session.messages())[2:] == ["tool: quick"]
     await agent.respond("Go on")
     assert strictly_paired(model.last_request.messages)
     assert strictly_paired(await session.messages())
 
 
-async def test_a_wait_before_another_attempt_can_be_cancelled(session: Session, told: Told) -> None:
+async def test_a_turn_can_be_cancelled_while_it_waits_to_retry(session: Session, as_lines: AsLines) -> None:
     waiting = anyio.Event()
 
     async def sleep(seconds: float) -> None:
@@ -109,19 +112,15 @@ async def test_a_wait_before_another_attempt_can_be_cancelled(session: Session, 
 
     script: list[Step] = [Broken("I", AnswerCutOff("cut")), "Hi!"]
     agent = AgentSession(ScriptedModel(script), session=session, options=AgentOptions(sleep=sleep))
-    with anyio.fail_after(10):
-        async with anyio.create_task_group() as group:
-            group.start_soon(agent.respond, "Hello")
-            await waiting.wait()
-            group.cancel_scope.cancel()
+    await respond_and_cancel(agent, waiting)
     turn = await agent.respond()
     assert turn.text == "Hi!"
-    assert told(await session.messages()) == ["user: Hello", "assistant: Hi!"]
+    assert as_lines(await session.messages()) == ["user: Hello", "assistant: Hi!"]
 
 
 @pytest.mark.parametrize("steps", range(0, 60, 3))
 async def test_a_turn_can_be_cancelled_at_any_await(
-    steps: int, tmp_path: Path, add: Tool, told: Told, strictly_paired: Validator
+    steps: int, tmp_path: Path, add: Tool, as_lines: AsLines, strictly_paired: Validator
 ) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create("main")
@@ -150,7 +149,7 @@ async def test_a_turn_can_be_cancelled_at_any_await(
         await again.respond("Go on")
         messages = await session.messages()
         assert strictly_paired(messages)
-        assert told(messages)[-2:] == ["user: Go on", "assistant: Yes."]
+        assert as_lines(messages)[-2:] == ["user: Go on", "assistant: Yes."]
         await host.passivate_idle()
         replayed = await host.load("main", read_only=True)
         assert await replayed.entries() == await session.entries()
@@ -159,8 +158,8 @@ async def test_a_turn_can_be_cancelled_at_any_await(
 # -- streams
 
 
-async def test_leaving_a_stream_early_cancels_its_turn(session: Session, told: Told) -> None:
-    agent = AgentSession(ScriptedModel(["A long answer that nobody hears to its end.", "Hi!"]), session=session)
+async def test_leaving_a_stream_early_cancels_its_turn(session: Session, as_lines: AsLines) -> None:
+    agent = AgentSession(ScriptedModel(["A long answer that is not read to its end.", "Hi!"]), session=session)
     with anyio.fail_after(10):
         async with agent.stream("Hello") as events:
             async for _ in events:
@@ -169,17 +168,17 @@ async def test_leaving_a_stream_early_cancels_its_turn(session: Session, told: T
             _ = events.turn
         turn = await agent.respond("Hello again")
     assert turn.text == "Hi!"
-    assert told(await session.messages())[-2:] == ["user: Hello again", "assistant: Hi!"]
+    assert as_lines(await session.messages())[-2:] == ["user: Hello again", "assistant: Hi!"]
 
 
 async def test_a_slow_reader_makes_the_turn_wait(session: Session) -> None:
-    said = "word " * 200
-    agent = AgentSession(ScriptedModel([said]), session=session, options=AgentOptions(stream_events_max=2))
+    long_answer = "word " * 200
+    agent = AgentSession(ScriptedModel([long_answer]), session=session, options=AgentOptions(stream_events_max=2))
     with anyio.fail_after(10):
         async with agent.stream("Hello") as events:
             for _ in range(50):
                 await checkpoint()
-            assert len(await session.messages()) == 1  # the answer is not over, as its pieces wait
+            assert len(await session.messages()) == 1  # the answer has not ended, as its pieces are not read
             with pytest.raises(Closed, match="the turn is not over"):
                 _ = events.turn
             seen: list[AgentEvent] = [event async for event in events]
@@ -188,7 +187,7 @@ async def test_a_slow_reader_makes_the_turn_wait(session: Session) -> None:
 
 
 @pytest.mark.parametrize("read", [True, False])
-async def test_an_error_of_the_turn_reaches_whoever_streams_it(session: Session, read: bool) -> None:
+async def test_an_error_of_a_streamed_turn_is_raised_from_its_block(session: Session, read: bool) -> None:
     asked = anyio.Event()
 
     def step(request: ModelRequest) -> Exception:
@@ -215,14 +214,14 @@ async def test_an_error_of_the_turn_reaches_whoever_streams_it(session: Session,
         _ = events.turn
 
 
-async def test_the_program_s_own_error_passes_as_it_is(session: Session) -> None:
+async def test_an_error_raised_inside_the_block_of_a_stream_is_raised_unchanged(session: Session) -> None:
     agent = AgentSession(ScriptedModel(["A long answer."]), session=session)
     with pytest.raises(KeyError, match="mine"):
         async with agent.stream("Hello"):
             raise KeyError("mine")
 
 
-async def test_a_stream_ends_with_its_block(session: Session) -> None:
+async def test_a_stream_cannot_be_read_after_its_block(session: Session) -> None:
     agent = AgentSession(ScriptedModel(["Hi!", "Hi again!"]), session=session)
     async with agent.stream("Hello") as events:
         async for _ in events:
@@ -238,15 +237,17 @@ async def test_a_stream_ends_with_its_block(session: Session) -> None:
         await anext(events)
 
 
-async def test_a_stream_has_to_be_entered(session: Session) -> None:
+async def test_a_stream_cannot_be_read_before_it_is_entered(session: Session) -> None:
     agent = AgentSession(ScriptedModel([]), session=session)
     stream = agent.stream("Hello")
     with pytest.raises(Exception, match="not open"):
         await anext(stream)
 
 
-async def test_a_result_that_came_as_the_turn_was_cancelled_is_kept(session: Session, told: Told) -> None:
-    """What a tool did is done: the log must not say that nobody knows whether it was."""
+async def test_the_result_of_a_tool_that_ends_as_the_turn_is_cancelled_is_kept(
+    session: Session, as_lines: AsLines
+) -> None:
+    """The tool has done its work, so the log must not close its call as one without a result."""
     begun, done = anyio.Event(), anyio.Event()
 
     @tool
@@ -258,7 +259,7 @@ async def test_a_result_that_came_as_the_turn_was_cancelled_is_kept(session: Ses
 
     @tool
     async def stop() -> str:
-        """End everything, just after the other tool has answered."""
+        """Cancel the turn, just after the other tool has answered."""
         await done.wait()
         group.cancel_scope.cancel()
         await anyio.sleep_forever()
@@ -272,13 +273,13 @@ async def test_a_result_that_came_as_the_turn_was_cancelled_is_kept(session: Ses
             await begun.wait()
             await wait_all_tasks_blocked()
             done.set()
-    assert told(await session.messages())[2:] == ["tool: paid"]
+    assert as_lines(await session.messages())[2:] == ["tool: paid"]
 
 
-async def test_a_result_that_cannot_be_kept_is_the_one_error_of_a_cancelled_turn(session: Session) -> None:
+async def test_a_cancelled_turn_raises_the_error_of_a_result_that_cannot_be_written(session: Session) -> None:
     @tool
     async def pay() -> str:
-        """Pay a bill, when nobody waits for it or keeps it any more."""
+        """Pay a bill, after the session is closed and the turn is cancelled."""
         await session.close()
         scope.cancel()
         return "paid"
@@ -288,29 +289,31 @@ async def test_a_result_that_cannot_be_kept_is_the_one_error_of_a_cancelled_turn
         await agent.respond("Hello")
 
 
-async def test_an_answer_that_was_whole_when_the_turn_was_cancelled_is_kept(session: Session, told: Told) -> None:
+async def test_a_complete_answer_is_kept_if_the_turn_is_cancelled_before_it_is_written(
+    session: Session, as_lines: AsLines
+) -> None:
     async def cancel(message: Message) -> None:
         group.cancel_scope.cancel()
 
     agent = AgentSession(ScriptedModel(["All of it."]), session=session, hooks=AgentHooks(post_generation=(cancel,)))
     async with anyio.create_task_group() as group:
         group.start_soon(agent.respond, "Hello")
-    assert told(await session.messages()) == ["user: Hello", "assistant: All of it."]
+    assert as_lines(await session.messages()) == ["user: Hello", "assistant: All of it."]
 
 
 @pytest.mark.parametrize("raises", [False, True], ids=["cancelled", "raises"])
 @pytest.mark.parametrize("calls", [False, True])
-async def test_an_answer_is_kept_as_it_came_where_a_hook_does_not_end_well(
-    session: Session, told: Told, strictly_paired: Validator, raises: bool, calls: bool, add: Tool
+async def test_the_model_s_answer_is_kept_as_aborted_if_a_hook_raises_or_is_cancelled(
+    session: Session, as_lines: AsLines, strictly_paired: Validator, raises: bool, calls: bool, add: Tool
 ) -> None:
     reached = anyio.Event()
 
-    async def hook(said: Message) -> Message:
+    async def hook(answer: Message) -> Message:
         reached.set()
         if raises:
             raise ZeroDivisionError("a bug")
         await anyio.sleep_forever()
-        return said
+        return answer
 
     whole = answer(["All of it.", tool_use("1", "add", {"a": 1})] if calls else "All of it.")
     agent = AgentSession(
@@ -340,14 +343,14 @@ async def test_an_answer_is_kept_as_it_came_where_a_hook_does_not_end_well(
 
 
 @pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
-async def test_a_result_is_kept_also_where_asyncio_itself_cancels_before_the_turn_wakes(
-    session: Session, told: Told
+async def test_a_result_is_kept_if_asyncio_cancels_the_turn_before_it_receives_the_result(
+    session: Session, as_lines: AsLines
 ) -> None:
-    """A task that is cancelled by asyncio, as `asyncio.timeout` does, loses what it was about to be woken with."""
+    """When asyncio cancels a waiting task, as `asyncio.timeout` does, the task never receives the awaited value."""
 
     @tool
     async def pay() -> str:
-        """Pay a bill, and have the turn cancelled at once."""
+        """Pay a bill, and cancel the turn at once."""
         asyncio.get_running_loop().call_soon(turn.cancel)
         return "paid"
 
@@ -355,4 +358,4 @@ async def test_a_result_is_kept_also_where_asyncio_itself_cancels_before_the_tur
     turn = asyncio.create_task(agent.respond("Hello"))
     with pytest.raises(asyncio.CancelledError):
         await turn
-    assert told(await session.messages())[2:] == ["tool: paid"]
+    assert as_lines(await session.messages())[2:] == ["tool: paid"]

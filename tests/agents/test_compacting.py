@@ -1,4 +1,4 @@
-"""An agent compacts by itself, exactly when the next request takes more than the window minus the reserve."""
+"""An agent compacts its session exactly when the next request would exceed the window minus the reserve."""
 
 from __future__ import annotations
 
@@ -36,12 +36,18 @@ from treering import (
 from treering.projections.tokens import count_messages
 from treering.testing.models import ScriptedModel, Step, answer
 
-Told = Callable[[Sequence[Message]], list[str]]
+AsLines = Callable[[Sequence[Message]], list[str]]
 WINDOW, RESERVE = 1000, 250
 
 
 def is_summary(request: ModelRequest) -> bool:
     return "You write the summary" in plain_text(request.messages[0].content)
+
+
+async def append_turns(session: Session, count: int, *, chars: int = 400) -> None:
+    for number in range(count):
+        await session.append_message("user", f"question {number} " + "x" * chars)
+        await session.append_message("assistant", f"answer {number} " + "y" * chars)
 
 
 async def compactions(session: Session) -> list[CompactionEntry]:
@@ -50,15 +56,15 @@ async def compactions(session: Session) -> list[CompactionEntry]:
 
 @pytest.mark.feature("G-132")
 @pytest.mark.parametrize(("used", "compacts"), [(749, False), (750, False), (751, True), (999, True)])
-async def test_compacting_begins_where_the_reserve_does(session: Session, used: int, compacts: bool) -> None:
-    for number in range(4):
-        await session.append_message("user", f"question {number} " + "x" * 200)
-        await session.append_message("assistant", f"answer {number} " + "y" * 200)
+async def test_an_agent_compacts_only_if_the_request_would_use_the_reserve(
+    session: Session, used: int, compacts: bool
+) -> None:
+    await append_turns(session, 4, chars=200)
     await session.append_message("user", "And?")
-    said = count_messages([message("user", "Go on")])
-    counted = Usage(used - said - 10, 10, total_tokens=used - said)
+    next_message = count_messages([message("user", "Go on")])
+    counted = Usage(used - next_message - 10, 10, total_tokens=used - next_message)
     await session.append(answer("Well.", usage=counted))
-    assert (await session.used_tokens()).total == used - said
+    assert (await session.used_tokens()).total == used - next_message
 
     model = ScriptedModel(lambda request: "In short." if is_summary(request) else "Yes.", context_window=WINDOW)
     agent = AgentSession(model, session=session, options=AgentOptions(reserve_for_response=RESERVE))
@@ -68,7 +74,7 @@ async def test_compacting_begins_where_the_reserve_does(session: Session, used: 
 
 
 @pytest.mark.feature("G-132")
-async def test_a_long_conversation_never_passes_its_window(session: Session, told: Told) -> None:
+async def test_requests_of_a_long_conversation_never_exceed_the_window(session: Session, as_lines: AsLines) -> None:
     def step(request: ModelRequest) -> Step:
         if is_summary(request):
             return answer("They talked of numbers.", usage=Usage(50, 5, total_tokens=55))
@@ -87,19 +93,19 @@ async def test_a_long_conversation_never_passes_its_window(session: Session, tol
         if not is_summary(request):
             assert count_messages(request.messages) <= WINDOW - RESERVE
             assert plain_text(request.messages[-1].content).endswith("x" * 300)
-    assert len(await session.all_messages()) == 60  # the originals stay
+    assert len(await session.all_messages()) == 60  # the originals are kept
     spent = (await session.view(UsageProjection())).of("scripted")
     whole = (await session.view(UsageProjection())).total
-    assert whole.total_tokens - spent.total_tokens == 55 * len(stored)  # what summaries took is counted too
+    assert whole.total_tokens - spent.total_tokens == 55 * len(stored)  # the tokens of summaries are counted too
 
 
-async def test_clearing_old_results_comes_before_a_summary(session: Session) -> None:
+async def test_old_results_are_masked_before_a_summary_is_requested(session: Session) -> None:
     reading = Tool("read", "Read a file.", {"type": "object"}, _long_text)
 
     def step(request: ModelRequest) -> Step:
         assert not is_summary(request)
-        asked = sum(each.role == "assistant" for each in request.messages)
-        return answer(tool_use(str(asked), "read", {})) if asked < 12 else "Done."
+        calls = sum(each.role == "assistant" for each in request.messages)
+        return answer(tool_use(str(calls), "read", {})) if calls < 12 else "Done."
 
     model = ScriptedModel(step, context_window=WINDOW)
     agent = AgentSession(model, session=session, tools=[reading])
@@ -116,10 +122,10 @@ async def _long_text(arguments: object) -> str:
     return "z" * 500
 
 
-async def test_a_refusal_as_too_long_is_answered_by_a_smaller_context(session: Session, told: Told) -> None:
-    for number in range(6):
-        await session.append_message("user", f"question {number} " + "x" * 400)
-        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+async def test_a_request_refused_as_too_long_is_repeated_with_a_smaller_context(
+    session: Session, as_lines: AsLines
+) -> None:
+    await append_turns(session, 6)
     refused = False
 
     def step(request: ModelRequest) -> Step:
@@ -131,18 +137,18 @@ async def test_a_refusal_as_too_long_is_answered_by_a_smaller_context(session: S
             return RequestTooLong("too long by some")
         return "Yes."
 
-    model = ScriptedModel(step)  # nobody says how large its window is
+    model = ScriptedModel(step)  # its window is unknown
     agent = AgentSession(model, session=session)
     turn = await agent.respond("Go on")
     assert turn.text == "Yes."
-    first, asked, second = model.requests
-    assert is_summary(asked)
+    first, summary, second = model.requests
+    assert is_summary(summary)
     assert count_messages(second.messages) <= count_messages(first.messages) // 2
     assert plain_text(second.messages[-1].content) == "Go on"
     assert len(await compactions(session)) == 1
 
 
-async def test_a_second_refusal_is_the_caller_s(session: Session) -> None:
+async def test_a_second_refusal_as_too_long_is_raised(session: Session) -> None:
     await session.append_message("user", "x" * 4000)
     await session.append_message("assistant", "y" * 4000)
     model = ScriptedModel(lambda request: "short" if is_summary(request) else RequestTooLong("too long"))
@@ -152,7 +158,7 @@ async def test_a_second_refusal_is_the_caller_s(session: Session) -> None:
     assert [is_summary(each) for each in model.requests] == [False, True, False]
 
 
-async def test_a_plain_history_is_made_smaller_too() -> None:
+async def test_the_history_of_a_plain_session_is_reduced_after_a_refusal() -> None:
     class Long:
         id = "long"
 
@@ -176,10 +182,8 @@ async def test_a_plain_history_is_made_smaller_too() -> None:
 
 
 @pytest.mark.parametrize("failure", [ModelUnavailable("down"), "   ", "z" * 20_000])
-async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, failure: Step, told: Told) -> None:
-    for number in range(8):
-        await session.append_message("user", f"question {number} " + "x" * 400)
-        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, failure: Step, as_lines: AsLines) -> None:
+    await append_turns(session, 8)
     model = ScriptedModel(lambda request: failure if is_summary(request) else "Yes.", context_window=WINDOW)
     agent = AgentSession(model, session=session)
     found: list[NotCompacted] = []
@@ -191,14 +195,12 @@ async def test_a_failing_summarizer_does_not_end_the_turn(session: Session, fail
     assert await compactions(session) == []
     assert agent.last_request is not None
     assert agent.last_request.strategy != "full-history"
-    assert told(await session.messages())[-1] == "assistant: Yes."
+    assert as_lines(await session.messages())[-1] == "assistant: Yes."
 
 
 @pytest.mark.parametrize("error", [ConnectionError("reset"), TimeoutError(), ValueError("a bug")])
-async def test_a_program_s_summarizer_may_fail_in_its_own_way(session: Session, error: Exception) -> None:
-    for number in range(8):
-        await session.append_message("user", f"question {number} " + "x" * 400)
-        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+async def test_any_error_of_a_summarizer_is_reported_and_the_turn_continues(session: Session, error: Exception) -> None:
+    await append_turns(session, 8)
 
     async def summarizer(request: SummaryRequest) -> str:
         raise error
@@ -215,10 +217,8 @@ async def test_a_program_s_summarizer_may_fail_in_its_own_way(session: Session, 
     assert await compactions(session) == []
 
 
-async def test_a_summarizer_may_fail_before_there_is_anything_to_wait_for(session: Session) -> None:
-    for number in range(8):
-        await session.append_message("user", f"question {number} " + "x" * 400)
-        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+async def test_a_turn_continues_if_its_summarizer_raises_before_it_returns_an_awaitable(session: Session) -> None:
+    await append_turns(session, 8)
 
     def summarizer(request: SummaryRequest) -> Awaitable[str]:
         raise ConnectionError("no route")
@@ -230,20 +230,16 @@ async def test_a_summarizer_may_fail_before_there_is_anything_to_wait_for(sessio
     assert await compactions(session) == []
 
 
-async def test_a_summarizer_that_is_not_async_is_told_of(session: Session) -> None:
-    for number in range(8):
-        await session.append_message("user", f"question {number} " + "x" * 400)
-        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+async def test_a_summarizer_that_is_not_async_is_refused(session: Session) -> None:
+    await append_turns(session, 8)
     options = AgentOptions(summarizer=lambda request: "In short.")  # type: ignore[arg-type,return-value]  # refused
     agent = AgentSession(ScriptedModel(["Yes."], context_window=WINDOW), session=session, options=options)
     with pytest.raises(InvalidInput, match="write it as `async def`"):
         await agent.respond("Go on")
 
 
-async def test_an_agent_that_may_not_compact_does_not(session: Session) -> None:
-    for number in range(8):
-        await session.append_message("user", f"question {number} " + "x" * 400)
-        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+async def test_an_agent_with_auto_compact_off_does_not_compact(session: Session) -> None:
+    await append_turns(session, 8)
     model = ScriptedModel(["Yes."], context_window=WINDOW)
     await AgentSession(model, session=session, options=AgentOptions(auto_compact=False)).respond("Go on")
     assert await compactions(session) == []
@@ -252,24 +248,22 @@ async def test_an_agent_that_may_not_compact_does_not(session: Session) -> None:
 # -- any model as a summarizer
 
 
-async def test_a_model_makes_summaries_and_says_what_they_cost(session: Session) -> None:
-    for number in range(6):
-        await session.append_message("user", f"question {number} " + "x" * 400)
-        await session.append_message("assistant", f"answer {number} " + "y" * 400)
+async def test_a_summary_by_a_model_records_its_usage_and_repeats_a_refused_request_with_less(session: Session) -> None:
+    await append_turns(session, 6)
     used = Usage(400, 4, total_tokens=404)
     model = ScriptedModel([RequestTooLong("too long"), answer("They talked.", usage=used)])
     summarizer = summarizer_of(model)
     assert summarizer.summarizer_id == "script/scripted"
     report = await session.compact(summarizer, keep_tokens=100)
     assert report.summary == "They talked."
-    (made,) = await compactions(session)
-    assert made.compaction.usage == used
+    (entry,) = await compactions(session)
+    assert entry.compaction.usage == used
     first, second = model.requests
-    assert count_messages(second.messages) < count_messages(first.messages)  # asked again with less
+    assert count_messages(second.messages) < count_messages(first.messages)  # the repeated request is smaller
     assert second.max_tokens is not None
 
 
-async def test_a_model_that_does_not_complete_makes_no_summary() -> None:
+async def test_a_summarizer_whose_model_does_not_complete_its_answer_raises() -> None:
     class Silent(ScriptedModel):
         async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
             yield TextDelta("I ")

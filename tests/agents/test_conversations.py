@@ -1,4 +1,4 @@
-"""Sessions are optional, and any object with three methods is one."""
+"""Agents without a session, with an object that has the three methods, and with a `Session`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from treering import (
 from treering.actors.agents.options import AgentOptions
 from treering.testing.models import ScriptedModel, Stalled, answer
 
-Told = Callable[[Sequence[Message]], list[str]]
+AsLines = Callable[[Sequence[Message]], list[str]]
 ROOT = Path(__file__).resolve().parents[2]
 
 _watched: list[str] | None = None
@@ -49,11 +49,11 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
 sys.addaudithook(_watch)
 
 
-# -- without a session
+# -- agents without a session
 
 
 @pytest.mark.feature("D-4", "D-5", "D-63")
-async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, told: Told) -> None:
+async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, as_lines: AsLines) -> None:
     global _watched
     model = ScriptedModel(["warm", answer(tool_use("1", "add", {"a": 1})), "2", "again"])
     agent = AgentSession(model, tools=[add])
@@ -67,38 +67,40 @@ async def test_an_agent_without_a_session_reads_and_writes_nothing(add: Tool, to
         _watched = None
     assert watched == []
     assert turn.text == "2"
-    assert told(turn.messages) == ["user: What is 1 + 1?", "assistant: calls add 1", "tool: 2", "assistant: 2"]
-    assert told(model.last_request.messages) == ["user: And now?"]  # it remembers nothing
+    assert as_lines(turn.messages) == ["user: What is 1 + 1?", "assistant: calls add 1", "tool: 2", "assistant: 2"]
+    assert as_lines(model.last_request.messages) == ["user: And now?"]  # the first turn is not in the request
 
 
-async def test_nothing_said_is_nothing_to_answer() -> None:
+async def test_empty_and_mixed_input_is_refused() -> None:
     agent = AgentSession(ScriptedModel([]))
     empty: list[Message] = []
     for nothing in (None, empty):
         with pytest.raises(InvalidInput, match=r"nothing to answer|input is empty"):
             await agent.respond(nothing)
     with pytest.raises(InvalidInput, match="mixes"):
-        await agent.respond([message("user", "a"), "b"])  # type: ignore[arg-type]  # that is what is refused
+        await agent.respond([message("user", "a"), "b"])  # type: ignore[arg-type]  # this is refused
 
 
-async def test_content_and_whole_messages_can_be_said(told: Told) -> None:
+async def test_content_parts_and_messages_are_accepted_as_input(as_lines: AsLines) -> None:
     model = ScriptedModel(["1", "2", "3"])
     agent = AgentSession(model)
     parts: list[treering.Content] = [treering.text("look"), treering.image("aGk=", "image/png")]
     await agent.respond(parts)
     assert [type(part).__name__ for part in model.last_request.messages[0].content] == ["TextPart", "ImagePart"]
     await agent.respond(message("user", "one"))
-    assert told(model.last_request.messages) == ["user: one"]
+    assert as_lines(model.last_request.messages) == ["user: one"]
     await agent.respond([message("system", "be brief"), message("user", "two")])
-    assert told(model.last_request.messages) == ["system: be brief", "user: two"]
+    assert as_lines(model.last_request.messages) == ["system: be brief", "user: two"]
 
 
-# -- with three methods
+# -- sessions with three methods
 
 
 @pytest.mark.feature("D-9", "D-14", "D-15")
-async def test_a_session_of_three_methods_is_loaded_and_saved(kept: Callable[..., Any], told: Told, add: Tool) -> None:
-    session = kept(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+async def test_a_plain_session_is_loaded_and_saved_once_per_turn(
+    plain_session: Callable[..., Any], as_lines: AsLines, add: Tool
+) -> None:
+    session = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "It is 2.", "Yes."])
     agent = AgentSession(model, session=session, system_prompt="Be brief.", tools=[add])
 
@@ -106,49 +108,51 @@ async def test_a_session_of_three_methods_is_loaded_and_saved(kept: Callable[...
 
     assert session.log == ["load", "save"]
     ((saved, usage),) = session.turns
-    assert told(saved) == ["user: What is 1 + 1?", "assistant: calls add 1", "tool: 2", "assistant: It is 2."]
+    assert as_lines(saved) == ["user: What is 1 + 1?", "assistant: calls add 1", "tool: 2", "assistant: It is 2."]
     assert turn.messages == tuple(saved)
     assert usage == turn.usage
     assert usage is not None
     assert usage.output_tokens > 0
-    assert told(model.requests[0].messages) == [
+    assert as_lines(model.requests[0].messages) == [
         "system: Be brief.",
         "user: Hello",
         "assistant: Hi!",
         "user: What is 1 + 1?",
     ]
     await agent.respond("Really?")
-    assert told(model.last_request.messages)[-2:] == ["assistant: It is 2.", "user: Really?"]
+    assert as_lines(model.last_request.messages)[-2:] == ["assistant: It is 2.", "user: Really?"]
     assert len(session.turns) == 2
 
 
-def protocol_of(session: ConversationSession) -> ConversationSession:
+def as_conversation(session: ConversationSession) -> ConversationSession:
     return session
 
 
 @pytest.mark.feature("D-11", "D-12")
-async def test_a_session_of_ours_has_the_three_methods(session: Session, told: Told) -> None:
-    conversation = protocol_of(session)
+async def test_a_session_of_the_library_has_the_three_methods(session: Session, as_lines: AsLines) -> None:
+    conversation = as_conversation(session)
     assert conversation.id == session.id == "main"
     ids = await conversation.save_turn([message("user", "a"), message("assistant", "b")], Usage(1, 2))
     assert isinstance(ids, list)
-    assert told(await conversation.messages()) == ["user: a", "assistant: b"]
+    assert as_lines(await conversation.messages()) == ["user: a", "assistant: b"]
 
 
 @pytest.mark.feature("D-16", "D-17", "D-19")
-async def test_the_order_of_a_turn(kept: Callable[..., Any], told: Told) -> None:
-    session = kept(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+async def test_a_turn_loads_then_runs_hooks_and_the_model_then_saves(
+    plain_session: Callable[..., Any], as_lines: AsLines
+) -> None:
+    session = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
 
     async def before(turn: TurnInput) -> TurnInput | None:
-        session.log.append("pre: " + ", ".join(told(turn.messages)))
+        session.log.append("pre: " + ", ".join(as_lines(turn.messages)))
         return None
 
-    async def rename(said: Message) -> Message:
+    async def rename(answer_message: Message) -> Message:
         session.log.append("post")
-        return message("assistant", plain_text(said.content).replace("Ada", "[name]"))
+        return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
 
     class Model(ScriptedModel):
-        async def generate(self, request: treering.ModelRequest) -> Any:  # noqa: ANN401 - what the base gives
+        async def generate(self, request: treering.ModelRequest) -> Any:  # noqa: ANN401 - the type of the base class
             session.log.append("generate")
             async with aclosing(super().generate(request)) as pieces:
                 async for piece in pieces:
@@ -160,49 +164,49 @@ async def test_the_order_of_a_turn(kept: Callable[..., Any], told: Told) -> None
 
     assert session.log == ["load", "pre: user: Hello, assistant: Hi!, user: Who are you?", "generate", "post", "save"]
     ((saved, _),) = session.turns
-    assert told(saved) == ["user: Who are you?", "assistant: I am [name]."]
+    assert as_lines(saved) == ["user: Who are you?", "assistant: I am [name]."]
     assert turn.text == "I am [name]."
 
 
 @pytest.mark.feature("D-17")
-async def test_what_a_hook_makes_of_an_answer_is_what_a_log_holds(session: Session, told: Told) -> None:
-    async def rename(said: Message) -> Message:
-        return message("assistant", plain_text(said.content).replace("Ada", "[name]"))
+async def test_the_log_holds_the_answer_that_a_hook_returned(session: Session, as_lines: AsLines) -> None:
+    async def rename(answer_message: Message) -> Message:
+        return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
 
     agent = AgentSession(ScriptedModel(["I am Ada."]), session=session, hooks=AgentHooks(post_generation=(rename,)))
     turn = await agent.respond("Who are you?")
     assert turn.text == "I am [name]."
-    assert told(await session.messages()) == ["user: Who are you?", "assistant: I am [name]."]
+    assert as_lines(await session.messages()) == ["user: Who are you?", "assistant: I am [name]."]
     assert session.file_path is not None
     assert "Ada" not in await anyio.Path(session.file_path).read_text()
 
 
-async def test_hooks_before_generation_change_what_is_said(
-    kept: Callable[..., Any], told: Told, session: Session
+async def test_hooks_before_generation_change_the_input_and_the_system_prompt(
+    plain_session: Callable[..., Any], as_lines: AsLines, session: Session
 ) -> None:
     async def dated(turn: TurnInput) -> TurnInput:
-        said = message("user", "[Monday] " + plain_text(turn.input[0].content))
-        return TurnInput(turn.system_prompt + "Be brief.", turn.history, (said,))
+        dated_input = message("user", "[Monday] " + plain_text(turn.input[0].content))
+        return TurnInput(turn.system_prompt + "Be brief.", turn.history, (dated_input,))
 
     model = ScriptedModel(["1", "2"])
     agent = AgentSession(model, hooks=AgentHooks(pre_generation=(dated, dated)))
-    for each in (kept(), session):
+    for each in (plain_session(), session):
         await agent.respond("Hello", session=each)
-        assert told(model.last_request.messages) == ["system: Be brief.Be brief.", "user: [Monday] [Monday] Hello"]
-        assert told(await each.messages())[0] == "user: [Monday] [Monday] Hello"
+        assert as_lines(model.last_request.messages) == ["system: Be brief.Be brief.", "user: [Monday] [Monday] Hello"]
+        assert as_lines(await each.messages())[0] == "user: [Monday] [Monday] Hello"
 
 
-async def test_a_hook_may_cut_a_plain_history_and_not_that_of_a_log(
-    kept: Callable[..., Any], told: Told, session: Session
+async def test_a_hook_can_shorten_the_history_of_a_plain_session_but_not_of_a_log(
+    plain_session: Callable[..., Any], as_lines: AsLines, session: Session
 ) -> None:
     async def forget(turn: TurnInput) -> TurnInput:
         return TurnInput(turn.system_prompt, (), turn.input)
 
     model = ScriptedModel(["1", "2"])
     agent = AgentSession(model, hooks=AgentHooks(pre_generation=(forget,)))
-    plain = kept(messages=[message("user", "Hello"), message("assistant", "Hi!")])
+    plain = plain_session(messages=[message("user", "Hello"), message("assistant", "Hi!")])
     await agent.respond("Go on", session=plain)
-    assert told(model.last_request.messages) == ["user: Go on"]
+    assert as_lines(model.last_request.messages) == ["user: Go on"]
     assert len(await plain.messages()) == 4
 
     await session.append_message("user", "Hello")
@@ -211,25 +215,25 @@ async def test_a_hook_may_cut_a_plain_history_and_not_that_of_a_log(
     assert len(await session.messages()) == 1
 
 
-async def test_a_hook_after_generation_may_not_take_calls_away(
-    kept: Callable[..., Any], session: Session, add: Tool, told: Told
+async def test_a_hook_after_generation_that_removes_calls_is_refused(
+    plain_session: Callable[..., Any], session: Session, add: Tool, as_lines: AsLines
 ) -> None:
-    async def silent(said: Message) -> Message:
+    async def silent(answer_message: Message) -> Message:
         return message("assistant", "nothing")
 
-    for each in (kept(), session):
+    for each in (plain_session(), session):
         model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "2"])
         agent = AgentSession(model, tools=[add], hooks=AgentHooks(post_generation=(silent,)))
         with pytest.raises(InvalidInput, match="changed which calls"):
             await agent.respond("Hello", session=each)
     (kept_answer,) = [each for each in await session.messages() if each.role == "assistant"]
-    assert told([kept_answer]) == ["assistant: calls add 1"]  # as the model gave it
+    assert as_lines([kept_answer]) == ["assistant: calls add 1"]  # as the model returned it
     assert kept_answer.stop_reason == "aborted"
 
 
-@pytest.mark.parametrize("keeps", ["everything", "turns", "nothing"])
-async def test_the_calls_that_a_hook_leaves_are_those_that_are_run(
-    keeps: str, kept: Callable[..., Any], session: Session, told: Told
+@pytest.mark.parametrize("kind", ["session", "plain", "none"])
+async def test_a_call_is_run_with_the_arguments_that_a_hook_gave_it(
+    kind: str, plain_session: Callable[..., Any], session: Session, as_lines: AsLines
 ) -> None:
     ran: list[dict[str, Any]] = []
 
@@ -237,12 +241,12 @@ async def test_the_calls_that_a_hook_leaves_are_those_that_are_run(
         ran.append(arguments)
         return "done"
 
-    async def guard(said: Message) -> Message | None:
-        if not said.has_calls:
+    async def guard(answer_message: Message) -> Message | None:
+        if not answer_message.has_calls:
             return None
         return message("assistant", tool_use("1", "run", {"command": "ls"}))
 
-    given = {"everything": session, "turns": kept(), "nothing": None}[keeps]
+    given = {"session": session, "plain": plain_session(), "none": None}[kind]
     model = ScriptedModel([answer(tool_use("1", "run", {"command": "rm -rf /"})), "Done."])
     runner = Tool("run", "Run a command.", {"type": "object"}, run)
     agent = AgentSession(model, session=given, tools=[runner], hooks=AgentHooks(post_generation=(guard,)))
@@ -251,18 +255,22 @@ async def test_the_calls_that_a_hook_leaves_are_those_that_are_run(
     for messages in (turn.messages, model.last_request.messages, await given.messages() if given else turn.messages):
         (call,) = [part.tool_use for part in messages[1].content if isinstance(part, ToolUsePart)]
         assert call.input == {"command": "ls"}
-    assert told(turn.messages)[2:] == ["tool: done", "assistant: Done."]
+    assert as_lines(turn.messages)[2:] == ["tool: done", "assistant: Done."]
 
 
-async def test_what_an_answer_took_stays_where_a_hook_leaves_it_out(session: Session, kept: Callable[..., Any]) -> None:
-    async def rename(said: Message) -> Message:
-        return message("assistant", plain_text(said.content).replace("Ada", "[name]"))
+async def test_an_answer_keeps_its_usage_and_model_unless_a_hook_sets_them(
+    session: Session, plain_session: Callable[..., Any]
+) -> None:
+    async def rename(answer_message: Message) -> Message:
+        return message("assistant", plain_text(answer_message.content).replace("Ada", "[name]"))
 
-    async def count(said: Message) -> Message:
-        return message("assistant", said.content, usage=Usage(1), model="mine", provider="me", stop_reason="why")
+    async def count(answer_message: Message) -> Message:
+        return message(
+            "assistant", answer_message.content, usage=Usage(1), model="mine", provider="me", stop_reason="why"
+        )
 
     used = Usage(100, 10, total_tokens=110)
-    for each in (kept(), session):
+    for each in (plain_session(), session):
         model = ScriptedModel([answer("I am Ada.", usage=used)], provider="maker", model_id="m-1")
         turn = await AgentSession(model, session=each, hooks=AgentHooks(post_generation=(rename,))).respond("Who?")
         assert turn.answer is not None
@@ -277,18 +285,20 @@ async def test_what_an_answer_took_stays_where_a_hook_leaves_it_out(session: Ses
     )
 
 
-async def test_half_characters_of_a_model_are_replaced(session: Session, told: Told) -> None:
+async def test_lone_surrogates_in_an_answer_are_replaced(session: Session, as_lines: AsLines) -> None:
     calls = answer(["I \ud83d", tool_use("\ude00", "a\udcff")])
     agent = AgentSession(ScriptedModel([calls, "\ud83d\ude00 caf\udce9"], piece_chars=1), session=session)
     async with session.subscribe(transient=True):
         turn = await agent.respond("Hello")
     assert turn.text == "\U0001f600 caf\ufffd"
-    assert told(turn.messages[1:2]) == ["assistant: I \ufffd | calls a\ufffd \ufffd"]
-    assert told(await session.messages()) == told(turn.messages)
+    assert as_lines(turn.messages[1:2]) == ["assistant: I \ufffd | calls a\ufffd \ufffd"]
+    assert as_lines(await session.messages()) == as_lines(turn.messages)
 
 
-async def test_a_plain_session_gets_a_turn_whole_or_not_at_all(kept: Callable[..., Any], add: Tool) -> None:
-    session = kept()
+async def test_a_turn_that_fails_or_is_cancelled_is_not_saved_in_a_plain_session(
+    plain_session: Callable[..., Any], add: Tool
+) -> None:
+    session = plain_session()
     model = ScriptedModel(lambda request: answer(tool_use("1", "add", {"a": 1})))
     agent = AgentSession(model, session=session, tools=[add], options=AgentOptions(requests_max=3))
     with pytest.raises(TurnTooLong, match="`requests_max`"):
@@ -305,12 +315,12 @@ async def test_a_plain_session_gets_a_turn_whole_or_not_at_all(kept: Callable[..
     assert session.turns == []
 
 
-async def test_a_long_plain_history_is_made_to_fit(kept: Callable[..., Any]) -> None:
+async def test_a_long_history_of_a_plain_session_is_masked_to_fit_the_window(plain_session: Callable[..., Any]) -> None:
     results: list[Message] = []
     for number in range(20):
         results += [message("assistant", tool_use(str(number), "read", {}))]
         results += [message("tool", treering.tool_result(str(number), "x" * 400))]
-    session = kept(messages=[message("user", "Read them all"), *results, message("assistant", "Done.")])
+    session = plain_session(messages=[message("user", "Read them all"), *results, message("assistant", "Done.")])
     model = ScriptedModel(["Yes."], context_window=1000)
     agent = AgentSession(model, session=session)
     await agent.respond("All of them?")
@@ -323,13 +333,15 @@ async def test_a_long_plain_history_is_made_to_fit(kept: Callable[..., Any]) -> 
 
 
 @pytest.mark.feature("D-18", "D-57")
-async def test_the_session_of_a_call_wins_and_calls_at_once_do_not_mix(kept: Callable[..., Any], told: Told) -> None:
+async def test_the_session_of_a_call_is_used_and_concurrent_calls_do_not_mix(
+    plain_session: Callable[..., Any], as_lines: AsLines
+) -> None:
     model = ScriptedModel(lambda request: "re: " + plain_text(request.messages[-1].content))
-    own = kept("own")
+    own = plain_session("own")
     agent = AgentSession(model, session=own)
-    sessions = [kept(f"s{number}") for number in range(8)]
+    sessions = [plain_session(f"s{number}") for number in range(8)]
 
-    async def talk(session: Any) -> None:  # noqa: ANN401 - the fixture's own class
+    async def talk(session: Any) -> None:  # noqa: ANN401 - the class of the fixture
         for turn in range(3):
             await agent.respond(f"{session.id}.{turn}", session=session)
 
@@ -338,25 +350,25 @@ async def test_the_session_of_a_call_wins_and_calls_at_once_do_not_mix(kept: Cal
             group.start_soon(talk, session)
     assert own.turns == []
     for session in sessions:
-        said = [f"{session.id}.{turn}" for turn in range(3)]
-        assert told(await session.messages()) == [
-            line for each in said for line in (f"user: {each}", f"assistant: re: {each}")
+        inputs = [f"{session.id}.{turn}" for turn in range(3)]
+        assert as_lines(await session.messages()) == [
+            line for each in inputs for line in (f"user: {each}", f"assistant: re: {each}")
         ]
     for request in model.requests:
         assert len({plain_text(each.content).removeprefix("re: ").split(".")[0] for each in request.messages}) == 1
-    assert set(inspect.signature(agent.respond).parameters) == {"said", "session"}  # no id in place of a session
+    assert set(inspect.signature(agent.respond).parameters) == {"said", "session"}  # no session id
 
 
-async def test_turns_of_one_session_run_one_after_the_other(session: Session, told: Told) -> None:
+async def test_turns_of_one_session_run_one_after_the_other(session: Session, as_lines: AsLines) -> None:
     agent = AgentSession(ScriptedModel(["1", "2", "3"]), session=session)
     async with anyio.create_task_group() as group:
         for number in range(3):
             group.start_soon(agent.respond, f"q{number}")
-    lines = told(await session.messages())
+    lines = as_lines(await session.messages())
     assert [line.split(":")[0] for line in lines] == ["user", "assistant"] * 3
 
 
-async def test_a_tool_cannot_wait_for_its_own_turn(session: Session) -> None:
+async def test_a_tool_that_starts_a_turn_of_its_own_session_gets_an_error(session: Session) -> None:
     async def ask(arguments: dict[str, Any]) -> str:
         return (await agent.respond("me?")).text
 
@@ -369,8 +381,8 @@ async def test_a_tool_cannot_wait_for_its_own_turn(session: Session) -> None:
 
 
 @pytest.mark.parametrize("between", [0, 1])
-async def test_agents_that_wait_for_each_other_are_told(host: SessionHost, between: int) -> None:
-    """Each is in a turn whose tool asks the next one, and the last asks the first."""
+async def test_one_of_the_agents_that_wait_for_each_other_gets_an_error(host: SessionHost, between: int) -> None:
+    """The tool of each agent's turn asks the next agent, and that of the last asks the first."""
     agents: list[AgentSession] = []
     count = 2 + between
     met = [anyio.Event() for _ in range(count)]
@@ -378,7 +390,7 @@ async def test_agents_that_wait_for_each_other_are_told(host: SessionHost, betwe
     def asking(number: int) -> Tool:
         async def ask(arguments: dict[str, Any]) -> str:
             met[number].set()
-            for each in met:  # so that none is asked before all are in their turns
+            for each in met:  # no agent is asked before all of them are in a turn
                 await each.wait()
             return (await agents[(number + 1) % count].respond("You?")).text
 
@@ -397,14 +409,12 @@ async def test_agents_that_wait_for_each_other_are_told(host: SessionHost, betwe
         async with anyio.create_task_group() as group:
             for agent in agents:
                 group.start_soon(begin, agent)
-    told = [str(turn.messages[2].content) for turn in turns]
-    assert (
-        sum("neither would ever end" in each for each in told) == 1
-    )  # one gives way, and the others get their answers
+    results = [str(turn.messages[2].content) for turn in turns]
+    assert sum("neither would ever end" in each for each in results) == 1  # one is refused, the others get an answer
     assert {turn.text for turn in turns} == {"First."}
 
 
-async def test_agents_that_are_asked_one_after_the_other_wait(host: SessionHost) -> None:
+async def test_a_tool_can_wait_for_the_turn_of_a_busy_agent(host: SessionHost) -> None:
     begun, done = anyio.Event(), anyio.Event()
 
     @tool
@@ -441,27 +451,27 @@ async def test_agents_that_are_asked_one_after_the_other_wait(host: SessionHost)
     assert "Yes." in str(turns[0].messages[2].content)
 
 
-def test_two_tools_of_one_name_are_refused(add: Tool) -> None:
+def test_two_tools_with_the_same_name_are_refused(add: Tool) -> None:
     with pytest.raises(InvalidInput, match="same name"):
         AgentSession(ScriptedModel([]), tools=[add, add])
 
 
-# -- what is not there
+# -- one way to connect sessions
 
 
 @pytest.mark.feature("D-56", "D-70")
-def test_one_way_of_integration_is_documented() -> None:
-    told = "\n".join(path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")))
+def test_pages_and_examples_show_one_way_to_use_sessions() -> None:
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")))
     examples = [path.read_text(encoding="utf-8") for path in ROOT.glob("examples/*.py")]
     assert any("session=" in each for each in examples if "AgentSession(" in each)
-    for each in (told, *examples):
+    for each in (pages, *examples):
         assert not re.search(r"session[_.]hooks|hooks\(store|session_loader|session_saver", each, re.IGNORECASE)
     assert set(AgentHooks.__struct_fields__) == {"pre_generation", "post_generation", "leaving"}
     assert set(TurnInput.__struct_fields__) == {"system_prompt", "history", "input"}  # no store to load from or save to
 
 
 @pytest.mark.feature("D-58", "D-61", "D-62")
-def test_the_agent_s_view_of_a_session_is_messages() -> None:
+def test_an_agent_needs_only_an_id_messages_and_save_turn_of_a_session() -> None:
     names = {name for name in vars(ConversationSession) if not name.startswith("_")}
     assert names == {"id", "messages", "save_turn"}
     hints = {
@@ -478,12 +488,12 @@ def test_the_agent_s_view_of_a_session_is_messages() -> None:
 
 
 @pytest.mark.feature("D-20", "D-28", "D-30", "D-31", "D-32", "D-33")
-async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: SessionHost, told: Told) -> None:
+async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: SessionHost, as_lines: AsLines) -> None:
     session = await host.create("turns")
     before = session.created
     for number in range(3):
-        said = [message("user", f"q{number}"), message("assistant", f"a{number}")]
-        await session.save_turn(said, Usage(number, 1), metadata={"n": number, "tags": ["a", {"b": None}]})
+        turn_messages = [message("user", f"q{number}"), message("assistant", f"a{number}")]
+        await session.save_turn(turn_messages, Usage(number, 1), metadata={"n": number, "tags": ["a", {"b": None}]})
     await host.passivate_idle()
 
     entries = await session.entries()
@@ -496,7 +506,7 @@ async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: Ses
         place = entries.index(turn)
         of_turn = entries[place - (turn.usage.messages or 0) : place]
         messages = [each.message for each in of_turn if isinstance(each, treering.MessageEntry)]
-        assert told(messages) == [f"user: q{number}", f"assistant: a{number}"]
+        assert as_lines(messages) == [f"user: q{number}", f"assistant: a{number}"]
         assert {each.batch.id for each in (*of_turn, turn) if each.batch} == {of_turn[0].id}
 
     ids: list[str] = []
@@ -511,7 +521,7 @@ async def test_each_saved_turn_is_an_event_with_its_messages_and_usage(host: Ses
 
 
 @pytest.mark.feature("D-29")
-async def test_turns_and_compactions_come_back_as_what_they_were(host: SessionHost) -> None:
+async def test_turns_and_compactions_are_read_back_unchanged(host: SessionHost) -> None:
     session = await host.create("types")
     ids = await session.save_turn([message("user", "q"), message("assistant", "a")], Usage(1, 1))
     await session.append_compaction("so far", ids[1], 10)
@@ -525,7 +535,7 @@ async def test_turns_and_compactions_come_back_as_what_they_were(host: SessionHo
 
 
 @pytest.mark.feature("D-54")
-async def test_a_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tilde_in_the_root_of_a_host_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     async with SessionHost("~/.myapp/sessions") as host:
         agent = AgentSession(ScriptedModel(["Hi!"]), session=await host.open("my-session"))
@@ -534,7 +544,7 @@ async def test_a_home_directory_is_expanded(tmp_path: Path, monkeypatch: pytest.
 
 
 async def test_a_task_that_a_tool_started_can_take_the_next_turn(session: Session) -> None:
-    """It goes on after the turn in which it was started, and takes none inside of it."""
+    """The task was started inside a turn, but takes its own turn only after that one has ended."""
     ended, texts = anyio.Event(), list[str]()
 
     async def follow() -> None:
@@ -543,7 +553,7 @@ async def test_a_task_that_a_tool_started_can_take_the_next_turn(session: Sessio
 
     @tool
     async def start() -> str:
-        """Start something that goes on."""
+        """Start a task that outlives this turn."""
         group.start_soon(follow)
         return "started"
 
@@ -555,8 +565,8 @@ async def test_a_task_that_a_tool_started_can_take_the_next_turn(session: Sessio
     assert texts == ["It is over."]
 
 
-async def test_turns_of_two_agents_in_one_session_take_turns(session: Session) -> None:
-    """A program may make an agent for each request; none must take the running calls of another for left ones."""
+async def test_turns_of_two_agents_in_one_session_run_one_after_the_other(session: Session) -> None:
+    """Programs may create an agent per request, and none may close the running calls of another."""
     begun, done = anyio.Event(), anyio.Event()
 
     @tool

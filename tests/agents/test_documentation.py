@@ -1,4 +1,4 @@
-"""The page about agents says what is there, and its programs run."""
+"""The names on the page about agents exist, and its programs run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def page() -> str:
     return PAGE.read_text(encoding="utf-8")
 
 
-def test_what_the_page_names_is_there(page: str) -> None:
+def test_names_on_the_page_exist(page: str) -> None:
     prose = re.sub(r"```.*?```", "", page, flags=re.DOTALL)
     for name in re.findall(r"`([A-Z]\w+)[`(]", prose):
         assert hasattr(treering, name) or name == "ScriptedModel", name
@@ -46,7 +46,7 @@ async def test_the_programs_of_the_page_run(
     names |= await run(first, names)
     read_file = (await run(reading, names))["read_file"]
     assert await read_file({"path": __file__, "lines": 1}) == ToolOutput(
-        '"""The page about agents says what is there, and its programs run."""\n'
+        '"""The names on the page about agents exist, and its programs run."""\n'
     )
     async with SessionHost() as host:
         script: list[Step] = ["Sunny.", answer(tool_use("1", "deploy")), "Deployed."]
@@ -59,7 +59,7 @@ async def test_the_programs_of_the_page_run(
 
 
 async def run(program: str, names: dict[str, Any]) -> dict[str, Any]:
-    """Run a program that awaits, and return its names."""
-    exec(f"async def program():\n{indent(program, '    ')}\n    return locals()", names)  # noqa: S102 - the page's own
+    """Run a program with top-level awaits, and return the names that it defines."""
+    exec(f"async def program():\n{indent(program, '    ')}\n    return locals()", names)  # noqa: S102 - a program of the page
     found: dict[str, Any] = await names["program"]()
     return found

@@ -1,4 +1,4 @@
-"""The models that need no network: one with a script, for tests, and one that repeats what it is told."""
+"""The models that need no network: one that follows a script, and one that repeats the user's message."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ async def pieces_of(model: Model, request: ModelRequest = REQUEST) -> list[Model
         return [piece async for piece in pieces]
 
 
-async def test_an_echo_repeats_what_the_user_said_and_says_so() -> None:
+async def test_the_echo_model_repeats_the_user_s_message_with_its_usage() -> None:
     model = EchoModel()
     pieces = await pieces_of(model)
     assert pieces == await pieces_of(model)
     last = pieces[-1]
     assert isinstance(last, Completed)
-    said = "(echo, 2 messages) Hello, model!"
-    assert plain_text(last.message.content) == said
-    assert "".join(piece.text for piece in pieces if isinstance(piece, TextDelta)) == said
+    expected = "(echo, 2 messages) Hello, model!"
+    assert plain_text(last.message.content) == expected
+    assert "".join(piece.text for piece in pieces if isinstance(piece, TextDelta)) == expected
     assert len(pieces) > 2
     assert (last.message.provider, last.message.model, last.message.stop_reason) == ("treering", "echo", "stop")
     assert last.message.usage is not None
@@ -54,7 +54,7 @@ async def test_an_echo_repeats_what_the_user_said_and_says_so() -> None:
     assert last.message.usage.total_tokens == last.message.usage.input_tokens + last.message.usage.output_tokens
 
 
-async def test_an_echo_holds_a_conversation(session: Session) -> None:
+async def test_the_echo_model_counts_the_messages_of_a_conversation(session: Session) -> None:
     agent = AgentSession(EchoModel(), session=session)
     assert (await agent.respond("one")).text == "(echo, 1 message) one"
     assert (await agent.respond("two")).text == "(echo, 3 messages) two"
@@ -63,7 +63,7 @@ async def test_an_echo_holds_a_conversation(session: Session) -> None:
     )
 
 
-async def test_a_script_is_followed_and_remembered() -> None:
+async def test_a_scripted_model_streams_its_steps_and_records_requests() -> None:
     whole = answer([thinking("hm"), text("I call."), tool_use("1", "read", {})], usage=Usage(1, 2))
     model = ScriptedModel([whole, "Hi!"], provider="maker", model_id="m", piece_chars=4)
     pieces = await pieces_of(model)
@@ -84,7 +84,7 @@ async def test_a_script_is_followed_and_remembered() -> None:
         await pieces_of(model)
 
 
-async def test_a_script_can_fail_in_every_way() -> None:
+async def test_a_scripted_model_can_fail_break_off_refuse_and_stall() -> None:
     model = ScriptedModel([AnswerCutOff("cut"), Broken("Hal", AnswerCutOff("cut again"))])
     with pytest.raises(AnswerCutOff, match=r"cut$"):
         await pieces_of(model)
@@ -105,7 +105,7 @@ async def test_a_script_can_fail_in_every_way() -> None:
             group.cancel_scope.cancel()
 
 
-async def test_a_script_may_be_a_function() -> None:
+async def test_the_script_of_a_scripted_model_can_be_a_function() -> None:
     model = ScriptedModel(lambda request: f"{len(request.messages)} messages")
     last = (await pieces_of(model))[-1]
     assert isinstance(last, Completed)

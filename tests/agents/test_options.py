@@ -1,4 +1,4 @@
-"""What an agent's settings may be."""
+"""The values that the options of an agent accept."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from treering import AgentOptions, InvalidInput
         (lambda: AgentOptions(stream_events_max=0), "`stream_events_max` cannot be 0"),
     ],
 )
-def test_bounds_that_nothing_would_get_through_are_refused(make: Callable[[], object], why: str) -> None:
+def test_option_values_out_of_range_are_refused(make: Callable[[], object], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         make()
 
 
-def test_the_least_bounds_are_taken() -> None:
+def test_the_smallest_option_values_are_accepted() -> None:
     options = AgentOptions(
         context_window=1,
         reserve_for_response=0,

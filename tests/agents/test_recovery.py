@@ -1,4 +1,4 @@
-"""A turn that was killed is taken up again: what was acknowledged is there, and open calls are closed."""
+"""After a kill in the middle of a turn, acknowledged entries are there, and the next turn closes open calls."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from treering.testing.models import ScriptedModel, answer
 
 CHILD = Path(__file__).with_name("crashing_child.py")
 CLOSED = "!" + "[no result: the turn ended before the tool answered]"
-Told = Callable[[Sequence[Message]], list[str]]
+AsLines = Callable[[Sequence[Message]], list[str]]
 Validator = Callable[[Sequence[Message]], bool]
 Kill = Callable[[Path, str, str], list[str]]
 
 
 @pytest.fixture(scope="module")
-def killed() -> Generator[Kill]:
-    """Have an agent killed at some point of its turn; returns what it had said."""
+def kill_agent() -> Generator[Kill]:
+    """Kill an agent at a point of its turn. The call returns the lines that the agent printed before."""
     with subprocess.Popen([sys.executable, str(CHILD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         orders, answers = process.stdin, process.stdout
         assert orders is not None
@@ -48,25 +48,27 @@ def killed() -> Generator[Kill]:
             orders.write(f"{root} {dialect} {point}\n".encode())
             orders.flush()
             pid = int(answers.readline().split()[1])
-            said: list[str] = []
+            printed: list[str] = []
             while (line := answers.readline().decode()) != f"at {point}\n":
-                said.append(line)
+                printed.append(line)
             os.kill(pid, signal.SIGKILL)
             assert answers.readline() == b"gone\n"
-            return said
+            return printed
 
         yield kill
         orders.close()
 
 
 @pytest.mark.feature("N-1", "N-129")
-def test_a_kill_while_the_model_is_asked_keeps_what_the_user_said(killed: Kill, tmp_path: Path, told: Told) -> None:
-    killed(tmp_path, "native", "asking")
+def test_the_user_s_message_is_kept_if_the_agent_is_killed_while_it_asks_the_model(
+    kill_agent: Kill, tmp_path: Path, as_lines: AsLines
+) -> None:
+    kill_agent(tmp_path, "native", "asking")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
             session = await host.load("main")
-            assert told(await session.messages()) == ["user: Hello"]
+            assert as_lines(await session.messages()) == ["user: Hello"]
             turn = await AgentSession(ScriptedModel(["Hi!"]), session=session).respond()
             assert turn.text == "Hi!"
 
@@ -75,25 +77,27 @@ def test_a_kill_while_the_model_is_asked_keeps_what_the_user_said(killed: Kill, 
 
 @pytest.mark.feature("G-129")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-def test_a_kill_right_after_an_answer_loses_nothing(killed: Kill, tmp_path: Path, dialect: str, told: Told) -> None:
-    (said,) = killed(tmp_path, dialect, "answered")
+def test_an_answer_is_kept_if_the_agent_is_killed_right_after_it(
+    kill_agent: Kill, tmp_path: Path, dialect: str, as_lines: AsLines
+) -> None:
+    (printed,) = kill_agent(tmp_path, dialect, "answered")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
             session = await host.load("main")
-            found = await session.entry(said.split()[1])
+            found = await session.entry(printed.split()[1])
             assert found is not None
-            assert told(await session.messages())[:2] == ["user: Hello", "assistant: calls run c1 | calls run c2"]
+            assert as_lines(await session.messages())[:2] == ["user: Hello", "assistant: calls run c1 | calls run c2"]
 
     anyio.run(check)
 
 
 @pytest.mark.feature("N-132", "U-7")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-def test_a_kill_between_tools_leaves_a_session_that_goes_on(
-    killed: Kill, tmp_path: Path, dialect: str, told: Told, strictly_paired: Validator
+def test_the_next_turn_closes_the_call_of_a_tool_that_was_killed(
+    kill_agent: Kill, tmp_path: Path, dialect: str, as_lines: AsLines, strictly_paired: Validator
 ) -> None:
-    killed(tmp_path, dialect, "between")
+    kill_agent(tmp_path, dialect, "between")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -108,19 +112,22 @@ def test_a_kill_between_tools_leaves_a_session_that_goes_on(
                 f"tool: {CLOSED}",
                 "user: Go on",
             ]
-            assert told(model.last_request.messages) == expected
+            assert as_lines(model.last_request.messages) == expected
             assert strictly_paired(model.last_request.messages)
-            assert told(await session.messages()) == [*expected, "assistant: I see."]  # persisted, and not made up
+            assert as_lines(await session.messages()) == [
+                *expected,
+                "assistant: I see.",
+            ]  # the closing result is in the log
             assert strictly_paired(await session.messages())
 
     anyio.run(check)
 
 
 @pytest.mark.feature("N-137")
-def test_opening_after_a_kill_reports_and_repairs(
-    killed: Kill, tmp_path: Path, told: Told, strictly_paired: Validator
+def test_recover_reports_and_repairs_a_torn_tail_and_open_calls_once(
+    kill_agent: Kill, tmp_path: Path, as_lines: AsLines, strictly_paired: Validator
 ) -> None:
-    killed(tmp_path, "native", "torn")
+    kill_agent(tmp_path, "native", "torn")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -136,7 +143,7 @@ def test_opening_after_a_kill_reports_and_repairs(
             (closing,) = report.result_ids
             assert session.leaf_id == closing
             assert strictly_paired(await session.messages())
-            assert not await session.recover()  # a second look finds nothing
+            assert not await session.recover()
         async with SessionHost(tmp_path) as host:
             assert not await (await host.load("main")).recover()
 
@@ -144,16 +151,16 @@ def test_opening_after_a_kill_reports_and_repairs(
 
 
 @pytest.mark.feature("N-137")
-def test_an_agent_reports_what_it_found(killed: Kill, tmp_path: Path) -> None:
-    killed(tmp_path, "native", "torn")
+def test_a_stream_reports_a_recovery_once(kill_agent: Kill, tmp_path: Path) -> None:
+    kill_agent(tmp_path, "native", "torn")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
             session = await host.load("main")
             agent = AgentSession(ScriptedModel(["I see.", "Bye."]), session=session)
             found: list[Recovery] = []
-            for said in ("Go on", "Goodbye"):
-                async with agent.stream(said) as events:
+            for text in ("Go on", "Goodbye"):
+                async with agent.stream(text) as events:
                     found += [event.recovery async for event in events if isinstance(event, Recovered)]
             assert [len(each.closed_calls) for each in found] == [1]
             assert found[0].torn_tail is not None
@@ -161,8 +168,10 @@ def test_an_agent_reports_what_it_found(killed: Kill, tmp_path: Path) -> None:
     anyio.run(check)
 
 
-def test_a_suspended_turn_goes_on_in_another_process(killed: Kill, tmp_path: Path, told: Told) -> None:
-    killed(tmp_path, "native", "waiting")
+def test_a_suspended_turn_can_be_resumed_in_another_process(
+    kill_agent: Kill, tmp_path: Path, as_lines: AsLines
+) -> None:
+    kill_agent(tmp_path, "native", "waiting")
 
     async def check() -> None:
         async with SessionHost(tmp_path) as host:
@@ -176,7 +185,7 @@ def test_a_suspended_turn_goes_on_in_another_process(killed: Kill, tmp_path: Pat
             assert (waits.reason, waits.data, waits.input) == ("needs a person's word", {"ask": "Ada"}, {"n": 2})
             turn = await agent.resume({"c2": "two"})
             assert turn.text == "Done."
-            assert told(await session.messages()) == [
+            assert as_lines(await session.messages()) == [
                 "user: Hello",
                 "assistant: calls run c1 | calls run c2",
                 "tool: one",
@@ -187,10 +196,10 @@ def test_a_suspended_turn_goes_on_in_another_process(killed: Kill, tmp_path: Pat
     anyio.run(check)
 
 
-# -- closing calls
+# -- closing open calls
 
 
-async def opened(session: Session) -> None:
+async def append_open_calls(session: Session) -> None:
     await session.append_message("user", "Read them")
     await session.append_message("assistant", [tool_use(name, "read", {"path": name}) for name in ("a", "b", "c")])
     await session.append_tool_execution("b", "read", {"path": "b"}, "B")
@@ -198,12 +207,12 @@ async def opened(session: Session) -> None:
 
 @pytest.mark.feature("U-7")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_open_calls_are_closed_in_one_batch_and_once(
-    dialect: Literal["native", "pi"], tmp_path: Path, told: Told, strictly_paired: Validator
+async def test_open_calls_are_closed_once_and_in_one_batch(
+    dialect: Literal["native", "pi"], tmp_path: Path, as_lines: AsLines, strictly_paired: Validator
 ) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create("main")
-        await opened(session)
+        await append_open_calls(session)
         assert [each.id for each in await session.open_calls()] == ["a", "c"]
         ids = await session.close_open_calls()
         assert len(ids) == 2
@@ -214,14 +223,14 @@ async def test_open_calls_are_closed_in_one_batch_and_once(
         assert await session.close_open_calls() == []
         assert session.cursor == before
         messages = await session.messages()
-        assert told(messages)[2:] == ["tool: B", f"tool: {CLOSED}", f"tool: {CLOSED}"]
+        assert as_lines(messages)[2:] == ["tool: B", f"tool: {CLOSED}", f"tool: {CLOSED}"]
         assert [each.tool_name for each in messages[2:]] == ["read"] * 3
         assert strictly_paired(messages)
 
 
-async def test_what_a_context_shows_stays_the_same(session: Session) -> None:
+async def test_after_open_calls_are_closed_requests_begin_as_before(session: Session) -> None:
     model = ScriptedModel(["1", "2"])
-    await opened(session)
+    await append_open_calls(session)
     agent = AgentSession(model, session=session)
     before = await session.messages()
     await agent.respond("Go on")
@@ -231,8 +240,8 @@ async def test_what_a_context_shows_stays_the_same(session: Session) -> None:
     assert model.requests[1].messages[: len(model.requests[0].messages)] == model.requests[0].messages
 
 
-async def test_closing_races_with_others_and_loses_nothing(session: Session, strictly_paired: Validator) -> None:
-    await opened(session)
+async def test_concurrent_attempts_close_each_open_call_once(session: Session, strictly_paired: Validator) -> None:
+    await append_open_calls(session)
     ids: list[str] = []
 
     async def close() -> None:
@@ -246,8 +255,8 @@ async def test_closing_races_with_others_and_loses_nothing(session: Session, str
     assert strictly_paired(await session.messages())
 
 
-async def test_only_the_last_turn_s_calls_are_open(session: Session) -> None:
-    await opened(session)
+async def test_only_calls_of_the_last_assistant_message_are_open(session: Session) -> None:
+    await append_open_calls(session)
     await session.append_message("assistant", [tool_use("d", "read", {})])
     await session.append_message("user", "Wait")
     assert [each.id for each in await session.open_calls()] == ["d"]
@@ -260,7 +269,7 @@ async def test_only_the_last_turn_s_calls_are_open(session: Session) -> None:
     assert await session.open_calls() == []
 
 
-def test_threads_close_calls_too(tmp_path: Path) -> None:
+def test_open_calls_can_be_closed_through_the_blocking_facade(tmp_path: Path) -> None:
     with SyncHost(tmp_path) as host:
         session = host.create("main")
         session.append(message("assistant", tool_use("a", "read", {})))
@@ -270,7 +279,7 @@ def test_threads_close_calls_too(tmp_path: Path) -> None:
         assert not session.recover()
 
 
-async def test_an_agent_without_tools_answers_after_a_crash(session: Session, add: Tool) -> None:
+async def test_an_agent_answers_after_a_crash_left_a_call_open(session: Session, add: Tool) -> None:
     await session.append_message("user", "Add")
     await session.append(answer(tool_use("1", "add", {"a": 1})))
     turn = await AgentSession(ScriptedModel(["Sorry."]), session=session, tools=[add]).respond()

@@ -1,4 +1,4 @@
-"""What was sent last can be looked at, and followed."""
+"""The requests of an agent: the last one, a subscription to all, and their events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Told = Callable[[Sequence[Message]], list[str]]
 
 
 @pytest.mark.feature("N-10", "N-78")
-async def test_the_last_request_is_shown_exactly(session: Session, add: Tool) -> None:
+async def test_the_last_request_is_available_with_its_strategy_and_counts(session: Session, add: Tool) -> None:
     await session.append_message("user", "Read them all")
     for number in range(12):
         await session.append_message("assistant", tool_use(str(number), "read", {}))
@@ -77,7 +77,7 @@ async def test_the_last_request_is_shown_exactly(session: Session, add: Tool) ->
 
 
 @pytest.mark.feature("N-10")
-async def test_requests_can_be_followed(session: Session) -> None:
+async def test_following_requests_yields_each_at_most_once_up_to_the_last(session: Session) -> None:
     agent = AgentSession(ScriptedModel(["1", "2", "3"]), session=session)
     seen: list[int] = []
 
@@ -91,13 +91,13 @@ async def test_requests_can_be_followed(session: Session) -> None:
     with anyio.fail_after(10):
         async with anyio.create_task_group() as group:
             group.start_soon(follow)
-            for said in "abc":
-                await agent.respond(said)
+            for letter in "abc":
+                await agent.respond(letter)
     assert seen[-1] == 3
     assert seen == sorted(set(seen))
 
 
-async def test_who_comes_late_or_is_slow_gets_the_latest(session: Session) -> None:
+async def test_a_late_or_slow_follower_gets_the_latest_request(session: Session) -> None:
     agent = AgentSession(ScriptedModel(["1", "2", "3"]), session=session)
     await agent.respond("a")
     async with agent.follow_requests() as requests:
@@ -111,7 +111,7 @@ async def test_who_comes_late_or_is_slow_gets_the_latest(session: Session) -> No
         await anext(requests)
 
 
-async def test_each_request_of_a_turn_is_an_event(session: Session, add: Tool) -> None:
+async def test_each_request_of_a_turn_is_an_event_of_its_stream(session: Session, add: Tool) -> None:
     model = ScriptedModel([answer(tool_use("a", "add", {"a": 1})), "2"])
     agent = AgentSession(model, session=session, tools=[add], options=AgentOptions(max_tokens=77))
     async with agent.stream([text("What is"), text("1 + 1?")]) as events:

@@ -1,4 +1,4 @@
-"""Failures that may pass: attempts with growing delays, and what had come of an answer on a side branch."""
+"""Retries: growing delays, side branches with the parts of failed answers, and the policy for left branches."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ from treering import (
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import Broken, ScriptedModel, Stalled, Step, answer
 
-Told = Callable[[Sequence[Message]], list[str]]
+AsLines = Callable[[Sequence[Message]], list[str]]
 
 
 @pytest.fixture
-def slept() -> list[float]:
+def delays() -> list[float]:
     return []
 
 
 @pytest.fixture
-def options(slept: list[float]) -> Callable[..., AgentOptions]:
+def options(delays: list[float]) -> Callable[..., AgentOptions]:
     async def sleep(seconds: float) -> None:
-        slept.append(seconds)
+        delays.append(seconds)
 
-    def make(**settings: Any) -> AgentOptions:  # noqa: ANN401 - whatever a test sets
+    def make(**settings: Any) -> AgentOptions:  # noqa: ANN401 - any settings
         return AgentOptions(sleep=sleep, **settings)
 
     return make
@@ -60,66 +60,66 @@ def options(slept: list[float]) -> Callable[..., AgentOptions]:
 
 @pytest.mark.feature("G-134")
 async def test_a_retried_turn_leaves_the_failed_attempt_on_a_side_branch(
-    session: Session, told: Told, slept: list[float], options: Callable[..., AgentOptions]
+    session: Session, as_lines: AsLines, delays: list[float], options: Callable[..., AgentOptions]
 ) -> None:
     script: list[Step] = [Broken("The answer is fo", AnswerCutOff("the line went dead")), "The answer is 42."]
     agent = AgentSession(ScriptedModel(script), session=session, options=options())
     async with agent.stream("What is the answer?") as events:
         retries = [event async for event in events if isinstance(event, Retrying)]
-    assert told(await session.messages()) == ["user: What is the answer?", "assistant: The answer is 42."]
+    assert as_lines(await session.messages()) == ["user: What is the answer?", "assistant: The answer is 42."]
     asked, good = session.path()
-    failed, kept = session.children(asked)
-    assert kept == good
+    failed, other = session.children(asked)
+    assert other == good
     assert [each.entry_id for each in retries] == [failed]
     entry = await session.entry(failed)
     assert isinstance(entry, MessageEntry)
     assert plain_text(entry.message.content) == "The answer is fo"
     assert (entry.message.stop_reason, entry.message.error) == ("error", "the line went dead")
-    assert slept == [1.0]
+    assert delays == [1.0]
 
 
-async def test_pi_files_keep_failed_attempts_beside_the_path_too(tmp_path: Path, told: Told) -> None:
-    async def at_once(seconds: float) -> None: ...
+async def test_failed_attempts_are_on_side_branches_of_pi_files_too(tmp_path: Path, as_lines: AsLines) -> None:
+    async def no_sleep(seconds: float) -> None: ...
 
     script: list[Step] = [Broken("The answer is fo", AnswerCutOff("the line went dead")), "42"]
     async with SessionHost(tmp_path, dialect="pi") as host:
         session = await host.create("main")
-        agent = AgentSession(ScriptedModel(script), session=session, options=AgentOptions(sleep=at_once))
+        agent = AgentSession(ScriptedModel(script), session=session, options=AgentOptions(sleep=no_sleep))
         await agent.respond("What is the answer?")
         await host.passivate_idle()
-        assert told(await (await host.load("main")).messages()) == ["user: What is the answer?", "assistant: 42"]
+        assert as_lines(await (await host.load("main")).messages()) == ["user: What is the answer?", "assistant: 42"]
         assert len(session.children(session.path()[-2])) == 2
 
 
-async def test_delays_double_up_to_a_bound_and_a_provider_s_word_counts(
-    slept: list[float], options: Callable[..., AgentOptions]
+async def test_delays_double_up_to_a_bound_unless_the_provider_names_one(
+    delays: list[float], options: Callable[..., AgentOptions]
 ) -> None:
     down = ModelUnavailable("down")
     model = ScriptedModel([down, down, down, RateLimited("later", retry_after_s=7.5), down, "at last"])
     agent = AgentSession(model, options=options(attempts_max=6, backoff_s=2, backoff_max_s=8))
     turn = await agent.respond("Hello")
     assert turn.text == "at last"
-    assert slept == [2, 4, 8, 7.5, 8]
+    assert delays == [2, 4, 8, 7.5, 8]
     assert len(model.requests) == 6
 
 
-async def test_a_provider_that_asks_for_too_long_is_not_waited_for(
-    slept: list[float], options: Callable[..., AgentOptions]
+async def test_a_delay_longer_than_the_bound_is_raised_at_once(
+    delays: list[float], options: Callable[..., AgentOptions]
 ) -> None:
     agent = AgentSession(
         ScriptedModel([RateLimited("tomorrow", retry_after_s=86_400)]), options=options(backoff_max_s=60)
     )
     with pytest.raises(RateLimited, match="tomorrow"):
         await agent.respond("Hello")
-    assert slept == []
+    assert delays == []
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable("down"), RateLimited("later"), Broken("I", AnswerCutOff("cut"))])
-async def test_attempts_are_bounded(
+async def test_a_turn_fails_after_the_allowed_attempts(
     error: TreeringError | Broken,
     session: Session,
-    told: Told,
-    slept: list[float],
+    as_lines: AsLines,
+    delays: list[float],
     options: Callable[..., AgentOptions],
 ) -> None:
     model = ScriptedModel([error] * 3)
@@ -127,21 +127,23 @@ async def test_attempts_are_bounded(
     with pytest.raises(TreeringError):
         await agent.respond("Hello")
     assert len(model.requests) == 3
-    assert slept == [1.0, 2.0]
-    assert told(await session.messages()) == ["user: Hello"]
+    assert delays == [1.0, 2.0]
+    assert as_lines(await session.messages()) == ["user: Hello"]
     assert len(session.children(session.leaf_id)) == (3 if isinstance(error, Broken) else 0)
 
 
-async def test_what_will_never_be_served_is_not_asked_again(options: Callable[..., AgentOptions]) -> None:
+async def test_a_refused_request_is_not_retried(options: Callable[..., AgentOptions]) -> None:
     model = ScriptedModel([RequestRefused("no such model")])
     with pytest.raises(RequestRefused):
         await AgentSession(model, options=options()).respond("Hello")
     assert len(model.requests) == 1
 
 
-async def test_a_stream_that_ends_early_was_cut_off(slept: list[float], options: Callable[..., AgentOptions]) -> None:
+async def test_a_stream_that_ends_without_completing_is_retried_as_cut_off(
+    delays: list[float], options: Callable[..., AgentOptions]
+) -> None:
     class Silent(ScriptedModel):
-        async def generate(self, request: Any) -> Any:  # noqa: ANN401 - what the base has
+        async def generate(self, request: Any) -> Any:  # noqa: ANN401 - the types of the base class
             self.requests.append(request)
             yield TextDelta("I ")
 
@@ -151,7 +153,7 @@ async def test_a_stream_that_ends_early_was_cut_off(slept: list[float], options:
     assert len(model.requests) == 2
 
 
-async def test_results_of_tools_are_not_fetched_again_after_a_failure(
+async def test_tools_are_not_run_again_after_a_failed_request(
     session: Session, add: Tool, options: Callable[..., AgentOptions]
 ) -> None:
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), ModelUnavailable("down"), "2"])
@@ -167,38 +169,40 @@ async def test_results_of_tools_are_not_fetched_again_after_a_failure(
     assert model.requests[1].messages == model.requests[2].messages
 
 
-# -- by hand
+# -- retrying on request
 
 
 @pytest.mark.feature("G-134")
-async def test_an_answer_can_be_made_again(session: Session, told: Told, add: Tool) -> None:
+async def test_retry_answers_the_last_user_message_again(session: Session, as_lines: AsLines, add: Tool) -> None:
     model = ScriptedModel([answer(tool_use("1", "add", {"a": 1})), "three", "two"])
     agent = AgentSession(model, session=session, tools=[add])
     await agent.respond("What is 1 + 1?")
     before = session.path()
     turn = await agent.retry()
     assert turn.text == "two"
-    assert told(await session.messages()) == ["user: What is 1 + 1?", "assistant: two"]
-    assert told(model.last_request.messages) == ["user: What is 1 + 1?"]
+    assert as_lines(await session.messages()) == ["user: What is 1 + 1?", "assistant: two"]
+    assert as_lines(model.last_request.messages) == ["user: What is 1 + 1?"]
     assert before[0] == session.path()[0]
     assert before[1] in session.children(before[0])
-    assert await session.entry(before[-1]) is not None  # the first attempt is there
+    assert await session.entry(before[-1]) is not None  # the first attempt is still in the log
 
 
-async def test_there_must_be_something_to_make_again(session: Session, kept: Callable[..., Any]) -> None:
+async def test_retry_is_refused_without_a_user_message_or_branches(
+    session: Session, plain_session: Callable[..., Any]
+) -> None:
     agent = AgentSession(ScriptedModel([]), session=session)
     with pytest.raises(InvalidInput, match="no user message to answer again"):
         await agent.retry()
     with pytest.raises(InvalidInput, match="has branches"):
-        await AgentSession(ScriptedModel([]), session=kept()).retry()
+        await AgentSession(ScriptedModel([]), session=plain_session()).retry()
 
 
-# -- the policy
+# -- the policy for left branches
 
 
 @pytest.mark.feature("G-135")
-async def test_the_policy_is_asked_before_work_is_left(
-    session: Session, told: Told, options: Callable[..., AgentOptions]
+async def test_the_policy_decides_whether_a_left_branch_is_summarized(
+    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
 ) -> None:
     asked: list[LeftWork] = []
 
@@ -218,7 +222,7 @@ async def test_the_policy_is_asked_before_work_is_left(
     agent = AgentSession(model, session=session, hooks=AgentHooks(leaving=policy), options=options())
 
     first = await agent.respond("Say one")
-    assert asked == []  # nothing was left
+    assert asked == []  # no branch was left
     second = await agent.respond("Say two")
     assert [(each.why, each.to_id, each.message_count) for each in asked] == [("retry", second.entry_ids[0], 1)]
     await agent.retry()
@@ -231,7 +235,7 @@ async def test_the_policy_is_asked_before_work_is_left(
     assert report is not None
     assert report.entry_id == session.leaf_id
     await agent.respond("Say four")
-    assert told(await session.messages()) == [
+    assert as_lines(await session.messages()) == [
         "user: Say one",
         "assistant: one",
         "branchSummary: The user counted to two, and then asked for three.",
@@ -240,10 +244,10 @@ async def test_the_policy_is_asked_before_work_is_left(
     ]
     count = len(asked)
     await agent.switch(session.leaf_id or "")
-    assert len(asked) == count  # nothing lies behind the leaf
+    assert len(asked) == count  # the leaf did not move
 
 
-async def test_by_default_switches_are_summed_up_and_retries_are_not(session: Session) -> None:
+async def test_by_default_a_switch_summarizes_the_left_branch_and_a_retry_does_not(session: Session) -> None:
     model = ScriptedModel(["one", "two", "in short", "three"])
     agent = AgentSession(model, session=session)
     turn = await agent.respond("Hello")
@@ -254,8 +258,8 @@ async def test_by_default_switches_are_summed_up_and_retries_are_not(session: Se
 
 
 @pytest.mark.parametrize("failure", [ModelUnavailable("no summary today"), "   ", ConnectionError("reset")])
-async def test_a_failed_attempt_is_left_without_a_summary_where_none_can_be_made(
-    failure: Step | ConnectionError, session: Session, told: Told, options: Callable[..., AgentOptions]
+async def test_a_failed_attempt_is_left_without_a_summary_if_summarizing_fails(
+    failure: Step | ConnectionError, session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
 ) -> None:
     async def always(left: LeftWork) -> bool:
         return True
@@ -274,16 +278,16 @@ async def test_a_failed_attempt_is_left_without_a_summary_where_none_can_be_made
     with capture_logs() as logs:
         turn = await agent.respond("Hello")
     assert turn.text == "I am."
-    assert told(await session.messages()) == ["user: Hello", "assistant: I am."]
+    assert as_lines(await session.messages()) == ["user: Hello", "assistant: I am."]
     assert len(session.children(session.path()[0])) == 2
     assert [each["event"] for each in logs] == ["not_summarized"]
     with pytest.raises(RequestRefused, match="no more"):
         await agent.respond("Go on")
-    assert told(await session.messages())[-1] == "user: Go on"
+    assert as_lines(await session.messages())[-1] == "user: Go on"
 
 
-async def test_a_policy_that_raises_leaves_the_leaf_where_it_was(
-    session: Session, told: Told, options: Callable[..., AgentOptions]
+async def test_if_the_policy_raises_the_path_does_not_show_the_failed_attempt(
+    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
 ) -> None:
     async def broken(left: LeftWork) -> bool:
         raise ZeroDivisionError
@@ -292,11 +296,11 @@ async def test_a_policy_that_raises_leaves_the_leaf_where_it_was(
     agent = AgentSession(model, session=session, hooks=AgentHooks(leaving=broken), options=options())
     with pytest.raises(ZeroDivisionError):
         await agent.respond("Hello")
-    assert told(await session.messages()) == ["user: Hello"]
+    assert as_lines(await session.messages()) == ["user: Hello"]
 
 
-async def test_a_summary_of_a_failed_attempt_may_be_cancelled(
-    session: Session, told: Told, options: Callable[..., AgentOptions]
+async def test_a_failed_attempt_stays_off_the_path_if_its_summary_is_cancelled(
+    session: Session, as_lines: AsLines, options: Callable[..., AgentOptions]
 ) -> None:
     async def always(left: LeftWork) -> bool:
         return True
@@ -310,11 +314,11 @@ async def test_a_summary_of_a_failed_attempt_may_be_cancelled(
             group.start_soon(agent.respond, "Are you there?")
             await reached.wait()
             group.cancel_scope.cancel()
-    assert told(await session.messages()) == ["user: Are you there?"]
+    assert as_lines(await session.messages()) == ["user: Are you there?"]
     assert len(session.children(session.leaf_id)) == 1
 
 
-async def test_a_summary_alone_is_no_work_to_sum_up(session: Session) -> None:
+async def test_a_branch_with_only_a_summary_is_not_summarized(session: Session) -> None:
     model = ScriptedModel(["one", "in short"])
     agent = AgentSession(model, session=session)
     turn = await agent.respond("Hello")
@@ -324,27 +328,28 @@ async def test_a_summary_alone_is_no_work_to_sum_up(session: Session) -> None:
     assert len(model.requests) == 2
 
 
-async def test_what_was_said_before_a_refusal_stays_on_a_side_branch(session: Session, told: Told) -> None:
-    """An error that is not worth another attempt, in the middle of an answer."""
+async def test_an_answer_broken_off_by_a_refusal_is_kept_on_a_side_branch_and_not_retried(
+    session: Session, as_lines: AsLines
+) -> None:
     agent = AgentSession(ScriptedModel([Broken("I was", RequestRefused("no more")), "Hi!"]), session=session)
     with pytest.raises(RequestRefused):
         await agent.respond("Hello")
-    assert told(await session.messages()) == ["user: Hello"]
+    assert as_lines(await session.messages()) == ["user: Hello"]
     _, failed = await session.entries()
     assert isinstance(failed, MessageEntry)
     assert (plain_text(failed.message.content), failed.message.stop_reason) == ("I was", "error")
     await agent.respond()
-    assert told(await session.messages()) == ["user: Hello", "assistant: Hi!"]
+    assert as_lines(await session.messages()) == ["user: Hello", "assistant: Hi!"]
 
 
 class Slow(MemoryStore):
-    """Waits a moment when it has appended; `about_to_wait` is called before that."""
+    """Awaits a checkpoint after each append, and calls `about_to_wait` before that."""
 
     def __init__(self) -> None:
         super().__init__()
         self.about_to_wait: Callable[[], object] = str
 
-    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
+    def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
         return None
 
     async def append(self, appends: Sequence[Append]) -> list[Outcome]:
@@ -354,7 +359,9 @@ class Slow(MemoryStore):
         return outcomes
 
 
-async def test_an_attempt_is_put_aside_also_where_the_turn_is_cancelled_meanwhile(told: Told) -> None:
+async def test_a_failed_attempt_is_on_a_side_branch_if_the_turn_is_cancelled_while_it_is_written(
+    as_lines: AsLines,
+) -> None:
     store = Slow()
 
     def step(request: ModelRequest) -> Step:
@@ -366,5 +373,5 @@ async def test_an_attempt_is_put_aside_also_where_the_turn_is_cancelled_meanwhil
         with anyio.CancelScope() as scope:
             await AgentSession(ScriptedModel(step), session=session).respond("Hello")
         assert scope.cancelled_caught
-        assert told(await session.messages()) == ["user: Hello"]
+        assert as_lines(await session.messages()) == ["user: Hello"]
         assert len(session.children(session.leaf_id)) == 1

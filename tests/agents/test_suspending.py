@@ -1,4 +1,4 @@
-"""A turn that waits for something outside, and goes on when that has come."""
+"""Turns that are suspended by a tool, and resumed with results from outside."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from treering import (
 )
 from treering.testing.models import ScriptedModel, answer
 
-Told = Callable[[Sequence[Message]], list[str]]
+AsLines = Callable[[Sequence[Message]], list[str]]
 CALLS = answer(
     [tool_use("d1", "deploy", {"to": "test"}), tool_use("d2", "deploy", {"to": "live"}), tool_use("a", "add", {"a": 1})]
 )
@@ -47,8 +47,8 @@ def deploy() -> Tool:
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_a_suspended_turn_waits_and_goes_on(
-    dialect: Literal["native", "pi"], tmp_path: Path, deploy: Tool, add: Tool, told: Told
+async def test_a_suspended_turn_ends_once_all_its_calls_have_results(
+    dialect: Literal["native", "pi"], tmp_path: Path, deploy: Tool, add: Tool, as_lines: AsLines
 ) -> None:
     async with SessionHost(tmp_path, dialect=dialect) as host:
         session = await host.create("main")
@@ -59,10 +59,10 @@ async def test_a_suspended_turn_waits_and_goes_on(
             ("d1", "may I deploy to test?", {"to": "test"}),
             ("d2", "may I deploy to live?", {"to": "live"}),
         ]
-        assert told(turn.messages)[2:] == ["tool: 2"]
+        assert as_lines(turn.messages)[2:] == ["tool: 2"]
         assert any(isinstance(each, CustomEntry) for each in await session.entries())
 
-    async with SessionHost(tmp_path) as host:  # as in another process
+    async with SessionHost(tmp_path) as host:
         session = await host.load("main")
         model = ScriptedModel(["Deployed."])
         agent = AgentSession(model, session=session, tools=[deploy, add])
@@ -79,7 +79,7 @@ async def test_a_suspended_turn_waits_and_goes_on(
         assert model.requests == []
         turn = await agent.resume({"d1": "deployed"})
         assert (turn.stop_reason, turn.text) == ("stop", "Deployed.")
-        assert told(await session.messages()) == [
+        assert as_lines(await session.messages()) == [
             "user: Deploy",
             "assistant: calls deploy d1 | calls deploy d2 | calls add a",
             "tool: 2",
@@ -92,7 +92,7 @@ async def test_a_suspended_turn_waits_and_goes_on(
         await AgentSession(ScriptedModel(["Bye."]), session=session).respond("Goodbye")
 
 
-async def test_only_what_waits_can_be_answered(session: Session, deploy: Tool, add: Tool) -> None:
+async def test_only_suspended_calls_can_be_resumed(session: Session, deploy: Tool, add: Tool) -> None:
     agent = AgentSession(ScriptedModel([CALLS]), session=session, tools=[deploy, add])
     with pytest.raises(NotSuspended, match="no call waits"):
         await agent.resume({})
@@ -105,25 +105,25 @@ async def test_only_what_waits_can_be_answered(session: Session, deploy: Tool, a
     assert len(turn.pending) == 2
 
 
-async def test_a_suspended_turn_can_be_given_up(session: Session, deploy: Tool, add: Tool) -> None:
+async def test_suspended_calls_can_be_closed_without_results(session: Session, deploy: Tool, add: Tool) -> None:
     model = ScriptedModel([CALLS, "Never mind."])
     agent = AgentSession(model, session=session, tools=[deploy, add])
     await agent.respond("Deploy")
-    assert await session.close_open_calls() == []  # they wait on purpose
+    assert await session.close_open_calls() == []  # suspended calls are not closed by default
     assert len(await session.close_open_calls(suspended=True)) == 2
     turn = await agent.respond("Forget it")
     assert turn.text == "Never mind."
 
 
-async def test_a_suspended_turn_can_be_left(session: Session, deploy: Tool, add: Tool, told: Told) -> None:
+async def test_a_suspended_turn_can_be_retried(session: Session, deploy: Tool, add: Tool, as_lines: AsLines) -> None:
     agent = AgentSession(ScriptedModel([CALLS, "No tools then."]), session=session, tools=[deploy, add])
     await agent.respond("Deploy")
     turn = await agent.retry()
     assert turn.text == "No tools then."
-    assert told(await session.messages()) == ["user: Deploy", "assistant: No tools then."]
+    assert as_lines(await session.messages()) == ["user: Deploy", "assistant: No tools then."]
 
 
-async def test_resuming_can_be_streamed(session: Session, deploy: Tool) -> None:
+async def test_a_resumed_turn_can_be_streamed(session: Session, deploy: Tool) -> None:
     calls = answer(tool_use("d1", "deploy", {"to": "test"}))
     agent = AgentSession(ScriptedModel([calls, "Done."]), session=session, tools=[deploy])
     await agent.respond("Deploy")
@@ -133,10 +133,10 @@ async def test_resuming_can_be_streamed(session: Session, deploy: Tool) -> None:
     assert events.turn.text == "Done."
 
 
-async def test_a_plain_session_goes_on_where_its_last_turn_left_calls_open(
-    kept: Callable[..., Any], deploy: Tool, told: Told
+async def test_a_suspended_turn_of_a_plain_session_can_be_resumed(
+    plain_session: Callable[..., Any], deploy: Tool, as_lines: AsLines
 ) -> None:
-    session = kept()
+    session = plain_session()
     calls = answer(tool_use("d1", "deploy", {"to": "test"}))
     seen: list[TurnInput] = []
 
@@ -149,7 +149,7 @@ async def test_a_plain_session_goes_on_where_its_last_turn_left_calls_open(
     assert [each.id for each in turn.pending] == ["d1"]
     turn = await agent.resume({"d1": "ok"})
     assert plain_text(turn.messages[-1].content) == "Done."
-    assert [told(messages) for messages, _ in session.turns] == [
+    assert [as_lines(messages) for messages, _ in session.turns] == [
         ["user: Deploy", "assistant: calls deploy d1"],
         ["tool: ok", "assistant: Done."],
     ]
@@ -159,16 +159,19 @@ async def test_a_plain_session_goes_on_where_its_last_turn_left_calls_open(
         await AgentSession(ScriptedModel([])).resume({"d1": "ok"})
 
 
-async def test_saying_something_else_closes_what_a_plain_session_left_open(
-    kept: Callable[..., Any], deploy: Tool, told: Told, strictly_paired: Callable[[Sequence[Message]], bool]
+async def test_new_input_closes_the_suspended_calls_of_a_plain_session(
+    plain_session: Callable[..., Any],
+    deploy: Tool,
+    as_lines: AsLines,
+    strictly_paired: Callable[[Sequence[Message]], bool],
 ) -> None:
-    session = kept()
+    session = plain_session()
     calls = answer(tool_use("d1", "deploy", {"to": "test"}))
     model = ScriptedModel([calls, "Never mind."])
     agent = AgentSession(model, session=session, tools=[deploy])
     await agent.respond("Deploy")
     turn = await agent.respond("Forget it")
-    assert told(turn.messages) == [
+    assert as_lines(turn.messages) == [
         "tool: ![no result: the turn ended before the tool answered]",
         "user: Forget it",
         "assistant: Never mind.",
@@ -177,9 +180,7 @@ async def test_saying_something_else_closes_what_a_plain_session_left_open(
     assert model.last_request.messages == tuple(await session.messages())[:-1]
 
 
-async def test_what_a_file_cannot_hold_of_a_result_from_outside_is_told_to_the_model(
-    tmp_path: Path, deploy: Tool
-) -> None:
+async def test_a_resumed_turn_continues_if_the_dialect_cannot_hold_a_result(tmp_path: Path, deploy: Tool) -> None:
     async with SessionHost(tmp_path, dialect="pi") as host:
         session = await host.create()
         calls = answer([tool_use("1", "deploy", {"to": "test"}), tool_use("2", "deploy", {"to": "live"})])

@@ -1,4 +1,4 @@
-"""Tools: made of functions, carried out side by side, and never the end of a turn."""
+"""Tools: made from functions, run in parallel, with failures that become results for the model."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ from treering.events.content import ToolUse
 from treering.events.stores.base import Append, Outcome
 from treering.testing.models import ScriptedModel, answer
 
-Told = Callable[[Sequence[Message]], list[str]]
+AsLines = Callable[[Sequence[Message]], list[str]]
 
 
 class Place(msgspec.Struct):
-    """Where something is."""
+    """A line in a file."""
 
     path: str
     line: int = 1
 
 
-# -- describing
+# -- making tools from functions
 
 
-def test_a_function_s_hints_are_its_schema() -> None:
+def test_the_schema_of_a_tool_comes_from_the_type_hints() -> None:
     @tool
     async def find(
         what: Annotated[str, msgspec.Meta(description="What to look for.")],
@@ -83,7 +83,7 @@ def test_a_function_s_hints_are_its_schema() -> None:
     assert list(definitions) == ["Place"]
 
 
-async def test_arguments_arrive_as_what_the_hints_say() -> None:
+async def test_arguments_are_converted_to_the_types_of_the_hints() -> None:
     @tool
     async def look(place: Place, *, deep: bool = False) -> dict[str, object]:
         """Look."""
@@ -97,8 +97,8 @@ async def test_arguments_arrive_as_what_the_hints_say() -> None:
         await look({"place": {"path": "a"}, "depth": 1})
 
 
-def test_what_cannot_be_a_tool_is_refused() -> None:
-    async def silent(path) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001 - that is what is refused
+def test_functions_that_cannot_be_described_are_refused() -> None:
+    async def silent(path) -> str:  # type: ignore[no-untyped-def]  # noqa: ANN001 - this is refused
         return str(path)
 
     async def many(*paths: str) -> str:
@@ -107,7 +107,7 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
     async def strange(how: Callable[[], None]) -> str:
         return ""
 
-    async def unresolved(place: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821 - that is what is refused
+    async def unresolved(place: Nowhere) -> str:  # type: ignore[name-defined]  # noqa: F821 - this is refused
         return ""
 
     for function, why in (
@@ -119,21 +119,21 @@ def test_what_cannot_be_a_tool_is_refused() -> None:
         (strange, "cannot be described"),
     ):
         with pytest.raises(InvalidInput, match=why):
-            Tool.of(function)  # type: ignore[arg-type]  # that is what is refused
+            Tool.of(function)  # type: ignore[arg-type]  # this is refused
     with pytest.raises(InvalidInput, match="needs a name"):
         Tool("", "", {}, silent)
     with pytest.raises(InvalidInput, match="is not callable"):
-        Tool("five", "", {}, 5)  # type: ignore[arg-type]  # that is what is refused
+        Tool("five", "", {}, 5)  # type: ignore[arg-type]  # this is refused
 
 
 async def test_a_function_that_is_not_async_runs_in_a_thread() -> None:
     @tool
     def where(what: str, *, times: int = 1) -> dict[str, object]:
-        """Tell where it runs."""
+        """Return where it runs."""
         return {"what": what * times, "here": threading.get_ident() == caller}
 
     caller = threading.get_ident()
-    assert where.description == "Tell where it runs."
+    assert where.description == "Return where it runs."
     assert where.spec.parameters["required"] == ["what"]
     assert await where({"what": "a", "times": 2}) == ToolOutput('{"what":"aa","here":false}')
     with pytest.raises(InvalidInput, match=r"Expected `str`, got `int` - at `\$.what`"):
@@ -151,7 +151,7 @@ async def test_a_wrapper_of_an_async_function_is_awaited_on_the_event_loop() -> 
     assert await Tool.of(wrapper)({}) == ToolOutput(str(threading.get_ident()))
 
 
-async def test_a_function_that_blocks_is_given_up_in_time(told: Told) -> None:
+async def test_a_blocking_function_times_out(as_lines: AsLines) -> None:
     over = threading.Event()
 
     @tool
@@ -165,13 +165,13 @@ async def test_a_function_that_blocks_is_given_up_in_time(told: Told) -> None:
         turn = await agent.respond("Sleep")
     finally:
         over.set()
-    assert told(turn.messages)[-2:] == [
+    assert as_lines(turn.messages)[-2:] == [
         "tool: !The tool gave no answer within 0.01 seconds.",
         "assistant: It took too long.",
     ]
 
 
-async def test_functions_that_block_keep_no_thread_from_other_tools_nor_from_the_program() -> None:
+async def test_blocking_functions_do_not_use_up_the_threads_of_others() -> None:
     over = threading.Event()
 
     @tool
@@ -206,7 +206,7 @@ async def test_functions_that_block_keep_no_thread_from_other_tools_nor_from_the
     assert outputs == [ToolOutput("done")] * many
 
 
-async def test_functions_that_were_given_up_keep_no_thread_from_others(told: Told) -> None:
+async def test_functions_that_timed_out_do_not_use_up_the_threads_of_others(as_lines: AsLines) -> None:
     over = threading.Event()
 
     @tool
@@ -225,7 +225,7 @@ async def test_functions_that_were_given_up_keep_no_thread_from_others(told: Tol
         assert await to_thread.run_sync(lambda: "the program's own") == "the program's own"
     finally:
         over.set()
-    assert told(turn.messages)[1:-1].count("tool: !The tool gave no answer within 0.01 seconds.") == many
+    assert as_lines(turn.messages)[1:-1].count("tool: !The tool gave no answer within 0.01 seconds.") == many
 
 
 async def test_a_function_in_a_thread_can_suspend_the_turn() -> None:
@@ -238,13 +238,13 @@ async def test_a_function_in_a_thread_can_suspend_the_turn() -> None:
     assert [(each.id, each.reason) for each in turn.pending] == [("1", "may I?")]
 
 
-async def test_a_handler_that_is_not_async_is_told_of() -> None:
+async def test_a_handler_that_is_not_async_is_refused() -> None:
     with pytest.raises(InvalidInput, match="not an async function"):
-        await Tool("five", "", {}, lambda given: 5)({})  # type: ignore[arg-type,return-value]  # that is what is refused
+        await Tool("five", "", {}, lambda given: 5)({})  # type: ignore[arg-type,return-value]  # this is refused
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    ("returned", "content"),
     [
         ("text", "text"),
         (None, ""),
@@ -255,8 +255,8 @@ async def test_a_handler_that_is_not_async_is_told_of() -> None:
         (Place("a"), '{"path":"a","line":1}'),
     ],
 )
-def test_a_handler_may_return_what_it_likes(returned: object, told: object) -> None:
-    assert ToolOutput.of(returned) == ToolOutput(told)  # type: ignore[arg-type]  # the table says what
+def test_a_returned_value_becomes_the_content_of_the_output(returned: object, content: object) -> None:
+    assert ToolOutput.of(returned) == ToolOutput(content)  # type: ignore[arg-type]  # `object` stands for any content
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,9 @@ def test_a_handler_may_return_what_it_likes(returned: object, told: object) -> N
         ([float("nan")], "cannot be written as JSON"),
     ],
 )
-async def test_what_is_no_json_is_told_as_the_tool_s_error(session: Session, returned: object, why: str) -> None:
+async def test_a_returned_value_without_a_json_form_is_an_error_of_the_tool(
+    session: Session, returned: object, why: str
+) -> None:
     @tool
     async def read() -> object:
         """Read something."""
@@ -276,10 +278,10 @@ async def test_what_is_no_json_is_told_as_the_tool_s_error(session: Session, ret
 
     agent = AgentSession(ScriptedModel([answer(tool_use("1", "read")), "Oh."]), session=session, tools=[read])
     turn = await agent.respond("Read")
-    failed, told = results_of(turn.messages)["1"]
+    failed, result = results_of(turn.messages)["1"]
     assert failed
-    assert told.startswith("InvalidEntry: ")
-    assert why in told
+    assert result.startswith("InvalidEntry: ")
+    assert why in result
 
 
 @pytest.mark.parametrize(
@@ -287,9 +289,9 @@ async def test_what_is_no_json_is_told_as_the_tool_s_error(session: Session, ret
     [
         {"content": None},
         {"content": {"a": 1}},
-        {"content": (text(5),)},  # type: ignore[arg-type]  # that is what is refused
+        {"content": (text(5),)},  # type: ignore[arg-type]  # this is refused
         {"content": b"a"},
-        {"content": (text(b"a"),)},  # type: ignore[arg-type]  # that is what is refused
+        {"content": (text(b"a"),)},  # type: ignore[arg-type]  # this is refused
         {"content": "", "tokens": -1},
         {"content": "", "exit_code": "1"},
         {"content": "", "exit_code": float("nan")},
@@ -298,31 +300,31 @@ async def test_what_is_no_json_is_told_as_the_tool_s_error(session: Session, ret
         {"content": "", "is_error": "no"},
     ],
 )
-async def test_an_output_that_is_none_is_refused_where_it_is_made(session: Session, wrong: dict[str, Any]) -> None:
+async def test_an_invalid_tool_output_is_refused_when_it_is_created(session: Session, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidEntry, match="invalid tool output"):
         ToolOutput(**wrong)
 
     @tool
     async def broken() -> ToolOutput:
-        """Answer in a wrong way."""
+        """Return an invalid output."""
         return ToolOutput(**wrong)
 
     agent = AgentSession(ScriptedModel([answer(tool_use("1", "broken")), "Oh."]), session=session, tools=[broken])
     turn = await agent.respond("Try")
     assert turn.text == "Oh."
-    failed, told = results_of(turn.messages)["1"]
+    failed, result = results_of(turn.messages)["1"]
     assert failed
-    assert told.startswith("InvalidEntry: invalid tool output")
+    assert result.startswith("InvalidEntry: invalid tool output")
 
 
-def test_a_reason_to_wait_is_a_text() -> None:
+def test_the_reason_of_a_suspension_must_be_a_string() -> None:
     with pytest.raises(InvalidInput, match="must be a string, not `int`"):
-        Suspend(5)  # type: ignore[arg-type]  # that is what is refused
+        Suspend(5)  # type: ignore[arg-type]  # this is refused
     assert Suspend("for \udcff").reason == "for \ufffd"
     assert bytes(Suspend("for", {"file": "caf\udcff"}).raw_data or b"") == '{"file":"caf\ufffd"}'.encode()
 
 
-# -- carrying out
+# -- running tools
 
 
 def results_of(messages: Sequence[Message]) -> dict[str, tuple[bool, str]]:
@@ -334,18 +336,18 @@ def results_of(messages: Sequence[Message]) -> dict[str, tuple[bool, str]]:
     }
 
 
-async def test_half_characters_of_tools_are_replaced(session: Session) -> None:
-    """Names of files that are no UTF-8 come from `os.listdir` so."""
+async def test_lone_surrogates_in_results_are_replaced(session: Session) -> None:
+    """`os.listdir` returns such strings for file names that are not UTF-8."""
     name = b"caf\xe9".decode(errors="surrogateescape")
     given = {"one": name, "list": [name, {name: 1}], "parts": (text(name),), "fails": ValueError(name)}
 
     @tool
     async def say(what: str) -> object:
-        """Say something."""
-        said = given[what]
-        if isinstance(said, Exception):
-            raise said
-        return said
+        """Return or raise one of the values."""
+        value = given[what]
+        if isinstance(value, Exception):
+            raise value
+        return value
 
     calls = answer([tool_use(what, "say", {"what": what}) for what in given])
     agent = AgentSession(ScriptedModel([calls, "ok"]), session=session, tools=[say])
@@ -360,7 +362,7 @@ async def test_half_characters_of_tools_are_replaced(session: Session) -> None:
     assert results_of(await session.messages()) == expected
 
 
-async def test_what_a_file_cannot_hold_of_a_tool_is_told_to_the_model(tmp_path: Path) -> None:
+async def test_a_result_that_the_dialect_cannot_hold_is_replaced_by_an_error(tmp_path: Path) -> None:
     @tool
     async def draw() -> object:
         """Draw."""
@@ -371,23 +373,23 @@ async def test_what_a_file_cannot_hold_of_a_tool_is_told_to_the_model(tmp_path: 
         agent = AgentSession(ScriptedModel([answer(tool_use("1", "draw")), "Oh."]), session=session, tools=[draw])
         turn = await agent.respond("Draw")
         assert turn.text == "Oh."
-        failed, told = results_of(await session.messages())["1"]
+        failed, result = results_of(await session.messages())["1"]
         assert failed
-        assert "images inline" in told
-        assert results_of(turn.messages) == {"1": (failed, told)}
+        assert "images inline" in result
+        assert results_of(turn.messages) == {"1": (failed, result)}
 
 
 @pytest.mark.parametrize(
     "anyio_backend",
     [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")],
 )
-async def test_a_tool_whose_job_somebody_else_cancelled_fails_alone(session: Session) -> None:
-    """Only asyncio raises a cancellation in whoever waits for what was cancelled."""
+async def test_a_tool_that_awaits_a_cancelled_task_fails_and_the_turn_continues(session: Session) -> None:
+    """Only asyncio raises a cancellation in the task that awaits the cancelled one."""
     waiting = anyio.Event()
 
     @tool
     async def follow() -> str:
-        """Wait for a job, which is cancelled meanwhile."""
+        """Wait for a task, which is cancelled meanwhile."""
         job = asyncio.ensure_future(asyncio.sleep(60))
         asyncio.get_running_loop().call_soon(job.cancel)
         await waiting.wait()
@@ -396,7 +398,7 @@ async def test_a_tool_whose_job_somebody_else_cancelled_fails_alone(session: Ses
 
     @tool
     async def work() -> str:
-        """Work, for longer than the other."""
+        """Work until the other tool has its result."""
         waiting.set()
         while not await session.open_calls() or len(await session.open_calls()) > 1:
             await checkpoint()
@@ -411,8 +413,8 @@ async def test_a_tool_whose_job_somebody_else_cancelled_fails_alone(session: Ses
         "1": (True, "The tool was cancelled before it answered."),
         "2": (False, "worked"),
     }
-    (told,) = logs
-    assert (told["event"], told["session_id"], told["call_id"], told["tool"]) == (
+    (event,) = logs
+    assert (event["event"], event["session_id"], event["call_id"], event["tool"]) == (
         "tool_cancelled",
         "main",
         "1",
@@ -422,7 +424,7 @@ async def test_a_tool_whose_job_somebody_else_cancelled_fails_alone(session: Ses
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_what_ends_a_program_passes_as_it_is(
+async def test_an_exit_or_interrupt_in_a_tool_is_raised_unchanged(
     session: Session, error: type[BaseException], streamed: bool
 ) -> None:
     @tool
@@ -452,18 +454,18 @@ async def test_what_ends_a_program_passes_as_it_is(
     assert ended.value.args == (2,)
 
 
-async def test_an_exit_passes_also_where_another_result_cannot_be_kept() -> None:
-    keeping, left = anyio.Event(), anyio.Event()
+async def test_an_exit_in_a_tool_is_raised_if_the_result_of_another_cannot_be_written() -> None:
+    writing, left = anyio.Event(), anyio.Event()
 
     class Refuses(MemoryStore):
-        """Refuses a result when a tool has ended the program meanwhile."""
+        """Fails to append a result, after another tool has raised its exit."""
 
-        def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # as slow as a remote one
+        def try_append(self, append: Append) -> Outcome | None:  # type: ignore[override]  # like a remote store
             return None
 
         async def append(self, appends: Sequence[Append]) -> list[Outcome]:
             if any(b"tool_execution" in line for each in appends for line in each.lines):
-                keeping.set()
+                writing.set()
                 await left.wait()
                 raise OSError("no space")
             return [outcome for each in appends if (outcome := super(Refuses, self).try_append(each)) is not None]
@@ -471,13 +473,13 @@ async def test_an_exit_passes_also_where_another_result_cannot_be_kept() -> None
     @tool
     async def leave() -> str:
         """End the program."""
-        await keeping.wait()
+        await writing.wait()
         left.set()
         raise SystemExit(2)
 
     @tool
     async def look() -> str:
-        """Look around."""
+        """Return a result that cannot be written."""
         return "nothing"
 
     calls = answer([tool_use("1", "leave"), tool_use("2", "look")])
@@ -487,7 +489,7 @@ async def test_an_exit_passes_also_where_another_result_cannot_be_kept() -> None
             await agent.respond("Leave")
 
 
-async def test_what_is_logged_of_a_tool_names_session_and_call(session: Session) -> None:
+async def test_log_events_of_tools_name_the_session_and_the_call(session: Session) -> None:
     @tool
     async def fail() -> str:
         """Fail."""
@@ -514,7 +516,7 @@ async def test_what_is_logged_of_a_tool_names_session_and_call(session: Session)
     ]
 
 
-async def test_what_goes_wrong_is_told_to_the_model(session: Session, told: Told, add: Tool) -> None:
+async def test_failures_of_calls_become_results_for_the_model(session: Session, as_lines: AsLines, add: Tool) -> None:
     @tool
     async def fail(how: str = "loudly") -> str:
         """Fail."""
@@ -541,13 +543,7 @@ async def test_what_goes_wrong_is_told_to_the_model(session: Session, told: Told
     with capture_logs() as logs:
         turn = await agent.respond("Try")
     assert turn.text == "I see."
-    results = {
-        part.tool_result.tool_use_id: (part.tool_result.is_error, part.tool_result.text)
-        for each in turn.messages
-        if each.role == "tool"
-        for part in each.content
-        if hasattr(part, "tool_result")
-    }
+    results = results_of(turn.messages)
     assert results["1"] == (True, "OSError: no such disk")
     assert results["2"] == (True, "ZeroDivisionError")
     assert results["3"] == (True, "There is no tool 'nothing'. The tools are: add, fail, wrong.")
@@ -565,10 +561,10 @@ async def test_what_goes_wrong_is_told_to_the_model(session: Session, told: Told
     assert records["6"].success
     failed = [each["tool"] for each in logs if each["event"] == "tool_failed"]
     assert sorted(failed) == ["fail", "fail", "fail", "wrong"]
-    assert "no such disk" not in str(logs)  # what errors say may be anything that a user said
+    assert "no such disk" not in str(logs)  # the text of an error can hold what a user wrote
 
 
-async def test_a_tool_s_own_record_is_kept(session: Session) -> None:
+async def test_error_exit_code_and_tokens_of_an_output_are_recorded(session: Session) -> None:
     @tool
     async def run() -> ToolOutput:
         """Run a command."""
@@ -580,7 +576,7 @@ async def test_a_tool_s_own_record_is_kept(session: Session) -> None:
     assert (record.success, record.error, record.exit_code, record.tokens) == (False, "ENOENT", 2, 4)
 
 
-async def test_calls_run_side_by_side_within_the_bound_and_are_kept_as_they_end(session: Session) -> None:
+async def test_calls_run_in_parallel_up_to_the_bound_and_are_written_as_they_end(session: Session) -> None:
     most = 0
     running: set[int] = set()
     finished: list[str] = []
@@ -615,7 +611,7 @@ async def test_calls_run_side_by_side_within_the_bound_and_are_kept_as_they_end(
     assert [each.tool_execution.tool_call_id for each in records] == finished
 
 
-async def test_a_slow_tool_is_given_up(session: Session, told: Told) -> None:
+async def test_a_slow_tool_times_out(session: Session, as_lines: AsLines) -> None:
     @tool
     async def hang() -> str:
         """Hang."""
@@ -629,21 +625,21 @@ async def test_a_slow_tool_is_given_up(session: Session, told: Told) -> None:
         options=AgentOptions(tool_timeout_s=0.001),
     )
     turn = await agent.respond("Hang")
-    assert told(turn.messages)[2] == "tool: !The tool gave no answer within 0.001 seconds."
+    assert as_lines(turn.messages)[2] == "tool: !The tool gave no answer within 0.001 seconds."
 
 
-async def test_a_model_that_calls_for_ever_is_stopped(session: Session, add: Tool) -> None:
+async def test_a_turn_with_too_many_requests_is_ended(session: Session, add: Tool) -> None:
     model = ScriptedModel(lambda request: answer(tool_use(str(len(request.messages)), "add", {"a": 1})))
     agent = AgentSession(model, session=session, tools=[add], options=AgentOptions(requests_max=4))
     with pytest.raises(TurnTooLong, match="took 4 requests"):
         await agent.respond("Add")
     assert len(model.requests) == 4
-    assert await session.open_calls() == []  # each call has its result: the session goes on
+    assert await session.open_calls() == []  # each call has its result, so the session can be used
     turn = await AgentSession(ScriptedModel(["Enough."]), session=session).respond("Stop")
     assert turn.text == "Enough."
 
 
-async def test_a_call_made_twice_is_carried_out_once(add: Tool, told: Told) -> None:
+async def test_a_call_that_an_answer_repeats_is_run_once(add: Tool, as_lines: AsLines) -> None:
     ran: list[dict[str, Any]] = []
 
     async def note(arguments: dict[str, Any]) -> None:
@@ -653,11 +649,11 @@ async def test_a_call_made_twice_is_carried_out_once(add: Tool, told: Told) -> N
     agent = AgentSession(ScriptedModel([calls, "ok"]), tools=[Tool("note", "Note.", {"type": "object"}, note)])
     turn = await agent.respond("Note")
     assert ran == [{"n": 1}]
-    assert told(turn.messages) == ["user: Note", "assistant: calls note 1", "tool: ", "assistant: ok"]
+    assert as_lines(turn.messages) == ["user: Note", "assistant: calls note 1", "tool: ", "assistant: ok"]
 
 
-async def test_calls_that_share_an_id_are_told_apart(
-    session: Session, add: Tool, told: Told, strictly_paired: Callable[[Sequence[Message]], bool]
+async def test_different_calls_with_the_same_id_get_ids_of_their_own(
+    session: Session, add: Tool, as_lines: AsLines, strictly_paired: Callable[[Sequence[Message]], bool]
 ) -> None:
     calls = [
         tool_use("1", "add", {"a": 1}),
@@ -683,7 +679,7 @@ async def test_calls_that_share_an_id_are_told_apart(
     assert {each.tool_call_id: each.arguments for each in records} == {each.id: each.input for each in shown}
 
 
-async def test_a_call_without_an_id_gets_one(session: Session, add: Tool) -> None:
+async def test_calls_without_an_id_get_one(session: Session, add: Tool) -> None:
     model = ScriptedModel([answer([tool_use("", "add", {"a": 1}), tool_use("", "add", {"a": 2})]), "ok"])
     turn = await AgentSession(model, session=session, tools=[add]).respond("Add")
     results = results_of(await session.messages())
@@ -693,26 +689,26 @@ async def test_a_call_without_an_id_gets_one(session: Session, add: Tool) -> Non
     assert await session.open_calls() == []
 
 
-async def test_half_a_character_in_the_arguments_of_a_call_is_replaced(session: Session) -> None:
-    said: list[str] = []
+async def test_a_lone_surrogate_in_the_arguments_of_a_call_is_replaced(session: Session) -> None:
+    received: list[str] = []
 
     @tool
     async def say(what: str) -> str:
         """Say it."""
-        said.append(what)
-        return "said"
+        received.append(what)
+        return "ok"
 
     call = ToolUsePart(ToolUse("1", "say", Raw(b'{"what":"\\ud83d!"}')))
     turn = await AgentSession(ScriptedModel([answer(call), "ok"]), session=session, tools=[say]).respond("Say")
-    assert (turn.text, said) == ("ok", ["\ufffd!"])
+    assert (turn.text, received) == ("ok", ["\ufffd!"])
 
 
-async def test_keys_of_arguments_are_read_from_strings() -> None:
-    """A model writes JSON, which has no other keys."""
+async def test_integer_keys_of_arguments_are_converted_from_strings() -> None:
+    """Models write JSON, whose keys are always strings."""
 
     @tool
     async def shift(by: int, names: dict[int, str]) -> str:
-        """Number things anew."""
+        """Add a number to each key."""
         return str({number + by: name for number, name in names.items()})
 
     assert (await shift({"by": 2, "names": {"1": "a"}})).content == "{3: 'a'}"

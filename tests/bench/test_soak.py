@@ -1,4 +1,4 @@
-"""The soak runs, reports, and notices a missing entry; its figures are not asserted."""
+"""The soak runs, reports, and detects missing entries; its figures are not asserted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TINY = ("--agents", "6", "--hours", "4", "--speed", "10000", "--think", "600")
 
 
 @pytest.fixture(scope="module")
-def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+def tiny_soak(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     pytest.importorskip("matplotlib")
     folder = tmp_path_factory.mktemp("soak")
     command = [sys.executable, "-m", "bench", "soak", *TINY, "--output", str(folder / "soak.json"), "--to", str(folder)]
@@ -31,12 +31,12 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return process.stdout, folder
 
 
-def test_a_tiny_soak_does_all_that_agents_do_and_finds_every_entry(ended: tuple[str, Path]) -> None:
-    result: dict[str, Any] = json.loads((ended[1] / "soak.json").read_text())
+def test_a_tiny_soak_performs_every_operation_and_finds_every_entry(tiny_soak: tuple[str, Path]) -> None:
+    result: dict[str, Any] = json.loads((tiny_soak[1] / "soak.json").read_text())
 
-    did = result["did"]
+    done = result["did"]
     assert all(
-        did[what] for what in ("turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries")
+        done[what] for what in ("turns", "tools", "branches", "compactions", "loads", "subscriptions", "deliveries")
     )
     assert result["checked"] == {"entries": result["entries"], "replayed": 6, "lost": []}
     last = result["samples"][-1]
@@ -48,8 +48,8 @@ def test_a_tiny_soak_does_all_that_agents_do_and_finds_every_entry(ended: tuple[
     assert result["tracked"] > sum(result["tracked_types"].values()) > 0
 
 
-def test_a_soak_reports_memory_over_time_and_whether_its_goal_was_met(ended: tuple[str, Path]) -> None:
-    output, folder = ended
+def test_a_soak_reports_memory_over_time_and_whether_its_goal_was_met(tiny_soak: tuple[str, Path]) -> None:
+    output, folder = tiny_soak
     assert "resident MB" in output
     assert "goal: no full collection takes more than 50 ms" in output
     assert "6 sessions replayed: all there" in output
@@ -57,23 +57,21 @@ def test_a_soak_reports_memory_over_time_and_whether_its_goal_was_met(ended: tup
     assert "<svg" in (folder / "soak.svg").read_text()
 
 
-def _cut(path: Path) -> None:
+def _cut_last_line(path: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
-def _swap(path: Path) -> None:
+def _swap_first_entries(path: Path) -> None:
     head, first, second, *rest = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join((head, second, first, *rest)))
 
 
-def _leave(path: Path) -> None:
+def _leave_unchanged(path: Path) -> None:
     assert path.exists()
 
 
-@pytest.mark.parametrize(("harm", "lost"), [(_leave, 0), (_cut, 2), (_swap, 2)])
-def test_an_entry_that_is_missing_or_elsewhere_is_noticed(
-    tmp_path: Path, harm: Callable[[Path], None], lost: int
-) -> None:
+@pytest.mark.parametrize(("harm", "lost"), [(_leave_unchanged, 0), (_cut_last_line, 2), (_swap_first_entries, 2)])
+def test_a_missing_or_moved_entry_is_counted_as_lost(tmp_path: Path, harm: Callable[[Path], None], lost: int) -> None:
     async def run() -> Checked:
         acknowledged: dict[str, Acknowledged] = {}
         async with SessionHost(tmp_path) as host:
@@ -86,7 +84,7 @@ def test_an_entry_that_is_missing_or_elsewhere_is_noticed(
 
     found = anyio.run(run)
     assert (found.entries, found.replayed) == (6, 2)
-    assert len(found.lost) == lost  # the file and its replay
+    assert len(found.lost) == lost  # once in the file and once in its replay
 
 
 def test_quantiles_are_accurate_to_a_tenth_for_any_number_of_durations() -> None:

@@ -1,4 +1,4 @@
-"""What the tests of building share: contexts made of messages, words for tokens, a session on the disk."""
+"""Fixtures for tests of building contexts: contexts of messages, a tokenizer, budgets, a session on disk."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class WordTokenizer:
-    """A word is a token."""
+    """Counts each word as one token."""
 
     def count(self, text: str) -> int:
         return len(text.split())
@@ -29,7 +29,7 @@ def words() -> WordTokenizer:
 
 @pytest.fixture
 def context_of() -> Callable[..., Context]:
-    """Make a context of messages whose entries are e0, e1 and so on."""
+    """Make a context of messages whose entry ids are e0, e1 and so on."""
 
     def make(*messages: Message) -> Context:
         shown = tuple(ContextMessage(f"e{place}", each) for place, each in enumerate(messages))
@@ -40,7 +40,7 @@ def context_of() -> Callable[..., Context]:
 
 @pytest.fixture
 def source_of(context_of: Callable[..., Context]) -> Callable[..., ContextSource]:
-    """Make a source of messages, their entries in it."""
+    """Make a source from messages, with their entries."""
 
     def make(*messages: Message) -> ContextSource:
         entries = [
@@ -54,7 +54,7 @@ def source_of(context_of: Callable[..., Context]) -> Callable[..., ContextSource
 
 @pytest.fixture
 def budget() -> Callable[[int], ContextBudget]:
-    """Make a budget with some tokens available."""
+    """Make a budget with this many tokens available."""
 
     def make(available: int) -> ContextBudget:
         return ContextBudget(available, 0, 0, 0, available)
@@ -80,7 +80,7 @@ async def session(host: SessionHost) -> Session:
 
 @pytest.fixture
 def content() -> Callable[[Session], bytes]:
-    """Read the bytes of a session's file."""
+    """Read the bytes of the file of a session."""
 
     def read(session: Session) -> bytes:
         assert session.file_path is not None

@@ -1,4 +1,4 @@
-"""A summarizer that answers as it is told to."""
+"""A summarizer with a given answer."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from treering.projections.building.summaries import Summary, SummaryRequest
 from treering.projections.tokens import count_messages
 
 
-class Scripted:
-    """Gives one answer, and remembers what it was asked.
+class ScriptedSummarizer:
+    """Gives one answer, and records its requests.
 
     Args:
-        answer: What it says, or fails with.
-        window: How many tokens it takes.
+        answer: What it returns, or the error that it raises.
+        window: How many tokens its requests can have.
     """
 
     def __init__(self, answer: Summary | Exception = "They talked.", window: int = 10**9) -> None:
         self.answer = answer
         self.window = window
-        self.asked: list[SummaryRequest] = []
+        self.requests: list[SummaryRequest] = []
 
     async def __call__(self, request: SummaryRequest) -> Summary:
-        """Answer, as the summarizers of programs do."""
-        self.asked.append(request)
+        """Return the answer."""
+        self.requests.append(request)
         if count_messages(request.messages) > self.window:
             raise ContextOverflow("too long for this model")
         if isinstance(self.answer, Exception):

@@ -1,4 +1,4 @@
-"""Any tree, any window, any strategy: it fits or overflows, pairs are whole, the last user message is there."""
+"""For any tree, window and strategies, a context fits or overflows, pairs are whole, the last user message is there."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ LADDERS: dict[str, Callable[[], list[ContextStrategy]]] = {
 
 
 def strictly_paired(messages: Sequence[Message]) -> bool:
-    """Hold messages against what the strictest provider asks for: results stand right behind the turn that called."""
+    """Check messages as the strictest provider does: results directly follow the messages with their calls."""
     place = 0
     while place < len(messages):
         calls: list[str] = []
@@ -85,7 +85,7 @@ def strictly_paired(messages: Sequence[Message]) -> bool:
     return True
 
 
-def asked(messages: Sequence[ContextMessage]) -> list[ContextMessage]:
+def user_messages(messages: Sequence[ContextMessage]) -> list[ContextMessage]:
     return [
         each
         for each in messages
@@ -93,10 +93,10 @@ def asked(messages: Sequence[ContextMessage]) -> list[ContextMessage]:
     ]
 
 
-def check(source: ContextSource, context: Context, ladder: str, window: int) -> ContextBuildResult | None:
+def check_context(source: ContextSource, context: Context, ladder: str, window: int) -> ContextBuildResult | None:
     builder = ContextBuilder(strategies=LADDERS[ladder]())
     budget = ContextBudget(window, 0, 0, 0, window)
-    smallest = [*source.messages[: source.opening], *asked(source.messages)[-1:]]
+    smallest = [*source.messages[: source.opening], *user_messages(source.messages)[-1:]]
     if count_messages([each.message for each in smallest]) > window:
         with pytest.raises(ContextOverflow):
             builder.build(source, budget)
@@ -104,8 +104,10 @@ def check(source: ContextSource, context: Context, ladder: str, window: int) -> 
     result = builder.build(source, budget)
     assert result.tokens_used == count_messages(result.to_messages(), ByteEstimator()) <= window
     assert strictly_paired(result.to_messages())
-    wanted = asked(source.messages)[-1:] or asked(context.messages)[-1:]
-    assert [each.entry_id for each in asked(result.messages)][-1:] == [each.entry_id for each in wanted] or not wanted
+    wanted = user_messages(source.messages)[-1:] or user_messages(context.messages)[-1:]
+    assert [each.entry_id for each in user_messages(result.messages)][-1:] == [
+        each.entry_id for each in wanted
+    ] or not wanted
     counts = (result.included_message_count, result.summarized_message_count, result.dropped_message_count)
     assert min(counts) >= 0
     assert sum(counts) == len(context.messages)
@@ -115,7 +117,7 @@ def check(source: ContextSource, context: Context, ladder: str, window: int) -> 
 
 
 def contexts(entries: Sequence[Entry]) -> list[tuple[Context, list[Entry]]]:
-    """Build the context of every leaf of a log, with its path."""
+    """The context and the path of every leaf of a log."""
     index = LogIndex(HEADER)
     for entry in entries:
         index.fold(entry)
@@ -132,8 +134,8 @@ def contexts(entries: Sequence[Entry]) -> list[tuple[Context, list[Entry]]]:
     return found
 
 
-def grown(seed: int, turns: int) -> list[Entry]:
-    """Grow a tree of an agent's work: parallel calls, broken turns, late results, compactions, branches, images."""
+def random_tree(seed: int, turns: int) -> list[Entry]:
+    """A random tree of an agent's work: parallel calls, aborted turns, late results, compactions, branches, images."""
     chance = random.Random(seed)
     entries: list[Entry] = []
     leaf: str | None = None
@@ -160,7 +162,7 @@ def grown(seed: int, turns: int) -> list[Entry]:
             add(message("assistant", [tool_use(each, chance.choice(names), {"path": words(20)}) for each in ids]))
             fate = chance.random()
             if fate < 0.1:
-                ids = ids[: len(ids) // 2]  # the turn was broken off
+                ids = ids[: len(ids) // 2]  # the turn was aborted
             elif fate < 0.15:
                 add(message("user", "meanwhile"))
             elif fate < 0.2:
@@ -177,7 +179,7 @@ def grown(seed: int, turns: int) -> list[Entry]:
 
 
 def with_summary(context: Context, path: list[Entry], window: int) -> ContextSource:
-    """Make a source that has the summary which the builder asks for."""
+    """A source that has the summary that the builder needs."""
     source = ContextSource.of(context, path)
     try:
         needed = (
@@ -189,15 +191,15 @@ def with_summary(context: Context, path: list[Entry], window: int) -> ContextSou
         return source
     if needed is None:
         return source
-    made = StoredSummary(needed.key, needed.start_id, needed.end_id, needed.message_count, "They worked.", 3, "me")
-    return ContextSource.of(context, path, summaries=[made])
+    stored = StoredSummary(needed.key, needed.start_id, needed.end_id, needed.message_count, "They worked.", 3, "me")
+    return ContextSource.of(context, path, summaries=[stored])
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(strategies.trees(max_size=14), st.integers(400, 200_000), st.sampled_from(sorted(LADDERS)))
-def test_any_session_has_contexts_that_fit(entries: list[Entry], window: int, ladder: str) -> None:
+def test_contexts_of_any_session_fit_the_window(entries: list[Entry], window: int, ladder: str) -> None:
     for context, path in contexts(entries):
-        check(ContextSource.of(context, path), context, ladder, window)
+        check_context(ContextSource.of(context, path), context, ladder, window)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -207,20 +209,20 @@ def test_any_session_has_contexts_that_fit(entries: list[Entry], window: int, la
     st.one_of(st.integers(400, 4_000), st.integers(400, 200_000)),
     st.sampled_from(sorted(LADDERS)),
 )
-def test_any_agents_work_has_contexts_that_fit(seed: int, turns: int, window: int, ladder: str) -> None:
-    for context, path in contexts(grown(seed, turns)):
-        check(ContextSource.of(context, path), context, ladder, window)
-        check(with_summary(context, path, window), context, ladder, window)
+def test_contexts_of_any_work_of_an_agent_fit_the_window(seed: int, turns: int, window: int, ladder: str) -> None:
+    for context, path in contexts(random_tree(seed, turns)):
+        check_context(ContextSource.of(context, path), context, ladder, window)
+        check_context(with_summary(context, path, window), context, ladder, window)
 
 
 @pytest.mark.parametrize("ladder", sorted(LADDERS))
-def test_each_strategy_is_used_somewhere(ladder: str) -> None:
+def test_the_random_trees_make_each_strategy_be_used(ladder: str) -> None:
     used: set[str] = set()
     for seed in range(12):
-        for context, path in contexts(grown(seed, 20)):
+        for context, path in contexts(random_tree(seed, 20)):
             for window in (400, 2_000, 8_000, 40_000):
-                made = check(with_summary(context, path, window), context, ladder, window)
-                used.add(made.strategy if made is not None else "overflow")
+                result = check_context(with_summary(context, path, window), context, ladder, window)
+                used.add(result.strategy if result is not None else "overflow")
     expected = {
         "all": {"full-history", "masked-tools", "recent-plus-summary", "minimal-state"},
         "none": {"full-history", "minimal"},
@@ -232,11 +234,11 @@ def test_each_strategy_is_used_somewhere(ladder: str) -> None:
     assert expected[ladder] <= used
 
 
-def test_the_trees_hold_what_they_are_said_to_hold() -> None:
-    entries = [entry for seed in range(20) for entry in grown(seed, 20)]
+def test_the_random_trees_hold_compactions_and_broken_pairs() -> None:
+    entries = [entry for seed in range(20) for entry in random_tree(seed, 20)]
     assert any(isinstance(entry, CompactionEntry) for entry in entries)
     assert not all(
         strictly_paired([each.message for each in context.messages])
         for seed in range(20)
-        for context, _ in contexts(grown(seed, 20))
+        for context, _ in contexts(random_tree(seed, 20))
     )

@@ -1,4 +1,4 @@
-"""Leaving a branch with a summary of what lies after the last entry that both branches share."""
+"""Leaving a branch with a summary of the entries after the last one that both branches share."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from treering import BranchSummaryEntry, LeafMoved, Session, message, tool_resul
 from treering.events.errors import SummaryRefused
 from treering.projections.building.summaries import SummaryRequest
 
-from .scripted import Scripted
+from .scripted import ScriptedSummarizer
 
 
-async def grown(session: Session) -> list[str]:
+async def append_conversation(session: Session) -> list[str]:
     return [
         await session.append_message("user", "shared question"),
         await session.append_message("assistant", "shared answer"),
@@ -29,13 +29,13 @@ async def grown(session: Session) -> list[str]:
 
 
 @pytest.mark.feature("O-20", "O-22")
-async def test_the_summarizer_gets_what_lies_after_the_common_ancestor(session: Session) -> None:
-    ids = await grown(session)
-    branch = await session.append_message("user", "another root of thought", below=ids[1])
+async def test_the_summarizer_gets_the_messages_after_the_common_ancestor(session: Session) -> None:
+    ids = await append_conversation(session)
+    branch = await session.append_message("user", "another approach", below=ids[1])
     await session.branch(ids[-1])
-    summarizer = Scripted("Tried it; it failed.")
+    summarizer = ScriptedSummarizer("Tried it; it failed.")
     report = await session.summarize_branch(branch, summarizer)
-    (request,) = summarizer.asked
+    (request,) = summarizer.requests
     everything = await session.all_messages()
     assert list(request.conversation) == everything[2:7]
     assert "shared" not in repr(request.messages[1])
@@ -49,25 +49,27 @@ async def test_the_summarizer_gets_what_lies_after_the_common_ancestor(session: 
     assert (await session.messages())[-1] == message("branchSummary", "Tried it; it failed.")
 
 
-async def test_going_back_on_the_same_path_summarizes_what_is_left(session: Session) -> None:
-    ids = await grown(session)
-    report = await session.summarize_branch(ids[1], Scripted())
+async def test_going_back_on_the_path_summarizes_the_messages_after_the_target(session: Session) -> None:
+    ids = await append_conversation(session)
+    report = await session.summarize_branch(ids[1], ScriptedSummarizer())
     assert (report.ancestor_id, report.message_count) == (ids[1], 5)
 
 
-async def test_where_nothing_is_left_the_leaf_moves_and_nobody_is_asked(session: Session) -> None:
-    ids = await grown(session)
+async def test_if_no_message_is_left_behind_the_leaf_moves_and_no_summary_is_requested(session: Session) -> None:
+    ids = await append_conversation(session)
     await session.branch(ids[1])
-    summarizer = Scripted()
+    summarizer = ScriptedSummarizer()
     report = await session.summarize_branch(ids[-1], summarizer)
-    assert (report.entry_id, summarizer.asked, session.leaf_id) == (None, [], ids[-1])
+    assert (report.entry_id, summarizer.requests, session.leaf_id) == (None, [], ids[-1])
 
 
-async def test_a_summary_that_fails_leaves_the_leaf(session: Session, content: Callable[[Session], bytes]) -> None:
-    ids = await grown(session)
+async def test_a_branch_summary_that_fails_or_comes_too_late_appends_nothing(
+    session: Session, content: Callable[[Session], bytes]
+) -> None:
+    ids = await append_conversation(session)
     before = content(session)
     with pytest.raises(SummaryRefused):
-        await session.summarize_branch(ids[1], Scripted(""))
+        await session.summarize_branch(ids[1], ScriptedSummarizer(""))
 
     async def meanwhile(request: SummaryRequest) -> str:
         assert (content(session), session.leaf_id) == (before, ids[-1])

@@ -1,4 +1,4 @@
-"""The budget: what is left of a window for the conversation."""
+"""The budget: how many tokens of a window are left for the conversation."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ from treering.projections.tokens import Tokenizer
         (0, "", "", ContextBudget(0, 0, 0, 0, 0)),
     ],
 )
-def test_a_window_is_divided(words: Tokenizer, window: int, system: str, tools: str, expected: ContextBudget) -> None:
+def test_the_prompt_the_tools_and_the_reserve_are_taken_off_the_window(
+    words: Tokenizer, window: int, system: str, tools: str, expected: ContextBudget
+) -> None:
     assert calculate_budget(window, system, tools, words) == expected
 
 
-def test_a_window_alone_is_enough() -> None:
+def test_a_budget_needs_only_a_window() -> None:
     assert calculate_budget(400) == ContextBudget(400, 0, 0, 100, 300)
     assert calculate_budget(400, "word " * 20).system_prompt_tokens > 0
 
@@ -47,17 +49,17 @@ def test_the_reserve_can_be_given(words: Tokenizer) -> None:
         ((8192, "", "", 5), "`int` is not a tokenizer"),
     ],
 )
-def test_what_is_no_size_is_refused(arguments: tuple[Any, ...], why: str) -> None:
+def test_arguments_of_wrong_types_are_refused(arguments: tuple[Any, ...], why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         calculate_budget(*arguments)
 
 
-def test_a_reserve_below_nothing_is_refused() -> None:
+def test_a_negative_reserve_is_refused() -> None:
     with pytest.raises(InvalidInput, match="reserve_for_response is -1"):
         calculate_budget(8192, reserve_for_response=-1)
 
 
-def test_what_is_used_is_filled_in(words: Tokenizer) -> None:
+def test_used_sets_the_conversation_tokens_and_the_utilization(words: Tokenizer) -> None:
     budget = calculate_budget(400, "", "", words)
     assert (budget.current_conversation_tokens, budget.utilization_percent) == (0, 0.0)
     assert budget.used(150).current_conversation_tokens == 150

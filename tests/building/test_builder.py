@@ -1,4 +1,4 @@
-"""The builder: the first strategy that fits, the minimal context where none does, and an overflow only after that."""
+"""The builder uses the first strategy that fits, then the minimal context, and raises an overflow only after that."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ Contexts = Callable[..., Context]
 LONG = [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * 100) for place in range(20)]
 
 
-class Fake:
-    """Sends the last messages, as many as it is told to."""
+class LastMessages:
+    """A strategy that sends the last `keep` messages, and counts its calls."""
 
     def __init__(self, name: str, priority: int = 5, keep: int = 1, min_tokens: int = 0) -> None:
         self.name = name
         self.priority = priority
         self.min_tokens = min_tokens
         self.keep = keep
-        self.asked = 0
+        self.calls = 0
 
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
-        self.asked += 1
+        self.calls += 1
         kept = source.messages[len(source.messages) - self.keep :]
         return StrategyResult(kept, source.originals(kept))
 
 
-class Raising(Fake):
+class FailingStrategy(LastMessages):
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
         raise RuntimeError("no idea")
 
 
-class Forging(Fake):
-    """Returns whatever it was given."""
+class FixedResult(LastMessages):
+    """A strategy that returns any given messages and count."""
 
     def __init__(self, messages: Sequence[ContextMessage], included: int = 1) -> None:
-        super().__init__("forging", 1)
+        super().__init__("fixed", 1)
         self.result = StrategyResult(tuple(messages), included)
 
     def build(self, source: ContextSource, budget_tokens: int, tokenizer: Tokenizer) -> StrategyResult:
@@ -59,61 +59,61 @@ def ending_in_a_question() -> list[Message]:
 
 
 @pytest.mark.feature("N-65", "N-66", "N-68")
-def test_a_result_says_what_it_is_and_how_it_came_about(context_of: Contexts, budget: Budget) -> None:
-    orphan = message("tool", tool_result("nobody asked", "x"))
-    said = [orphan, *ending_in_a_question()]
-    result = ContextBuilder(strategies=[Fake("few", keep=3)]).build(context_of(*said), budget(500))
+def test_a_result_has_its_strategy_its_tokens_and_counts_that_add_up(context_of: Contexts, budget: Budget) -> None:
+    orphan = message("tool", tool_result("no call", "x"))
+    messages = [orphan, *ending_in_a_question()]
+    result = ContextBuilder(strategies=[LastMessages("few", keep=3)]).build(context_of(*messages), budget(500))
     assert (result.strategy, result.token_budget) == ("few", 500)
     assert result.tokens_used == count_messages(result.to_messages(), ByteEstimator()) <= 500
     assert (result.original_message_count, result.included_message_count, result.summarized_message_count) == (22, 3, 0)
     assert result.dropped_message_count == 19
     assert [each.entry_id for each in result.messages] == ["e19", "e20", "e21"]
     for available in (90, 200, 500, 3000, 10**6):
-        made = ContextBuilder().build(context_of(*said), budget(available))
-        parts = (made.included_message_count, made.summarized_message_count, made.dropped_message_count)
+        built = ContextBuilder().build(context_of(*messages), budget(available))
+        parts = (built.included_message_count, built.summarized_message_count, built.dropped_message_count)
         assert min(parts) >= 0
-        assert sum(parts) == made.original_message_count == 22
-        assert made.tokens_used == count_messages(made.to_messages(), ByteEstimator()) <= available
+        assert sum(parts) == built.original_message_count == 22
+        assert built.tokens_used == count_messages(built.to_messages(), ByteEstimator()) <= available
 
 
 @pytest.mark.feature("N-63")
-def test_the_budget_is_filled_in(context_of: Contexts, budget: Budget) -> None:
+def test_the_budget_of_a_result_has_the_tokens_used(context_of: Contexts, budget: Budget) -> None:
     result = ContextBuilder().build(context_of(message("user", "x" * 384)), budget(400))
     assert result.tokens_used == 100
     assert (result.budget.current_conversation_tokens, result.budget.utilization_percent) == (100, 25.0)
 
 
 @pytest.mark.feature("N-67", "N-71")
-def test_the_first_that_fits_wins_whatever_the_order_of_registration(context_of: Contexts, budget: Budget) -> None:
+def test_the_fitting_strategy_with_the_lowest_priority_number_is_used(context_of: Contexts, budget: Budget) -> None:
     context = context_of(*ending_in_a_question())
     for turn in range(3):
-        fakes = [Fake("large", 1, keep=20), Fake("fitting", 2, keep=3), Fake("never", 3)]
+        fakes = [LastMessages("large", 1, keep=20), LastMessages("fitting", 2, keep=3), LastMessages("never", 3)]
         builder = ContextBuilder(strategies=[])
         for fake in fakes[turn:] + fakes[:turn]:
             builder.register_strategy(fake)
         assert [each.name for each in builder.strategies] == ["large", "fitting", "never"]
         result = builder.build(context, budget(500))
         assert result.strategy == "fitting"
-        assert [fake.asked for fake in fakes] == [1, 1, 0]
+        assert [fake.calls for fake in fakes] == [1, 1, 0]
         assert [each.strategy for each in result.failures] == ["large"]
         assert "500 are available" in result.failures[0].reason
 
 
 @pytest.mark.feature("N-70")
-def test_a_strategy_is_not_tried_below_its_least_budget(context_of: Contexts, budget: Budget) -> None:
-    demanding, other = Fake("demanding", 1, min_tokens=501), Fake("other", 2)
+def test_a_strategy_is_not_tried_below_its_min_tokens(context_of: Contexts, budget: Budget) -> None:
+    demanding, other = LastMessages("demanding", 1, min_tokens=501), LastMessages("other", 2)
     builder = ContextBuilder(strategies=[demanding, other])
     result = builder.build(context_of(*ending_in_a_question()), budget(500))
-    assert (result.strategy, demanding.asked) == ("other", 0)
+    assert (result.strategy, demanding.calls) == ("other", 0)
     assert builder.build(context_of(*ending_in_a_question()), budget(501)).strategy == "demanding"
 
 
 @pytest.mark.feature("N-9", "N-73", "N-74")
-def test_a_strategy_of_ones_own_can_be_registered_at_run_time(context_of: Contexts, budget: Budget) -> None:
+def test_a_custom_strategy_can_be_registered_and_removed(context_of: Contexts, budget: Budget) -> None:
     builder = ContextBuilder()
     context = context_of(*ending_in_a_question())
     assert builder.build(context, budget(500)).strategy != "mine"
-    mine: ContextStrategy = Fake("mine", 0)
+    mine: ContextStrategy = LastMessages("mine", 0)
     builder.register_strategy(mine)
     result = builder.build(context, budget(500))
     assert (result.strategy, result.included_message_count, result.summarized_message_count) == ("mine", 1, 0)
@@ -123,8 +123,10 @@ def test_a_strategy_of_ones_own_can_be_registered_at_run_time(context_of: Contex
 
 
 @pytest.mark.feature("N-11", "N-72")
-def test_what_fails_is_listed_and_the_minimal_context_stands_in(context_of: Contexts, budget: Budget) -> None:
-    builder = ContextBuilder(strategies=[Raising("raising"), Fake("large", 6, keep=21)])
+def test_if_every_strategy_fails_the_failures_are_listed_and_the_minimal_context_is_built(
+    context_of: Contexts, budget: Budget
+) -> None:
+    builder = ContextBuilder(strategies=[FailingStrategy("raising"), LastMessages("large", 6, keep=21)])
     context = context_of(*ending_in_a_question())
     result = builder.build(context, budget(500))
     assert result.strategy == MINIMAL
@@ -139,7 +141,7 @@ def test_what_fails_is_listed_and_the_minimal_context_stands_in(context_of: Cont
     assert [each.partition(":")[0] for each in caught.value.failures] == ["raising", "large"]
 
 
-def test_a_system_prompt_larger_than_the_window_is_one_error(context_of: Contexts, budget: Budget) -> None:
+def test_a_budget_of_zero_tokens_overflows_unless_the_context_is_empty(context_of: Contexts, budget: Budget) -> None:
     with pytest.raises(ContextOverflow):
         ContextBuilder().build(context_of(message("user", "hello")), budget(0))
     assert ContextBuilder().build(context_of(), budget(0)).messages == ()
@@ -162,19 +164,19 @@ def test_a_system_prompt_larger_than_the_window_is_one_error(context_of: Context
         ),
     ],
 )
-def test_a_strategy_is_not_believed(
+def test_the_result_of_a_strategy_is_checked(
     context_of: Contexts, budget: Budget, messages: list[ContextMessage], included: int, reason: str | None
 ) -> None:
-    builder = ContextBuilder(strategies=[Forging(messages, included)])
+    builder = ContextBuilder(strategies=[FixedResult(messages, included)])
     result = builder.build(context_of(*ending_in_a_question()), budget(500))
     if reason is None:
-        assert result.strategy == "forging"
+        assert result.strategy == "fixed"
     else:
         assert result.strategy == MINIMAL
         assert reason in result.failures[0].reason
 
 
-def test_all_of_a_result_can_be_shown(context_of: Contexts, budget: Budget) -> None:
+def test_a_result_can_be_encoded_as_json(context_of: Contexts, budget: Budget) -> None:
     builder = ContextBuilder()
     shown = builder.build(context_of(*ending_in_a_question()), budget(500)).to_json()
     assert shown["strategy"] == "minimal-state"
@@ -184,7 +186,7 @@ def test_all_of_a_result_can_be_shown(context_of: Contexts, budget: Budget) -> N
 
 
 @pytest.mark.feature("P-33")
-def test_a_request_is_put_together_in_the_order_that_models_expect() -> None:
+def test_compose_puts_system_prompt_summary_history_and_input_in_order() -> None:
     history = [message("user", "Hello"), message("assistant", "Hi")]
     assert compose("You help.", history, summary="They greeted.", user="And now?") == [
         message("system", "You help."),

@@ -1,4 +1,4 @@
-"""Compacting a session: a safe cut, a summary that shrinks, one appended entry, or nothing at all."""
+"""Compacting a session: a safe cut, a summary that is shorter, and one appended entry; or no change at all."""
 
 from __future__ import annotations
 
@@ -28,32 +28,34 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.summaries import SummarizerOptions, SummaryRequest
 from treering.projections.tokens import ByteEstimator, count_messages
 
-from .scripted import Scripted
+from .scripted import ScriptedSummarizer
 
 Bytes = Callable[[Session], bytes]
 Budget = Callable[[int], ContextBudget]
 
 
 async def talk(session: Session, turns: int, words: int = 60) -> list[str]:
-    made: list[str] = []
+    ids: list[str] = []
     for turn in range(turns):
         call = tool_use(f"c{turn}", "read_file", {"path": f"{turn}.py"})
-        made.append(await session.append_message("user", f"question {turn}"))
-        made.append(await session.append_message("assistant", call))
-        made.append(await session.append_message("tool", tool_result(f"c{turn}", "word " * words)))
-        made.append(await session.append_message("assistant", f"answer {turn}"))
-    return made
+        ids.append(await session.append_message("user", f"question {turn}"))
+        ids.append(await session.append_message("assistant", call))
+        ids.append(await session.append_message("tool", tool_result(f"c{turn}", "word " * words)))
+        ids.append(await session.append_message("assistant", f"answer {turn}"))
+    return ids
 
 
 @pytest.mark.feature("N-118", "N-5", "D-50")
-async def test_a_summary_takes_the_place_of_the_older_part(session: Session, content: Bytes) -> None:
+async def test_a_compaction_replaces_the_older_messages_of_the_context_by_a_summary(
+    session: Session, content: Bytes
+) -> None:
     await talk(session, 10)
     before, originals = content(session), await session.all_messages()
-    summarizer = Scripted()
+    summarizer = ScriptedSummarizer()
     report = await session.compact(summarizer, keep_tokens=300)
     assert content(session).startswith(before)
     assert await session.all_messages() == originals
-    assert len(summarizer.asked) == 1
+    assert len(summarizer.requests) == 1
     assert report.applied
     assert session.leaf_id == report.entry_id
     assert report.entry_id is not None
@@ -74,19 +76,19 @@ async def test_a_summary_takes_the_place_of_the_older_part(session: Session, con
 
 
 @pytest.mark.feature("G-133")
-async def test_the_same_session_is_compacted_in_the_same_way(host: SessionHost) -> None:
+async def test_compacting_equal_sessions_gives_equal_reports(host: SessionHost) -> None:
     reports: list[tuple[int, int, int]] = []
     for name in ("one", "two"):
         session = await host.create(name)
         await talk(session, 8)
-        report = await session.compact(Scripted(), keep_tokens=200)
+        report = await session.compact(ScriptedSummarizer(), keep_tokens=200)
         assert session.path().index(report.first_kept_entry_id or "") == report.summarized_count
         reports.append((report.summarized_count, report.tokens_before, report.tokens_after))
     assert reports[0] == reports[1]
 
 
 @pytest.mark.feature("N-117")
-async def test_a_dry_run_tells_and_writes_nothing(session: Session, content: Bytes) -> None:
+async def test_a_dry_run_reports_the_compaction_and_writes_nothing(session: Session, content: Bytes) -> None:
     await talk(session, 10)
     before = content(session)
     dry = await session.dry_compact(keep_tokens=300)
@@ -94,7 +96,7 @@ async def test_a_dry_run_tells_and_writes_nothing(session: Session, content: Byt
     assert not dry.applied
     assert dry.tokens_before == count_messages(await session.messages())
     assert dry.tokens_after < dry.tokens_before
-    report = await session.compact(Scripted(), keep_tokens=300)
+    report = await session.compact(ScriptedSummarizer(), keep_tokens=300)
     assert (dry.first_kept_entry_id, dry.summarized_count, dry.kept_count, dry.tokens_before) == (
         report.first_kept_entry_id,
         report.summarized_count,
@@ -103,8 +105,10 @@ async def test_a_dry_run_tells_and_writes_nothing(session: Session, content: Byt
     )
 
 
-async def test_what_cannot_be_compacted_is_told(session: Session, content: Bytes) -> None:
-    summarizer = Scripted()
+async def test_a_session_that_cannot_be_compacted_gets_a_reason_and_no_summary(
+    session: Session, content: Bytes
+) -> None:
+    summarizer = ScriptedSummarizer()
     assert (await session.compact(summarizer)).reason
     await talk(session, 1)
     before = content(session)
@@ -112,7 +116,7 @@ async def test_what_cannot_be_compacted_is_told(session: Session, content: Bytes
     assert content(session) == before
     await session.append_message("assistant", tool_use("open", "read"))
     assert "waits" in (await session.compact(summarizer, keep_tokens=10)).reason
-    assert summarizer.asked == []
+    assert summarizer.requests == []
 
 
 @pytest.mark.feature("D-27")
@@ -125,26 +129,26 @@ async def test_what_cannot_be_compacted_is_told(session: Session, content: Bytes
         ("word " * 5_000, SummaryRefused),
     ],
 )
-async def test_a_summarizer_that_fails_leaves_the_session_as_it_was(
+async def test_a_compaction_whose_summarizer_fails_changes_nothing(
     session: Session, content: Bytes, answer: str | Exception, error: type[Exception]
 ) -> None:
     await talk(session, 10)
     before, context, leaf = content(session), await session.context(), session.leaf_id
     with pytest.raises(error):
-        await session.compact(Scripted(answer), keep_tokens=300)
+        await session.compact(ScriptedSummarizer(answer), keep_tokens=300)
     assert (content(session), await session.context(), session.leaf_id) == (before, context, leaf)
-    assert (await session.compact(Scripted(), keep_tokens=300)).applied
+    assert (await session.compact(ScriptedSummarizer(), keep_tokens=300)).applied
 
 
-async def test_a_summary_that_is_too_long_is_told_with_what_it_stood_for(session: Session) -> None:
-    for said in ("One", "Two"):
-        await session.append_message("user", said)
+async def test_the_error_of_a_summary_that_is_too_long_names_the_summarized_messages(session: Session) -> None:
+    for text in ("One", "Two"):
+        await session.append_message("user", text)
     with pytest.raises(SummaryRefused, match="and the 1 message that it stands for"):
-        await session.compact(Scripted("word " * 50), keep_tokens=1)
+        await session.compact(ScriptedSummarizer("word " * 50), keep_tokens=1)
 
 
 @pytest.mark.feature("U-10")
-async def test_a_cancelled_compaction_leaves_the_session_as_it_was(session: Session, content: Bytes) -> None:
+async def test_a_cancelled_compaction_changes_nothing(session: Session, content: Bytes) -> None:
     await talk(session, 10)
     before, context = content(session), await session.context()
     for place in range(4):
@@ -160,10 +164,10 @@ async def test_a_cancelled_compaction_leaves_the_session_as_it_was(session: Sess
             await session.compact(summarizer, keep_tokens=300)
         assert scope.cancelled_caught
         assert (content(session), await session.context()) == (before, context)
-    assert (await session.compact(Scripted(), keep_tokens=300)).applied
+    assert (await session.compact(ScriptedSummarizer(), keep_tokens=300)).applied
 
 
-async def test_a_leaf_that_moved_meanwhile_is_noticed(session: Session) -> None:
+async def test_a_compaction_is_refused_if_the_leaf_moved_meanwhile(session: Session) -> None:
     await talk(session, 10)
 
     async def summarizer(request: SummaryRequest) -> str:
@@ -176,9 +180,11 @@ async def test_a_leaf_that_moved_meanwhile_is_noticed(session: Session) -> None:
 
 
 @pytest.mark.feature("D-52")
-async def test_a_compaction_persists(session: Session, host: SessionHost) -> None:
+async def test_a_compaction_is_the_same_after_a_reload(session: Session, host: SessionHost) -> None:
     await talk(session, 10)
-    await session.compact(Scripted([message("assistant", "They talked.", usage=Usage(5, 7))]), keep_tokens=300)
+    await session.compact(
+        ScriptedSummarizer([message("assistant", "They talked.", usage=Usage(5, 7))]), keep_tokens=300
+    )
     context = await session.context()
     await session.passivate()
     again = await host.load("main")
@@ -188,21 +194,21 @@ async def test_a_compaction_persists(session: Session, host: SessionHost) -> Non
     assert entry.compaction.usage == Usage(5, 7)
 
 
-async def test_the_next_compaction_summarizes_the_last_summary_and_no_original_twice(session: Session) -> None:
+async def test_a_second_compaction_summarizes_the_first_summary(session: Session) -> None:
     await talk(session, 6)
-    await session.compact(Scripted("First part."), keep_tokens=200)
+    await session.compact(ScriptedSummarizer("First part."), keep_tokens=200)
     await talk(session, 6)
-    second = Scripted("Both parts.")
+    second = ScriptedSummarizer("Both parts.")
     await session.compact(second, keep_tokens=200)
-    (request,) = second.asked
+    (request,) = second.requests
     assert request.conversation[0].role == "compactionSummary"
-    told = request.messages[1].content[0]
-    assert "First part." in repr(told)
+    transcript = request.messages[1].content[0]
+    assert "First part." in repr(transcript)
     messages = await session.messages()
     assert [each.role for each in messages].count("compactionSummary") == 1
 
 
-async def test_files_are_noted_across_compactions(session: Session) -> None:
+async def test_the_details_list_read_and_modified_files_across_compactions(session: Session) -> None:
     async def touch(name: str, path: str) -> None:
         call = f"{name} {path}"
         await session.append_message("assistant", tool_use(call, name, {"path": path}))
@@ -215,7 +221,7 @@ async def test_files_are_noted_across_compactions(session: Session) -> None:
         await touch("read_file", "c.py")
         await touch("edit_file", path)
         await session.append_message("user", "and then " * 20)
-        await session.compact(Scripted(), keep_tokens=60)
+        await session.compact(ScriptedSummarizer(), keep_tokens=60)
         entry = (await session.entries())[-1]
         assert isinstance(entry, CompactionEntry)
         assert isinstance(entry.compaction.details, dict)
@@ -223,17 +229,17 @@ async def test_files_are_noted_across_compactions(session: Session) -> None:
     assert details == [(["c.py"], ["a.py"]), (["c.py"], ["a.py", "b.py"])]
 
 
-async def test_stored_system_messages_outlive_compactions(session: Session) -> None:
+async def test_stored_system_messages_are_kept_by_compactions(session: Session) -> None:
     await session.append_message("system", "Be brief.")
     for _ in range(3):
         await talk(session, 5)
-        await session.compact(Scripted(), keep_tokens=200)
+        await session.compact(ScriptedSummarizer(), keep_tokens=200)
         messages = await session.messages()
         assert [each.role for each in messages[:2]] == ["system", "compactionSummary"]
         assert messages[0].content == message("system", "Be brief.").content
 
 
-async def test_what_system_messages_of_pi_declare_outlives_compactions(tmp_path: Path) -> None:
+async def test_sections_and_tools_of_pi_system_messages_are_kept_by_compactions(tmp_path: Path) -> None:
     tools: list[dict[str, object]] = [{"name": name, "parameters": {}} for name in ("read", "write", "shell")]
     read, write, shell = tools
     async with SessionHost(tmp_path, dialect="pi") as host:
@@ -245,7 +251,7 @@ async def test_what_system_messages_of_pi_declare_outlives_compactions(tmp_path:
         await session.append_message("system", "Be brief.", metadata=changed)
         for _ in range(2):
             await talk(session, 5)
-            await session.compact(Scripted(), keep_tokens=200)
+            await session.compact(ScriptedSummarizer(), keep_tokens=200)
             line = json.loads((await session.export("pi")).splitlines()[-1])
             assert line["systemMessage"] == {
                 "role": "system",
@@ -255,16 +261,16 @@ async def test_what_system_messages_of_pi_declare_outlives_compactions(tmp_path:
             }
 
 
-async def test_the_last_user_message_stays_where_its_turn_is_not_too_long(session: Session, budget: Budget) -> None:
+async def test_the_last_user_message_is_kept_unless_its_turn_is_too_long(session: Session, budget: Budget) -> None:
     await talk(session, 5)
-    asked = await session.append_message("user", "one more thing")
+    last_question = await session.append_message("user", "one more thing")
     for step in range(4):
         await session.append_message("assistant", tool_use(f"s{step}", "read"))
         await session.append_message("tool", tool_result(f"s{step}", "word " * 40))
     dry = await session.dry_compact(budget=budget(1000), keep_tokens=120)
-    assert dry.first_kept_entry_id == asked
+    assert dry.first_kept_entry_id == last_question
     dry = await session.dry_compact(budget=budget(300), keep_tokens=120)
-    assert dry.first_kept_entry_id != asked
+    assert dry.first_kept_entry_id != last_question
 
 
 @pytest.mark.feature("U-12")
@@ -272,39 +278,39 @@ async def test_a_history_ten_times_the_summarizers_window_is_compacted(session: 
     await talk(session, 40, words=800)
     window = 4_000
     assert count_messages(await session.messages()) > 10 * window
-    bounded = Scripted(window=window)
+    bounded = ScriptedSummarizer(window=window)
     options = SummarizerOptions(max_input_tokens=window // 2)
     assert (await session.compact(bounded, keep_tokens=2_000, options=options)).applied
-    assert len(bounded.asked) == 1
+    assert len(bounded.requests) == 1
     for turn in range(60):
         await session.append_message("user", f"{turn} " + "word " * 800)
         await session.append_message("assistant", "ok")
     assert count_messages(await session.messages()) > 10 * window
-    unknown = Scripted(window=window)
+    unknown = ScriptedSummarizer(window=window)
     assert (await session.compact(unknown, keep_tokens=2_000)).applied
-    assert 1 < len(unknown.asked) <= 6
-    assert "word word" in repr(unknown.asked[-1].messages[1])
+    assert 1 < len(unknown.requests) <= 6
+    assert "word word" in repr(unknown.requests[-1].messages[1])
 
 
 @pytest.mark.feature("U-11")
-async def test_compactions_in_vain_end_in_one_error(session: Session, content: Bytes, budget: Budget) -> None:
+async def test_compactions_that_cannot_help_are_refused(session: Session, content: Bytes, budget: Budget) -> None:
     crowded = calculate_budget(4096, "word " * 50_000, "", ByteEstimator())
     await talk(session, 10)
     before = content(session)
-    summarizer = Scripted()
+    summarizer = ScriptedSummarizer()
     with pytest.raises(ContextOverflow):
         await session.compact(summarizer, budget=crowded)
     with pytest.raises(ContextOverflow):
         await session.build_context(crowded, summarizer=summarizer)
-    assert (summarizer.asked, content(session)) == ([], before)
+    assert (summarizer.requests, content(session)) == ([], before)
 
-    # A turn that cannot be parted, larger than the limit: summaries shrink, and never enough.
+    # The last turn cannot be cut and is larger than the limit, so no summary is short enough.
     await session.append_message("user", "word " * 600)
     errors: list[TreeringError] = []
     count = 0
     while not errors:
         try:
-            await session.compact(Scripted("They talked. " * (20 - count)), budget=budget(500))
+            await session.compact(ScriptedSummarizer("They talked. " * (20 - count)), budget=budget(500))
             count += 1
         except CompactionLoop as error:
             errors.append(error)
@@ -312,7 +318,7 @@ async def test_compactions_in_vain_end_in_one_error(session: Session, content: B
     written = content(session)
     with pytest.raises(CompactionLoop):
         await session.compact(summarizer, budget=budget(500))
-    assert (summarizer.asked, content(session)) == ([], written)
+    assert (summarizer.requests, content(session)) == ([], written)
     await session.passivate()
     with pytest.raises(CompactionLoop):
         await session.compact(summarizer, budget=budget(500))
@@ -322,19 +328,18 @@ async def test_compactions_in_vain_end_in_one_error(session: Session, content: B
     assert count_messages(await session.messages()) <= 500
 
 
-async def test_messages_are_what_they_were(session: Session) -> None:
-    """The report's counts are those of the context, and a branch elsewhere is not touched."""
-    made = await talk(session, 4)
-    await session.compact(Scripted(), keep_tokens=100)
-    await session.branch(made[3])
+async def test_a_branch_from_before_a_compaction_shows_the_original_messages(session: Session) -> None:
+    ids = await talk(session, 4)
+    await session.compact(ScriptedSummarizer(), keep_tokens=100)
+    await session.branch(ids[3])
     assert [each.role for each in await session.messages()] == ["user", "assistant", "tool", "assistant"]
     assert Message("user", message("user", "question 0").content) == (await session.messages())[0]
 
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_a_hundred_times_as_many_messages_are_compacted_in_a_hundred_times_as_long(session: Session) -> None:
+async def test_compacting_40000_messages_does_not_take_quadratic_time(session: Session) -> None:
     count = 40_000
     await session.append_many([message("user" if each % 2 else "assistant", "so") for each in range(count)])
-    report = await session.compact(Scripted(), keep_tokens=100)
+    report = await session.compact(ScriptedSummarizer(), keep_tokens=100)
     assert report.summarized_count + report.kept_count == count

@@ -1,4 +1,4 @@
-"""Counting: messages by an estimate or a tokenizer of one's own, and what the provider said as the truth."""
+"""Counting tokens: by an estimate or another tokenizer, with the provider's counts where there are any."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.mark.feature("N-76")
-def test_calls_arguments_and_images_count_and_base64_does_not(words: Tokenizer) -> None:
+def test_calls_and_arguments_are_counted_and_images_have_a_fixed_size(words: Tokenizer) -> None:
     frame = MESSAGE_TOKENS
     assert message_tokens(message("user", "one two"), words) == frame + 2
     assert message_tokens(message("assistant", tool_use("c", "read", {"path": "a b c"})), words) == frame + 1 + 3
@@ -47,7 +47,7 @@ def test_calls_arguments_and_images_count_and_base64_does_not(words: Tokenizer) 
     assert message_tokens(message("tool", tool_result("c", [text("one"), small])), words) == frame + 1 + IMAGE_TOKENS
 
 
-def test_messages_count_as_a_provider_is_told_them(words: Tokenizer) -> None:
+def test_messages_are_counted_in_the_form_that_providers_get(words: Tokenizer) -> None:
     summary = Message("compactionSummary", (text("so far"),))
     assert message_tokens(summary, words) > MESSAGE_TOKENS + 2
     hidden = Message("bashExecution", bash=BashExecution("ls", "a b c", exclude_from_context=True))
@@ -56,7 +56,7 @@ def test_messages_count_as_a_provider_is_told_them(words: Tokenizer) -> None:
 
 
 @pytest.mark.feature("N-75")
-def test_the_tokenizer_can_be_replaced_and_the_default_says_that_it_estimates() -> None:
+def test_the_tokenizer_can_be_replaced_and_the_default_is_documented_as_an_estimate() -> None:
     class Framing:
         def count(self, text: str) -> int:
             return 1
@@ -68,52 +68,57 @@ def test_the_tokenizer_can_be_replaced_and_the_default_says_that_it_estimates() 
         def count(self, text: str) -> int:
             return 7
 
-    said = [message("user", "a"), message("assistant", "b")]
-    assert count_messages(said, Framing()) == 23
-    assert count_messages(said, Text()) == 2 * (MESSAGE_TOKENS + 7)
-    assert count_messages(said) == count_messages(said, ByteEstimator()) == 2 * (MESSAGE_TOKENS + 1)
+    messages = [message("user", "a"), message("assistant", "b")]
+    assert count_messages(messages, Framing()) == 23
+    assert count_messages(messages, Text()) == 2 * (MESSAGE_TOKENS + 7)
+    assert count_messages(messages) == count_messages(messages, ByteEstimator()) == 2 * (MESSAGE_TOKENS + 1)
     assert "estimate" in (ByteEstimator.__doc__ or "").lower()
 
 
 def path(*messages: Message | Compaction) -> list[Entry]:
-    made: list[Entry] = []
+    entries: list[Entry] = []
     for place, each in enumerate(messages):
         if isinstance(each, Compaction):
-            made.append(CompactionEntry(id=f"e{place}", parent_id=None, timestamp=START, compaction=each))
+            entries.append(CompactionEntry(id=f"e{place}", parent_id=None, timestamp=START, compaction=each))
         else:
-            made.append(MessageEntry(id=f"e{place}", parent_id=None, timestamp=START, message=each))
-    return made
+            entries.append(MessageEntry(id=f"e{place}", parent_id=None, timestamp=START, message=each))
+    return entries
 
 
 def answer(tokens: int, stop_reason: str = "stop") -> Message:
     return message("assistant", "ok", usage=Usage(input_tokens=tokens), stop_reason=stop_reason)
 
 
-def test_what_the_provider_counted_is_the_truth_about_what_it_was_sent(
+def test_the_provider_s_latest_count_is_used_and_later_messages_are_estimated(
     words: Tokenizer, context_of: Callable[..., Context]
 ) -> None:
-    asked = message("user", "one two three")
-    said = [asked, answer(500), asked, answer(900), asked]
-    assert used_tokens(path(*said), context_of(*said), words) == UsedTokens(900, MESSAGE_TOKENS + 3)
-    broken = [asked, answer(500), asked, answer(900, "aborted")]
+    question = message("user", "one two three")
+    counted = [question, answer(500), question, answer(900), question]
+    assert used_tokens(path(*counted), context_of(*counted), words) == UsedTokens(900, MESSAGE_TOKENS + 3)
+    broken = [question, answer(500), question, answer(900, "aborted")]
     assert used_tokens(path(*broken), context_of(*broken), words).measured == 500
-    uncounted = [asked, answer(500), asked, Message("assistant", (text("ok"),), usage=Usage(-1), stop_reason="stop")]
+    uncounted = [
+        question,
+        answer(500),
+        question,
+        Message("assistant", (text("ok"),), usage=Usage(-1), stop_reason="stop"),
+    ]
     assert used_tokens(path(*uncounted), context_of(*uncounted), words).measured == 500
     assert UsedTokens(900, 7).total == 907
 
 
-def test_what_it_counted_before_a_compaction_is_void(words: Tokenizer, context_of: Callable[..., Context]) -> None:
-    asked = message("user", "one two three")
-    context = context_of(Message("compactionSummary", (text("so far"),)), asked)
-    entries = path(asked, answer(90_000), Compaction("so far", None, 90_000), asked)
-    used = used_tokens(entries, context, words, overhead=50)
+def test_counts_from_before_a_compaction_are_not_used(words: Tokenizer, context_of: Callable[..., Context]) -> None:
+    question = message("user", "one two three")
+    context = context_of(Message("compactionSummary", (text("so far"),)), question)
+    stored = path(question, answer(90_000), Compaction("so far", None, 90_000), question)
+    used = used_tokens(stored, context, words, overhead=50)
     assert used == UsedTokens(0, 50 + count_messages([each.message for each in context.messages], words))
 
 
-def test_the_parts_of_a_usage_add_up_where_there_is_no_total(
+def test_the_parts_of_a_usage_are_added_if_it_has_no_total(
     words: Tokenizer, context_of: Callable[..., Context]
 ) -> None:
-    told = message("assistant", "ok", usage=Usage(1, 20, 300, 4000))
-    assert used_tokens(path(told), context_of(told), words).total == 4321
-    told = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=321))
-    assert used_tokens(path(told), context_of(told), words).total == 321
+    answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000))
+    assert used_tokens(path(answered), context_of(answered), words).total == 4321
+    answered = message("assistant", "ok", usage=Usage(1, 20, 300, 4000, total_tokens=321))
+    assert used_tokens(path(answered), context_of(answered), words).total == 321

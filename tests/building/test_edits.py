@@ -1,4 +1,4 @@
-"""Edits of the context: what was changed, left out or cleared stays so, whoever is told of the session."""
+"""Context edits: whatever is built from a session shows edited content, and no removed or cleared content."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.context import LEFT_OUT
 from treering.testing.models import ScriptedModel
 
-from .scripted import Scripted
+from .scripted import ScriptedSummarizer
 
 Bytes = Callable[[Session], bytes]
 Budget = Callable[[int], ContextBudget]
 
 
-async def asked_and_answered(session: Session, call_id: str = "c", *, is_error: bool = False) -> str:
-    """Append a question, a call and its result, and return the result's entry."""
+async def append_answered_call(session: Session, call_id: str = "c", *, is_error: bool = False) -> str:
+    """Append a question, a call and its result, and return the entry id of the result."""
     await session.append_message("user", "look")
     await session.append_message("assistant", tool_use(call_id, "read", {"path": "a.py"}))
     return await session.append_message("tool", tool_result(call_id, "the long original", is_error=is_error))
@@ -45,13 +45,13 @@ def results(messages: tuple[ContextMessage, ...]) -> list[Content]:
     return [part for each in messages for part in each.content if isinstance(part, ToolResultPart)]
 
 
-def written_behind(session: Session, line: dict[str, object]) -> None:
-    """Write a line to a session's file as another program does."""
+def append_line_to_file(session: Session, line: dict[str, object]) -> None:
+    """Append a line to the file of a session, as another program does."""
     path = Path(session.file_path or "")
     path.write_text(f"{path.read_text()}{json.dumps(line)}\n")
 
 
-async def told(session: Session, budget: ContextBudget) -> str:
+async def built_messages(session: Session, budget: ContextBudget) -> str:
     return repr((await session.build_context(budget)).messages)
 
 
@@ -60,12 +60,12 @@ async def told(session: Session, budget: ContextBudget) -> str:
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
 @pytest.mark.parametrize("is_error", [False, True])
-async def test_an_edited_result_still_answers_its_call(
+async def test_an_edited_result_keeps_its_call_id_and_its_error_flag(
     tmp_path: Path, budget: Budget, content: Bytes, dialect: Literal["native", "pi", "omp"], is_error: bool
 ) -> None:
     async with SessionHost(tmp_path / "root", dialect=dialect) as host:
         session = await host.create("theirs")
-        result = await asked_and_answered(session, is_error=is_error)
+        result = await append_answered_call(session, is_error=is_error)
         await session.append_context_edit(result, "short")
         before = content(session)
         for _ in range(2):
@@ -82,10 +82,10 @@ async def test_an_edited_result_still_answers_its_call(
             session = await host.load("theirs")
 
 
-async def test_a_result_that_is_left_out_says_so_as_long_as_its_call_is_shown(
+async def test_a_removed_result_is_replaced_by_a_note_while_its_call_is_shown(
     session: Session, content: Bytes, budget: Budget
 ) -> None:
-    result = await asked_and_answered(session)
+    result = await append_answered_call(session)
     call = session.path()[-2]
     await session.append_context_edit(result, None)
     before = content(session)
@@ -99,7 +99,7 @@ async def test_a_result_that_is_left_out_says_so_as_long_as_its_call_is_shown(
     assert [each.role for each in (await session.context()).messages] == ["user"]
 
 
-async def test_images_and_results_of_one_message_are_edited_together(session: Session) -> None:
+async def test_an_edit_of_a_message_with_several_results_replaces_all_of_them(session: Session) -> None:
     await session.append_message("assistant", [tool_use("a", "read"), tool_use("b", "read")])
     both = await session.append_message("user", [tool_result("a", "one"), tool_result("b", "two"), "and?"])
     picture = image("aGk=", "image/png")
@@ -111,8 +111,8 @@ async def test_images_and_results_of_one_message_are_edited_together(session: Se
     assert await session.open_calls() == []
 
 
-async def test_a_call_that_was_answered_is_not_open_whatever_an_edit_shows(session: Session, content: Bytes) -> None:
-    result = await asked_and_answered(session)
+async def test_an_answered_call_is_not_open_whatever_its_result_was_edited_to(session: Session, content: Bytes) -> None:
+    result = await append_answered_call(session)
     await session.append_context_edit(result, [tool_result("another", "x")])
     before = content(session)
     assert (await session.open_calls(), bool(await session.recover())) == ([], False)
@@ -121,8 +121,8 @@ async def test_a_call_that_was_answered_is_not_open_whatever_an_edit_shows(sessi
     assert [each.id for each in await session.open_calls()] == ["d"]
 
 
-async def test_an_agent_goes_on_after_an_edited_result_without_closing_its_call(session: Session) -> None:
-    await session.append_context_edit(await asked_and_answered(session), "short")
+async def test_an_agent_does_not_close_a_call_with_an_edited_result(session: Session) -> None:
+    await session.append_context_edit(await append_answered_call(session), "short")
     model = ScriptedModel(["done"])
     await AgentSession(model, session=session).respond("go on")
     assert "no result" not in repr(await session.all_messages())
@@ -131,22 +131,22 @@ async def test_an_agent_goes_on_after_an_edited_result_without_closing_its_call(
     assert answers == [tool_result("c", [text("short")])]
 
 
-# -- what else is told of the path
+# -- requests, states and summaries built from the path
 
 
-async def compacted_past_the_request(session: Session, steps: int = 3) -> None:
-    """Work through some calls, and compact all but the last of them."""
+async def compact_past_the_request(session: Session, steps: int = 3) -> None:
+    """Append some calls with results, and compact all but the last of them."""
     for step in range(steps):
         await session.append_message("assistant", tool_use(f"c{step}", "read"))
         await session.append_message("tool", tool_result(f"c{step}", "x"))
     await session.append_compaction("They began.", session.path()[-2], 100)
 
 
-async def test_the_request_that_outlives_a_compaction_is_the_edited_one(session: Session, budget: Budget) -> None:
+async def test_the_request_kept_after_a_compaction_is_the_edited_one(session: Session, budget: Budget) -> None:
     before = await session.append_message("user", "an older request")
     request = await session.append_message("user", "the secret request")
     await session.append_context_edit(request, "the public request")
-    await compacted_past_the_request(session)
+    await compact_past_the_request(session)
     built = await session.build_context(budget(1000))
     assert [(each.role, each.entry_id) for each in built.messages[:2]] == [
         ("compactionSummary", session.path()[-1]),
@@ -158,18 +158,18 @@ async def test_the_request_that_outlives_a_compaction_is_the_edited_one(session:
 
 
 @pytest.mark.parametrize("cleared", ["whole", "but for the last"])
-async def test_what_was_cleared_before_a_compaction_is_no_request(
+async def test_a_cleared_request_is_not_shown_after_a_compaction(
     session: Session, budget: Budget, cleared: str
 ) -> None:
     await session.append_message("user", "the secret request")
     await session.append_message("assistant", "ok")
     await session.truncate_history(0 if cleared == "whole" else 1)
-    await compacted_past_the_request(session)
+    await compact_past_the_request(session)
     built = await session.build_context(budget(1000))
     assert [each.role for each in built.messages] == ["compactionSummary", "assistant", "tool"]
 
 
-async def test_what_a_hidden_summary_stood_for_is_no_request(tmp_path: Path, budget: Budget) -> None:
+async def test_a_request_under_a_removed_summary_is_not_shown(tmp_path: Path, budget: Budget) -> None:
     async with SessionHost(tmp_path / "root", dialect="pi") as host:
         session = await host.create("theirs")
         await session.append_message("user", "the secret request")
@@ -181,13 +181,13 @@ async def test_what_a_hidden_summary_stood_for_is_no_request(tmp_path: Path, bud
             "parentId": summary,
             "timestamp": "2026-01-01T00:00:00.000Z",
         }
-        written_behind(session, {**line, "targetId": summary, "replacement": None})
+        append_line_to_file(session, {**line, "targetId": summary, "replacement": None})
         session = await host.load("theirs")
-        await compacted_past_the_request(session)
-        assert "secret" not in await told(session, budget(1000))
+        await compact_past_the_request(session)
+        assert "secret" not in await built_messages(session, budget(1000))
 
 
-async def test_the_state_of_the_work_tells_nothing_that_was_taken_away(session: Session, budget: Budget) -> None:
+async def test_the_minimal_state_holds_no_removed_or_cleared_content(session: Session, budget: Budget) -> None:
     task = await session.append_message("user", "the secret task")
     await session.append_message("assistant", "Decision: the secret decision")
     await session.append_context_edit(task, None)
@@ -201,12 +201,10 @@ async def test_the_state_of_the_work_tells_nothing_that_was_taken_away(session: 
     assert "secret" not in repr(built.messages)
 
 
-async def test_the_state_of_the_work_tells_of_edited_messages_what_contexts_show(
-    session: Session, budget: Budget
-) -> None:
+async def test_the_minimal_state_holds_edited_messages_as_contexts_show_them(session: Session, budget: Budget) -> None:
     task = await session.append_message("user", "the secret task")
     await session.append_context_edit(task, "the public task")
-    result = await session.append_message("assistant", tool_use("c", "write", {"path": "made.py"}))
+    await session.append_message("assistant", tool_use("c", "write", {"path": "made.py"}))
     result = await session.append_message("tool", tool_result("c", "ok"))
     await session.append_context_edit(result, None)
     await session.append_compaction("They began.", None, 100)
@@ -219,44 +217,44 @@ async def test_the_state_of_the_work_tells_of_edited_messages_what_contexts_show
     assert "Waiting for" not in state
 
 
-async def test_a_later_compaction_that_keeps_more_is_believed(session: Session, budget: Budget) -> None:
+async def test_the_minimal_state_follows_a_later_compaction_that_keeps_more(session: Session, budget: Budget) -> None:
     first = await session.append_message("user", "the first task")
     await session.append_message("assistant", "ok")
     await session.append_compaction("", None, 100)
     await session.append_compaction("", first, 100)
     for turn in range(12):
         await session.append_message("user", f"{turn} " + "word " * 200)
-    assert "ORIGINAL TASK: the first task" in await told(session, budget(600))
+    assert "ORIGINAL TASK: the first task" in await built_messages(session, budget(600))
 
 
-async def test_a_branch_is_summarized_as_contexts_show_it(session: Session) -> None:
+async def test_a_branch_summary_is_built_from_edited_messages(session: Session) -> None:
     root = await session.append_message("user", "shared")
     edited = await session.append_message("assistant", "the secret answer")
     hidden = await session.append_message("user", "the secret question")
     await session.append_context_edit(edited, "the public answer")
     await session.append_context_edit(hidden, None)
-    summarizer = Scripted()
+    summarizer = ScriptedSummarizer()
     report = await session.summarize_branch(root, summarizer)
-    (request,) = summarizer.asked
+    (request,) = summarizer.requests
     assert report.message_count == 1
     assert "the public answer" in repr(request.conversation)
     assert "secret" not in repr(request.messages)
 
 
-async def test_a_branch_that_was_cleared_leaves_nothing_to_summarize(session: Session) -> None:
+async def test_a_cleared_branch_is_left_without_a_summary(session: Session) -> None:
     root = await session.append_message("user", "shared")
     await session.append_message("assistant", "the secret answer")
     await session.truncate_history(0)
-    summarizer = Scripted()
+    summarizer = ScriptedSummarizer()
     report = await session.summarize_branch(root, summarizer)
-    assert (report.entry_id, summarizer.asked, session.leaf_id) == (None, [], root)
+    assert (report.entry_id, summarizer.requests, session.leaf_id) == (None, [], root)
 
 
-async def test_the_policy_of_an_agent_hears_of_what_contexts_show(session: Session) -> None:
-    heard: list[int] = []
+async def test_the_leaving_policy_counts_only_messages_that_contexts_show(session: Session) -> None:
+    counts: list[int] = []
 
     async def policy(left: LeftWork) -> bool:
-        heard.append(left.message_count)
+        counts.append(left.message_count)
         return False
 
     root = await session.append_message("user", "shared")
@@ -265,4 +263,4 @@ async def test_the_policy_of_an_agent_hears_of_what_contexts_show(session: Sessi
     await session.append_context_edit(hidden, None)
     agent = AgentSession(ScriptedModel([]), session=session, hooks=AgentHooks(leaving=policy))
     await agent.switch(root)
-    assert heard == [1]
+    assert counts == [1]

@@ -1,4 +1,4 @@
-"""Clearing old results: in steps, so that what was sent stays the beginning of what is sent."""
+"""Masking old results in steps, so that most requests begin with the bytes of the previous one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def turns(count: int) -> list[Message]:
     return [each for number in range(count) for each in turn(number)]
 
 
-def cleared(messages: tuple[object, ...]) -> list[int]:
+def masked_places(messages: tuple[object, ...]) -> list[int]:
     return [
         place
         for place, each in enumerate(messages)
@@ -41,11 +41,11 @@ def cleared(messages: tuple[object, ...]) -> list[int]:
     ]
 
 
-def test_all_results_but_the_last_few_are_cleared_at_once(source_of: Callable[..., ContextSource]) -> None:
+def test_all_results_but_the_last_few_are_masked(source_of: Callable[..., ContextSource]) -> None:
     source = source_of(*turns(10))
     result = MaskedTools(keep_last=3).build(source, 1500, ByteEstimator())
     assert count_messages([each.message for each in result.messages], ByteEstimator()) <= 1500
-    assert cleared(result.messages) == [2, 6, 10, 14, 18]
+    assert masked_places(result.messages) == [2, 6, 10, 14, 18]
     assert result.masked_count == 5
     assert result.included_count == 40
     assert pairing_fault(result.messages) is None
@@ -55,55 +55,57 @@ def test_all_results_but_the_last_few_are_cleared_at_once(source_of: Callable[..
 
 
 @pytest.mark.timeout(15)
-def test_a_hundred_times_as_many_results_take_a_hundred_times_as_long(source_of: Callable[..., ContextSource]) -> None:
+def test_masking_20000_results_does_not_take_quadratic_time(source_of: Callable[..., ContextSource]) -> None:
     many = [message("tool", tool_result(f"c{each}", BODY)) for each in range(20_000)]
     calls = message("assistant", [tool_use(f"c{each}", "read_file") for each in range(20_000)])
     talk = [message(role, "and on") for _ in range(20_000) for role in ("assistant", "user")]
     source = source_of(message("user", "go on"), calls, *many, *talk)
     result = MaskedTools(keep_last=50_000).build(source, 1500, ByteEstimator())
-    assert cleared(result.messages) == []
+    assert masked_places(result.messages) == []
     result = MaskedTools(keep_last=1).build(source, 1500, ByteEstimator())
-    assert cleared(result.messages) == []  # they are one batch of parallel calls
+    assert masked_places(result.messages) == []  # they are one batch of parallel calls
 
 
-def test_protected_tools_and_small_results_stay(source_of: Callable[..., ContextSource]) -> None:
+def test_results_of_protected_tools_and_small_results_are_not_masked(source_of: Callable[..., ContextSource]) -> None:
     small = [message("assistant", tool_use("s", "ls")), message("tool", tool_result("s", "a"))]
     source = source_of(*turn(0, "skill"), *small, *turn(1), *turn(2), *turn(3))
     result = MaskedTools(keep_last=1, protected=["skill"], min_gain=0).build(source, 300, ByteEstimator())
-    assert cleared(result.messages) == [8, 12]
+    assert masked_places(result.messages) == [8, 12]
 
 
-def test_clearing_too_little_is_not_worth_a_broken_cache(source_of: Callable[..., ContextSource]) -> None:
+def test_results_are_not_masked_if_the_gain_is_below_min_gain(source_of: Callable[..., ContextSource]) -> None:
     source = source_of(*turn(0), message("user", "long " * 2000), *turn(1), *turn(2), *turn(3))
-    assert cleared(MaskedTools(keep_last=1).build(source, 2400, ByteEstimator()).messages) != []
-    assert cleared(MaskedTools(keep_last=1, min_gain=0.9).build(source, 2400, ByteEstimator()).messages) == []
+    assert masked_places(MaskedTools(keep_last=1).build(source, 2400, ByteEstimator()).messages) != []
+    assert masked_places(MaskedTools(keep_last=1, min_gain=0.9).build(source, 2400, ByteEstimator()).messages) == []
 
 
-def test_a_batch_of_parallel_calls_is_kept_or_cleared_whole(source_of: Callable[..., ContextSource]) -> None:
+def test_the_results_of_parallel_calls_are_masked_together_or_not_at_all(
+    source_of: Callable[..., ContextSource],
+) -> None:
     source = source_of(*turn(0, calls=3), *turn(1, calls=3), message("user", "go on"))
     result = MaskedTools(keep_last=1, min_gain=0).build(source, 1000, ByteEstimator())
-    assert cleared(result.messages) == [2, 3, 4]
+    assert masked_places(result.messages) == [2, 3, 4]
     everything = MaskedTools(keep_last=0, min_gain=0).build(source, 600, ByteEstimator())
-    assert set(cleared(everything.messages)) >= {2, 3, 4}
+    assert set(masked_places(everything.messages)) >= {2, 3, 4}
 
 
 @pytest.mark.feature("U-13")
-def test_what_was_sent_stays_the_beginning_of_what_is_sent_between_two_steps(
+def test_between_masking_steps_each_request_begins_with_the_previous_one(
     context_of: Callable[..., Context], budget: Callable[[int], ContextBudget]
 ) -> None:
     builder = ContextBuilder(strategies=[MaskedTools(min_gain=0.2)])
-    said = turns(40)
+    messages = turns(40)
     before: list[bytes] = []
     steps = requests = 0
     masked = 0
-    for end in range(1, len(said) + 1):
-        if said[end - 1].role == "assistant":
+    for end in range(1, len(messages) + 1):
+        if messages[end - 1].role == "assistant":
             continue
-        result = builder.build(context_of(*said[:end]), budget(3000))
+        result = builder.build(context_of(*messages[:end]), budget(3000))
         assert result.tokens_used <= 3000
         sent = [msgspec.json.encode(each) for each in result.messages]
         requests += 1
-        whole = count_messages(said[:end]) <= 3000
+        whole = count_messages(messages[:end]) <= 3000
         assert result.strategy == ("full-history" if whole else "masked-tools")
         if sent[: len(before)] != before:
             steps += 1

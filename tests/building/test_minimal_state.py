@@ -1,4 +1,4 @@
-"""The state of the work, read off entries, and the smallest context that is made of it."""
+"""The state of the work, extracted from entries, and the smallest context, which consists of it."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ TOKENS = ByteEstimator()
 
 
 def entries(*payloads: Message | ToolExecution) -> list[Entry]:
-    made: list[Entry] = []
+    found: list[Entry] = []
     for place, each in enumerate(payloads):
         if isinstance(each, Message):
-            made.append(MessageEntry(id=f"e{place}", parent_id=None, timestamp=START, message=each))
+            found.append(MessageEntry(id=f"e{place}", parent_id=None, timestamp=START, message=each))
         else:
-            made.append(ToolExecutionEntry(id=f"e{place}", parent_id=None, timestamp=START, tool_execution=each))
-    return made
+            found.append(ToolExecutionEntry(id=f"e{place}", parent_id=None, timestamp=START, tool_execution=each))
+    return found
 
 
-def ran(name: str, path: str, *, error: str = "") -> list[Message]:
+def tool_run(name: str, path: str, *, error: str = "") -> list[Message]:
     call_id = f"{name} {path}"
     return [
         message("assistant", tool_use(call_id, name, {"path": path})),
@@ -57,20 +57,20 @@ def ran(name: str, path: str, *, error: str = "") -> list[Message]:
 WORK = entries(
     message("user", "Build the parser"),
     message("assistant", "I looked at it.\n\n**Decision:** a recursive descent parser\nWe decided to keep the lexer."),
-    *ran("write_file", "parser.py"),
-    *ran("edit_file", "lexer.py"),
-    *ran("delete_file", "old.py"),
-    *ran("read_file", "README.md"),
-    *ran("edit_file", "ast.py", error="no such file\nat all"),
-    *ran("edit_file", "grammar.py", error="not found"),
-    *ran("edit_file", "grammar.py"),
+    *tool_run("write_file", "parser.py"),
+    *tool_run("edit_file", "lexer.py"),
+    *tool_run("delete_file", "old.py"),
+    *tool_run("read_file", "README.md"),
+    *tool_run("edit_file", "ast.py", error="no such file\nat all"),
+    *tool_run("edit_file", "grammar.py", error="not found"),
+    *tool_run("edit_file", "grammar.py"),
     ToolExecution("x", "write_file", raw_json({"path": "tests.py"})),
     message("assistant", [text("Next come the tests."), tool_use("t", "todo_write", {"todos": []})]),
 )
 
 
 @pytest.mark.feature("N-95", "N-96", "N-97", "N-98", "N-99", "N-100", "N-102")
-def test_the_state_is_read_off_entries_without_a_model() -> None:
+def test_the_state_is_extracted_from_entries() -> None:
     state = extract_session_state(WORK, project_path="/work/project")
     assert state == SessionState(
         "/work/project",
@@ -89,7 +89,7 @@ def test_the_state_is_read_off_entries_without_a_model() -> None:
     assert extract_session_state(WORK, project_path="/work/project") == state
 
 
-def test_a_plan_says_what_is_done_and_what_is_blocked() -> None:
+def test_the_status_and_blockers_come_from_the_todo_list() -> None:
     todos = [
         {"content": "lex", "status": "completed"},
         {"content": "parse", "status": "in_progress"},
@@ -108,7 +108,7 @@ def calls(*names: str, stop_reason: str | None = None, start: int = 0) -> Messag
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("messages", "status"),
     [
         ([calls("edit")], "Waiting for edit."),
         ([calls("edit", "read", "edit", "edit")], "Waiting for 3 x edit, read."),
@@ -121,11 +121,11 @@ def calls(*names: str, stop_reason: str | None = None, start: int = 0) -> Messag
         ([calls("edit", stop_reason="error"), message("user", "go on")], "Just started"),
     ],
 )
-def test_the_status_tells_of_calls_that_may_still_be_answered(said: list[Message], status: str) -> None:
-    assert extract_session_state(entries(message("user", "Build it"), *said)).current_status == status
+def test_the_status_names_calls_that_can_still_be_answered(messages: list[Message], status: str) -> None:
+    assert extract_session_state(entries(message("user", "Build it"), *messages)).current_status == status
 
 
-def test_many_turns_that_were_broken_off_wait_for_nothing() -> None:
+def test_the_calls_of_aborted_turns_are_not_waited_for() -> None:
     turns = [
         each
         for number in range(18)
@@ -135,7 +135,7 @@ def test_many_turns_that_were_broken_off_wait_for_nothing() -> None:
 
 
 @pytest.mark.feature("N-101")
-def test_the_state_is_told_in_a_fixed_form() -> None:
+def test_the_state_is_formatted_as_fixed_sections() -> None:
     assert format_state_context(SessionState("/p", "Do it", (), "Just started")) == (
         "You are continuing a coding session.\n\n"
         "PROJECT: /p\n\n"
@@ -165,7 +165,9 @@ def test_the_state_is_told_in_a_fixed_form() -> None:
 def test_the_smallest_context_is_the_state_and_the_last_user_message(source_of: Sources) -> None:
     strategy = MinimalState()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("minimal-state", 4, 400)
-    source = source_of(message("user", "first"), message("assistant", "ok"), message("user", "last"), *ran("ls", "a"))
+    source = source_of(
+        message("user", "first"), message("assistant", "ok"), message("user", "last"), *tool_run("ls", "a")
+    )
     result = strategy.build(source, 400, TOKENS)
     assert [each.role for each in result.messages] == ["system", "user"]
     state = extract_session_state(source.entries, project_path="/work/project")
@@ -178,8 +180,8 @@ def test_the_smallest_context_is_the_state_and_the_last_user_message(source_of: 
     assert (nothing.included_count, nothing.summarized_count) == (0, 0)
 
 
-def test_a_state_that_does_not_fit_is_told_in_less_detail(source_of: Sources) -> None:
-    writes = [each for n in range(200) for each in ran("write_file", f"some/long/path/{n}.py")]
+def test_a_state_that_does_not_fit_is_shortened(source_of: Sources) -> None:
+    writes = [each for n in range(200) for each in tool_run("write_file", f"some/long/path/{n}.py")]
     source = source_of(message("user", "task " * 200), *writes, message("user", "last"))
     sizes = [
         count_messages([each.message for each in MinimalState().build(source, available, TOKENS).messages])
@@ -191,12 +193,12 @@ def test_a_state_that_does_not_fit_is_told_in_less_detail(source_of: Sources) ->
         MinimalState().build(source, 50, TOKENS)
 
 
-def test_messages_serve_where_the_entries_are_not_at_hand(source_of: Sources) -> None:
-    source = source_of(message("user", "task"), *ran("write_file", "a.py"))
+def test_the_state_can_be_extracted_from_messages_without_entries(source_of: Sources) -> None:
+    source = source_of(message("user", "task"), *tool_run("write_file", "a.py"))
     assert extract_session_state(as_entries(source.messages)) == extract_session_state(source.entries)
 
 
-def test_a_stored_system_message_stays(source_of: Sources) -> None:
+def test_a_stored_system_message_is_kept(source_of: Sources) -> None:
     source = source_of(message("system", "Be brief."), message("user", "hello"))
     result = MinimalState().build(source, 400, TOKENS)
     assert [each.entry_id for each in result.messages] == ["e0", "", "e1"]

@@ -1,4 +1,4 @@
-"""Calls and results in what is sent: whatever a log holds, each has the other, in the place where providers want it."""
+"""Pairing: whatever a log holds, each sent call has a result and each result a call, in the order providers require."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def results(*ids: str, role: str = "tool") -> Message:
 
 
 def shape(messages: tuple[ContextMessage, ...]) -> list[str]:
-    return [each.entry_id or f"made:{each.role}" for each in messages]
+    return [each.entry_id or f"inserted:{each.role}" for each in messages]
 
 
-def test_what_is_whole_stays_the_same_object(context_of: Callable[..., Context]) -> None:
+def test_messages_that_are_paired_are_returned_as_the_same_objects(context_of: Callable[..., Context]) -> None:
     context = context_of(USER, calls("a", "b"), results("a"), results("b"), ANSWER, USER)
-    made = paired(context.messages)
-    assert all(one is other for one, other in zip(made, context.messages, strict=True))
-    assert pairing_fault(made) is None
+    repaired = paired(context.messages)
+    assert all(one is other for one, other in zip(repaired, context.messages, strict=True))
+    assert pairing_fault(repaired) is None
 
 
 @pytest.mark.timeout(15)
-def test_a_hundred_times_as_many_turns_take_a_hundred_times_as_long(context_of: Callable[..., Context]) -> None:
+def test_pairing_200000_messages_does_not_take_quadratic_time(context_of: Callable[..., Context]) -> None:
     context = context_of(*(each for _ in range(100_000) for each in (USER, ANSWER)))
     assert len(paired(context.messages)) == 200_000
 
@@ -42,12 +42,12 @@ def test_a_hundred_times_as_many_turns_take_a_hundred_times_as_long(context_of: 
     ("messages", "expected"),
     [
         ((USER, results("x"), ANSWER), ["e0", "e2"]),
-        ((USER, calls("a"), USER), ["e0", "e1", "made:tool", "e2"]),
-        ((USER, calls("a", "b"), results("b"), ANSWER), ["e0", "e1", "e2", "made:tool", "e3"]),
+        ((USER, calls("a"), USER), ["e0", "e1", "inserted:tool", "e2"]),
+        ((USER, calls("a", "b"), results("b"), ANSWER), ["e0", "e1", "e2", "inserted:tool", "e3"]),
         ((USER, calls("a"), results("a"), results("a")), ["e0", "e1", "e2"]),
         ((USER, calls("a"), USER, results("a"), ANSWER), ["e0", "e1", "e3", "e2", "e4"]),
         ((USER, calls("a"), ANSWER, USER, results("a")), ["e0", "e1", "e2", "e4", "e3"]),
-        ((USER, calls("a"), USER, ANSWER, results("a")), ["e0", "e1", "made:tool", "e2", "e3"]),
+        ((USER, calls("a"), USER, ANSWER, results("a")), ["e0", "e1", "inserted:tool", "e2", "e3"]),
         ((USER, calls("a"), calls("a"), results("a")), ["e0", "e1", "e2", "e3"]),
         ((USER, calls("a"), results("a", role="user")), ["e0", "e1", "e2"]),
         ((USER, Message("assistant"), USER), ["e0", "e2"]),
@@ -55,21 +55,21 @@ def test_a_hundred_times_as_many_turns_take_a_hundred_times_as_long(context_of: 
         ((USER, message("assistant", [text("x"), tool_result("a", "y")])), ["e0", "e1"]),
         ((message("tool", "no result"), USER), ["e1"]),
         ((Message("bashExecution", bash=BashExecution("ls", exclude_from_context=True)), USER), ["e1"]),
-        ((Message("somebody else's", (text("x"),)), USER), ["e1"]),
+        ((Message("unknown", (text("x"),)), USER), ["e1"]),
     ],
 )
-def test_what_is_broken_is_mended(
+def test_messages_that_are_not_paired_are_repaired(
     context_of: Callable[..., Context], messages: tuple[Message, ...], expected: list[str]
 ) -> None:
-    made = paired(context_of(*messages).messages)
-    assert shape(made) == expected
-    assert pairing_fault(made) is None
-    assert paired(made) == made
+    repaired = paired(context_of(*messages).messages)
+    assert shape(repaired) == expected
+    assert pairing_fault(repaired) is None
+    assert paired(repaired) == repaired
 
 
 def test_an_unanswered_call_is_closed_by_an_error(context_of: Callable[..., Context]) -> None:
-    made = paired(context_of(USER, calls("a")).messages)
-    assert made[-1].message == Message("tool", (tool_result("a", NO_RESULT, is_error=True),), tool_name="read")
+    repaired = paired(context_of(USER, calls("a")).messages)
+    assert repaired[-1].message == Message("tool", (tool_result("a", NO_RESULT, is_error=True),), tool_name="read")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,9 @@ def test_an_unanswered_call_is_closed_by_an_error(context_of: Callable[..., Cont
         ((message("assistant", tool_result("a", "x")),), "no call before it"),
     ],
 )
-def test_faults_are_named(context_of: Callable[..., Context], messages: tuple[Message, ...], fault: str) -> None:
+def test_a_pairing_fault_names_the_call(
+    context_of: Callable[..., Context], messages: tuple[Message, ...], fault: str
+) -> None:
     assert fault in (pairing_fault(context_of(*messages).messages) or "")
 
 

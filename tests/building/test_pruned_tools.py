@@ -1,4 +1,4 @@
-"""Shortening old results, each as befits its tool."""
+"""Shortening old results, in a way that depends on the tool."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_file_keeps_its_first_and_last_ten_lines(tool: str) -> None:
 
 @pytest.mark.feature("N-83")
 @pytest.mark.parametrize("tool", ["Bash", "execute_bash"])
-def test_a_commands_output_keeps_its_ends(tool: str) -> None:
+def test_the_output_of_a_command_keeps_its_beginning_and_end(tool: str) -> None:
     output = "a" * 500 + "b" * 501
     assert prune_tool_result(output, tool) == f"[Command output: 1001 chars]\n{'a' * 400}\n...\n{'b' * 400}"
     assert prune_tool_result(output[:1000], tool) == output[:1000]
@@ -46,7 +46,7 @@ def test_a_search_keeps_its_first_hits(tool: str) -> None:
 
 @pytest.mark.feature("N-85")
 @pytest.mark.parametrize("tool", ["anything", "", None])
-def test_anything_else_keeps_its_beginning(tool: str | None) -> None:
+def test_the_result_of_any_other_tool_keeps_its_beginning(tool: str | None) -> None:
     assert prune_tool_result("y" * 801, tool) == f"[Tool output: 801 chars]\n{'y' * 600}..."
     assert prune_tool_result("y" * 800, tool) == "y" * 800
 
@@ -61,7 +61,7 @@ def turn(number: int) -> list[Message]:
 
 
 @pytest.mark.feature("N-80", "N-81")
-def test_the_last_six_messages_stay_and_what_is_before_is_shortened(source_of: Callable[..., ContextSource]) -> None:
+def test_results_before_the_last_six_messages_are_shortened(source_of: Callable[..., ContextSource]) -> None:
     strategy = PrunedTools()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("pruned-tools", 2, 2000)
     source = source_of(*(each for number in range(4) for each in turn(number)))
@@ -79,7 +79,7 @@ def test_the_last_six_messages_stay_and_what_is_before_is_shortened(source_of: C
     assert strategy.build(source, 10_000, ByteEstimator()).messages == source.messages
 
 
-def test_images_go_and_errors_stay_errors(source_of: Callable[..., ContextSource]) -> None:
+def test_images_are_omitted_and_the_error_flag_is_kept(source_of: Callable[..., ContextSource]) -> None:
     shown: list[TextPart | ImagePart] = [text("seen"), image("QUJD", "image/png")]
     source = source_of(
         message("assistant", tool_use("c", "look")),
@@ -91,15 +91,15 @@ def test_images_go_and_errors_stay_errors(source_of: Callable[..., ContextSource
 
 
 @pytest.mark.feature("N-69", "N-79")
-def test_everything_is_sent_where_it_fits(
+def test_the_full_history_is_sent_if_it_fits(
     context_of: Callable[..., Context],
     source_of: Callable[..., ContextSource],
     budget: Callable[[int], ContextBudget],
 ) -> None:
     strategy = FullHistory()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("full-history", 1, 0)
-    said = [each for number in range(4) for each in turn(number)]
-    result = strategy.build(source_of(*said), 10_000, ByteEstimator())
-    assert (result.messages, result.included_count, result.summarized_count) == (context_of(*said).messages, 12, 0)
-    built = ContextBuilder().build(context_of(*said), budget(10_000))
-    assert (built.strategy, built.messages) == ("full-history", context_of(*said).messages)
+    messages = [each for number in range(4) for each in turn(number)]
+    result = strategy.build(source_of(*messages), 10_000, ByteEstimator())
+    assert (result.messages, result.included_count, result.summarized_count) == (context_of(*messages).messages, 12, 0)
+    built = ContextBuilder().build(context_of(*messages), budget(10_000))
+    assert (built.strategy, built.messages) == ("full-history", context_of(*messages).messages)

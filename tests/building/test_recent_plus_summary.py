@@ -1,4 +1,4 @@
-"""A summary of what is old and the last messages as they are: what is stored is used, what is missing is named."""
+"""A summary of the older messages, then the last messages: stored summaries are used, a missing one is requested."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Sources = Callable[..., ContextSource]
 TOKENS = ByteEstimator()
 
 
-def said(count: int, words: int = 50) -> list[Message]:
+def conversation(count: int, words: int = 50) -> list[Message]:
     return [message("user" if place % 2 == 0 else "assistant", f"{place} " + "word " * words) for place in range(count)]
 
 
@@ -44,21 +44,21 @@ def stored(needed: NeededSummary, content: str = "They talked.") -> StoredSummar
     )
 
 
-def needed(made: StrategyResult | NeededSummary) -> NeededSummary:
-    assert isinstance(made, NeededSummary)
-    return made
+def needed(result: StrategyResult | NeededSummary) -> NeededSummary:
+    assert isinstance(result, NeededSummary)
+    return result
 
 
-def built(made: StrategyResult | NeededSummary) -> StrategyResult:
-    assert isinstance(made, StrategyResult)
-    return made
+def built(result: StrategyResult | NeededSummary) -> StrategyResult:
+    assert isinstance(result, StrategyResult)
+    return result
 
 
 @pytest.mark.feature("N-86", "N-92")
 def test_the_last_six_messages_follow_a_summary_of_the_others(source_of: Sources) -> None:
     strategy = RecentPlusSummary()
     assert (strategy.name, strategy.priority, strategy.min_tokens) == ("recent-plus-summary", 3, 1500)
-    source = source_of(*said(21))
+    source = source_of(*conversation(21))
     missing = needed(strategy.build(source, 2000, TOKENS))
     assert (missing.start_id, missing.end_id, missing.message_count) == ("e0", "e14", 15)
     assert missing.messages == source.messages[:15]
@@ -74,18 +74,20 @@ def test_the_last_six_messages_follow_a_summary_of_the_others(source_of: Sources
 @pytest.mark.feature("N-89")
 @pytest.mark.parametrize("count", [0, 1, 6])
 def test_six_messages_or_fewer_are_all_sent(source_of: Sources, count: int) -> None:
-    source = source_of(*said(count))
+    source = source_of(*conversation(count))
     result = built(RecentPlusSummary().build(source, 10, TOKENS))
     assert (result.messages, result.included_count, result.summarized_count) == (source.messages, count, 0)
 
 
 @pytest.mark.feature("N-87")
-def test_the_boundary_moves_so_that_no_pair_is_split(source_of: Sources) -> None:
+def test_the_summary_ends_before_a_batch_of_calls_and_results(source_of: Sources) -> None:
     batch = [
         message("assistant", [tool_use(f"c{n}", "read") for n in range(4)]),
         *(message("tool", tool_result(f"c{n}", "x")) for n in range(4)),
     ]
-    source = source_of(*said(5), *batch, message("assistant", "so"), message("user", "and?"), message("assistant", "!"))
+    source = source_of(
+        *conversation(5), *batch, message("assistant", "so"), message("user", "and?"), message("assistant", "!")
+    )
     assert len(source.messages) - 6 == 7  # in the middle of the batch
     missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
     assert missing.end_id == "e4"
@@ -95,9 +97,9 @@ def test_the_boundary_moves_so_that_no_pair_is_split(source_of: Sources) -> None
 
 
 @pytest.mark.feature("N-88", "N-90")
-def test_a_summary_may_take_nine_tenths_of_what_the_last_messages_leave(source_of: Sources) -> None:
+def test_a_summary_gets_nine_tenths_of_the_tokens_that_the_last_messages_leave(source_of: Sources) -> None:
     assert [summary_budget(*each) for each in ((1000, 400), (1001, 400), (400, 400), (100, 400))] == [540, 540, 0, 0]
-    source = source_of(*said(21))
+    source = source_of(*conversation(21))
     frame = count_messages([summary_message(""), *(each.message for each in source.messages[15:])])
     missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
     assert missing.budget_tokens == summary_budget(2000, frame)
@@ -107,15 +109,15 @@ def test_a_summary_may_take_nine_tenths_of_what_the_last_messages_leave(source_o
         RecentPlusSummary().build(source, 10, TOKENS)
 
 
-def test_fewer_than_six_stay_where_six_leave_no_room(source_of: Sources) -> None:
-    source = source_of(*said(21))
+def test_fewer_than_six_messages_are_kept_if_six_leave_no_room(source_of: Sources) -> None:
+    source = source_of(*conversation(21))
     missing = needed(RecentPlusSummary().build(source, 350, TOKENS))
     assert missing.end_id == "e17"
     result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 350, TOKENS))
     assert count_messages([each.message for each in result.messages]) <= 350
 
 
-def test_the_last_user_message_is_never_only_summarized(source_of: Sources) -> None:
+def test_the_last_user_message_is_sent_even_if_it_is_summarized(source_of: Sources) -> None:
     steps = [
         each
         for n in range(6)
@@ -128,8 +130,8 @@ def test_the_last_user_message_is_never_only_summarized(source_of: Sources) -> N
     assert (result.included_count, result.summarized_count) == (7, 6)
 
 
-def test_system_messages_at_the_beginning_stay(source_of: Sources) -> None:
-    source = source_of(message("system", "Be brief."), *said(20))
+def test_system_messages_at_the_beginning_are_kept(source_of: Sources) -> None:
+    source = source_of(message("system", "Be brief."), *conversation(20))
     missing = needed(RecentPlusSummary().build(source, 2000, TOKENS))
     assert missing.start_id == "e1"
     result = built(RecentPlusSummary().build(replace(source, summaries=(stored(missing),)), 2000, TOKENS))
@@ -137,11 +139,11 @@ def test_system_messages_at_the_beginning_stay(source_of: Sources) -> None:
     assert result.messages[0].entry_id == "e0"
 
 
-def test_a_stored_summary_stays_in_use_as_long_as_what_follows_it_fits(
+def test_a_stored_summary_is_used_while_the_messages_after_it_fit(
     context_of: Callable[..., Context], budget: Callable[[int], ContextBudget]
 ) -> None:
     builder = ContextBuilder(strategies=[RecentPlusSummary()])
-    talk = said(60)
+    talk = conversation(60)
     summaries: list[StoredSummary] = []
     before: list[bytes] = []
     kept = 0
@@ -161,33 +163,35 @@ def test_a_stored_summary_stays_in_use_as_long_as_what_follows_it_fits(
     assert [len(each.content) for each in summaries] == [len("They talked.")] * len(summaries)
 
 
-def test_the_next_summary_is_made_of_the_last_and_what_came_after_it(source_of: Sources) -> None:
-    first = needed(RecentPlusSummary().build(source_of(*said(21)), 2000, TOKENS))
-    source = replace(source_of(*said(41)), summaries=(stored(first, "Once."),))
+def test_the_next_summary_is_built_from_the_stored_one_and_later_messages(source_of: Sources) -> None:
+    first = needed(RecentPlusSummary().build(source_of(*conversation(21)), 2000, TOKENS))
+    source = replace(source_of(*conversation(41)), summaries=(stored(first, "Once."),))
     missing = needed(RecentPlusSummary().build(source, 1000, TOKENS))
     assert (missing.start_id, missing.end_id, missing.message_count) == ("e0", "e34", 35)
     assert missing.messages[0].message == message("compactionSummary", "Once.")
     assert missing.messages[1:] == source.messages[15:35]
 
 
-def test_a_summary_of_messages_that_were_edited_since_is_not_used(source_of: Sources) -> None:
-    source = source_of(*said(21))
-    made = stored(needed(RecentPlusSummary().build(source, 2000, TOKENS)))
-    assert longest_summary((made,), source.messages, 0, 15) == (made, 15)
-    assert longest_summary((made,), source.messages, 0, 14) is None
-    assert longest_summary((made,), source.messages, 1, 15) is None
-    edited = source_of(message("user", "another beginning"), *said(21)[1:])
-    assert longest_summary((made,), edited.messages, 0, 15) is None
+def test_a_summary_of_messages_that_were_edited_later_is_not_used(source_of: Sources) -> None:
+    source = source_of(*conversation(21))
+    summary = stored(needed(RecentPlusSummary().build(source, 2000, TOKENS)))
+    assert longest_summary((summary,), source.messages, 0, 15) == (summary, 15)
+    assert longest_summary((summary,), source.messages, 0, 14) is None
+    assert longest_summary((summary,), source.messages, 1, 15) is None
+    edited = source_of(message("user", "another beginning"), *conversation(21)[1:])
+    assert longest_summary((summary,), edited.messages, 0, 15) is None
     assert range_key(source.messages[:15]) != range_key(edited.messages[:15])
 
 
-def test_a_summarizer_has_a_name() -> None:
+def test_a_summarizer_is_identified_by_its_id_or_its_qualified_name() -> None:
     async def summarizer() -> None: ...
 
     class Client:
         summarizer_id = "ollama/qwen3:8b"
 
     assert summarizer_id(Client()) == "ollama/qwen3:8b"
-    assert summarizer_id(summarizer).endswith("test_a_summarizer_has_a_name.<locals>.summarizer")
+    assert summarizer_id(summarizer).endswith(
+        "test_a_summarizer_is_identified_by_its_id_or_its_qualified_name.<locals>.summarizer"
+    )
     assert summarizer_id(object()) == "builtins.object"
     assert SUMMARY_TYPE == "treering.summary"

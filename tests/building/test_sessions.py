@@ -1,4 +1,4 @@
-"""Contexts that fit, of sessions: what is read, what is asked, what is kept."""
+"""Building contexts of sessions: budgets, stored summaries and their usage, compactions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from treering.projections.building.pairing import pairing_fault
 from treering.projections.building.summaries import SummaryRequest
 from treering.projections.tokens import ByteEstimator, count_messages
 
-from .scripted import Scripted
+from .scripted import ScriptedSummarizer
 
 Bytes = Callable[[Session], bytes]
 Budget = Callable[[int], ContextBudget]
@@ -40,7 +40,9 @@ async def test_a_long_history_fits_a_small_window(session: Session) -> None:
 
 
 @pytest.mark.feature("N-6", "N-8")
-async def test_building_is_pure_and_writes_nothing(session: Session, content: Bytes, budget: Budget) -> None:
+async def test_building_gives_the_same_result_again_and_writes_nothing(
+    session: Session, content: Bytes, budget: Budget
+) -> None:
     await talk(session, 41)
     before = content(session)
     for available in (150, 500, 2000, 10**6):
@@ -50,32 +52,32 @@ async def test_building_is_pure_and_writes_nothing(session: Session, content: By
     assert content(session) == before
 
 
-async def test_a_missing_summary_is_made_once_and_kept(
+async def test_a_missing_summary_is_requested_once_and_stored(
     session: Session, host: SessionHost, content: Bytes, budget: Budget
 ) -> None:
     await talk(session, 41)
-    summarizer = Scripted()
-    made = await session.build_context(budget(2000), summarizer=summarizer)
-    assert (made.strategy, made.needs_summary) == ("recent-plus-summary", None)
-    assert len(summarizer.asked) == 1
-    (kept,) = await session.entries(custom_type="treering.summary")
-    assert isinstance(kept, CustomEntry)
+    summarizer = ScriptedSummarizer()
+    first = await session.build_context(budget(2000), summarizer=summarizer)
+    assert (first.strategy, first.needs_summary) == ("recent-plus-summary", None)
+    assert len(summarizer.requests) == 1
+    (stored,) = await session.entries(custom_type="treering.summary")
+    assert isinstance(stored, CustomEntry)
     written = content(session)
     await session.passivate()
     again = await (await host.load("main")).build_context(budget(2000), summarizer=summarizer)
-    assert again.messages == made.messages
-    assert (len(summarizer.asked), content(session)) == (1, written)
-    assert (await session.context()).messages[-1].entry_id != kept.id
+    assert again.messages == first.messages
+    assert (len(summarizer.requests), content(session)) == (1, written)
+    assert (await session.context()).messages[-1].entry_id != stored.id
 
 
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_what_a_kept_summary_cost_is_in_the_totals(
+async def test_the_usage_of_a_stored_summary_is_in_the_totals(
     tmp_path: Path, dialect: Literal["native", "pi", "omp"], budget: Budget
 ) -> None:
     async with SessionHost(tmp_path / dialect, dialect=dialect) as host:
         session = await host.create("main")
         ids = await talk(session, 41)
-        summarizer = Scripted(message("assistant", "They talked.", usage=Usage(900, 100, cost=0.5)))
+        summarizer = ScriptedSummarizer(message("assistant", "They talked.", usage=Usage(900, 100, cost=0.5)))
         for _ in range(2):
             await session.build_context(budget(2000), summarizer=summarizer)
             assert (
@@ -85,51 +87,53 @@ async def test_what_a_kept_summary_cost_is_in_the_totals(
         await session.passivate()
         session = await host.load("main")
         assert await session.total_usage() == Usage(1800, 200, cost=1.0)
-        assert len(summarizer.asked) == 2
+        assert len(summarizer.requests) == 2
 
 
-async def test_a_summary_that_does_not_shrink_is_not_kept(session: Session, content: Bytes, budget: Budget) -> None:
+async def test_a_summary_that_is_not_shorter_is_not_stored(session: Session, content: Bytes, budget: Budget) -> None:
     await talk(session, 41)
     before = content(session)
     with pytest.raises(SummaryRefused):
-        await session.build_context(budget(2000), summarizer=Scripted("word " * 10_000))
+        await session.build_context(budget(2000), summarizer=ScriptedSummarizer("word " * 10_000))
     assert content(session) == before
 
 
-async def test_a_summary_that_shrinks_too_little_is_kept_and_not_asked_for_again(
+async def test_a_summary_that_is_too_long_for_the_budget_is_stored_and_not_requested_again(
     session: Session, budget: Budget
 ) -> None:
     await talk(session, 41)
-    summarizer = Scripted("word " * 2_000)
+    summarizer = ScriptedSummarizer("word " * 2_000)
     for _ in range(2):
         result = await session.build_context(budget(2000), summarizer=summarizer)
         assert result.strategy == "minimal-state"
         assert result.needs_summary is None
-    assert len(summarizer.asked) == 1
+    assert len(summarizer.requests) == 1
 
 
 @pytest.mark.feature("N-91", "N-107")
-async def test_the_summary_of_a_range_is_made_once(session: Session, host: SessionHost) -> None:
+async def test_the_summary_of_a_range_is_requested_once_per_summarizer_and_content(
+    session: Session, host: SessionHost
+) -> None:
     ids = await talk(session, 12)
-    summarizer = Scripted()
+    summarizer = ScriptedSummarizer()
     first = await session.summary_for_range(ids[0], ids[5], 200, summarizer)
     assert (first.content, first.start_id, first.end_id, first.message_count) == ("They talked.", ids[0], ids[5], 6)
-    assert summarizer.asked[0].max_tokens == 300
+    assert summarizer.requests[0].max_tokens == 300
     assert first.compression_ratio == first.tokens / first.original_tokens < 1
     await session.passivate()
     session = await host.load("main")
     assert await session.summary_for_range(ids[0], ids[5], 200, summarizer) == first
-    assert len(summarizer.asked) == 1
+    assert len(summarizer.requests) == 1
     await session.summary_for_range(ids[0], ids[6], 200, summarizer)
-    assert len(summarizer.asked) == 2
+    assert len(summarizer.requests) == 2
 
     async def another(request: SummaryRequest) -> str:
-        return "Somebody else's."
+        return "Another one."
 
-    assert (await session.summary_for_range(ids[0], ids[5], 200, another)).content == "Somebody else's."
+    assert (await session.summary_for_range(ids[0], ids[5], 200, another)).content == "Another one."
     await session.append_context_edit(ids[2], "edited")
     await session.summary_for_range(ids[0], ids[5], 200, summarizer)
-    assert len(summarizer.asked) == 3
+    assert len(summarizer.requests) == 3
     with pytest.raises(EntryNotFound):
         await session.summary_for_range(ids[0], "nowhere", 200, summarizer)
     with pytest.raises(InvalidEntry, match="comes before"):
@@ -140,8 +144,10 @@ async def test_the_summary_of_a_range_is_made_once(session: Session, host: Sessi
             await session.summary_for_range(*ends, 200, summarizer)
 
 
-async def test_the_last_user_message_outlives_a_compaction_that_keeps_none(session: Session, budget: Budget) -> None:
-    asked = await session.append_message("user", "do all of it")
+async def test_the_last_user_message_is_sent_after_a_compaction_that_keeps_none(
+    session: Session, budget: Budget
+) -> None:
+    request = await session.append_message("user", "do all of it")
     for step in range(3):
         await session.append_message("assistant", tool_use(f"c{step}", "read"))
         await session.append_message("tool", tool_result(f"c{step}", "x"))
@@ -149,13 +155,13 @@ async def test_the_last_user_message_outlives_a_compaction_that_keeps_none(sessi
     await session.append_compaction("They began.", kept, 100)
     result = await session.build_context(budget(1000))
     assert [each.role for each in result.messages] == ["compactionSummary", "user", "assistant", "tool"]
-    assert [each.entry_id for each in result.messages[1:]] == [asked, kept, last]
+    assert [each.entry_id for each in result.messages[1:]] == [request, kept, last]
     assert (result.original_message_count, result.included_message_count) == (3, 3)
     await session.append_compaction("", None, 100)
     assert (await session.build_context(budget(1000))).messages == ()
 
 
-async def test_the_provider_is_believed_until_a_compaction(session: Session) -> None:
+async def test_the_provider_s_count_is_used_until_a_compaction(session: Session) -> None:
     await session.append_message("user", "word " * 100)
     assert (await session.used_tokens(overhead=50)).total == 50 + 4 + 125
     await session.append_message("assistant", "ok", usage=Usage(input_tokens=900, output_tokens=100))
@@ -175,11 +181,11 @@ async def test_files_of_other_dialects_are_compacted_too(
         session = await host.create("theirs")
         await session.append_message("system", "Be brief.")
         ids = await talk(session, 41)
-        made = await session.summary_for_range(ids[0], ids[9], 100, Scripted())
-        assert await session.summary_for_range(ids[0], ids[9], 100, Scripted()) == made
-        built = await session.build_context(budget(2000), summarizer=Scripted())
+        summary = await session.summary_for_range(ids[0], ids[9], 100, ScriptedSummarizer())
+        assert await session.summary_for_range(ids[0], ids[9], 100, ScriptedSummarizer()) == summary
+        built = await session.build_context(budget(2000), summarizer=ScriptedSummarizer())
         assert built.strategy == "recent-plus-summary"
-        report = await session.compact(Scripted(), keep_tokens=500)
+        report = await session.compact(ScriptedSummarizer(), keep_tokens=500)
         context = await session.context()
         assert [each.role for each in context.messages[:2]] == ["system", "compactionSummary"]
         assert context.messages[2].entry_id == report.first_kept_entry_id
@@ -187,7 +193,7 @@ async def test_files_of_other_dialects_are_compacted_too(
         assert await (await host.load("theirs")).context() == context
 
 
-async def test_a_context_can_be_built_of_any_entry(session: Session, budget: Budget) -> None:
+async def test_a_context_can_be_built_for_any_leaf(session: Session, budget: Budget) -> None:
     ids = await talk(session, 4)
     result = await session.build_context(budget(10_000), leaf_id=ids[1])
     assert [each.entry_id for each in result.messages] == ids[:2]
@@ -195,16 +201,16 @@ async def test_a_context_can_be_built_of_any_entry(session: Session, budget: Bud
         await session.build_context(budget(10_000), leaf_id="nowhere")
 
 
-async def test_the_state_of_the_work_comes_from_the_whole_path(session: Session, budget: Budget) -> None:
+async def test_the_minimal_state_comes_from_the_whole_path(session: Session, budget: Budget) -> None:
     await session.append_message("user", "the very first task")
     await talk(session, 6)
     await session.append_compaction("They talked.", session.path()[-1], 100)
     await talk(session, 11, words=200)
     result = await session.build_context(budget(450))
     assert result.strategy == "minimal-state"
-    told = repr(result.messages[0])
-    assert "the very first task" in told
-    assert "/work/project" in told
+    state = repr(result.messages[0])
+    assert "the very first task" in state
+    assert "/work/project" in state
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
@@ -212,7 +218,7 @@ async def test_the_state_of_the_work_comes_from_the_whole_path(session: Session,
 async def test_a_thousand_turns_never_exceed_the_budget(host: SessionHost) -> None:
     session = await host.create("long")
     window = calculate_budget(4096, "You help.", "", ByteEstimator())
-    builder, summarizer = ContextBuilder(), Scripted("So far they worked on it.")
+    builder, summarizer = ContextBuilder(), ScriptedSummarizer("So far they worked on it.")
     strategies: set[str] = set()
     for turn in range(1000):
         call = f"c{turn}"
@@ -233,4 +239,4 @@ async def test_a_thousand_turns_never_exceed_the_budget(host: SessionHost) -> No
         strategies.add(result.strategy)
         await session.append_message("assistant", f"answer {turn}")
     assert {"full-history", "masked-tools"} <= strategies <= {"full-history", "masked-tools", "recent-plus-summary"}
-    assert 0 < len(summarizer.asked) < 100
+    assert 0 < len(summarizer.requests) < 100

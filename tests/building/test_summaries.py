@@ -1,4 +1,4 @@
-"""Asking a summarizer: what it is given, how much of it, and what is taken from its answer."""
+"""Requests to summarizers: their prompt, their transcript and its size, and what is used of the answer."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from treering.projections.building.summaries import (
 from treering.projections.building.transcript import bounded, transcript
 from treering.projections.tokens import ByteEstimator, count_messages
 
-from .scripted import Scripted
+from .scripted import ScriptedSummarizer
 
 TOKENS = ByteEstimator()
 TALK = [message("user", "Read main.go"), message("assistant", "I will.")]
 
 
 @pytest.mark.feature("N-106")
-def test_messages_are_written_down_under_their_roles() -> None:
-    said = [
+def test_the_transcript_shows_messages_under_their_roles() -> None:
+    messages = [
         *TALK,
         message("assistant", tool_use("c", "read_file", {"path": "main.go"})),
         message("tool", tool_result("c", "p" * 250), tool_name="read_file"),
         message("system", "Be brief."),
     ]
-    assert format_messages_for_summary(said) == (
+    assert format_messages_for_summary(messages) == (
         "USER: Read main.go\n\n"
         "ASSISTANT: I will.\n\n"
         "ASSISTANT: \n\n"
@@ -43,20 +43,20 @@ def test_messages_are_written_down_under_their_roles() -> None:
     )
 
 
-def test_calls_images_and_summaries_are_written_down_too() -> None:
-    said = [
+def test_the_transcript_shows_calls_images_and_summaries() -> None:
+    messages = [
         message("compactionSummary", "before"),
         message("user", ["look", image("QUJD", "image/png")]),
         message("assistant", tool_use("c", "read", {"path": "x" * 300})),
         message("user", tool_result("c", "here")),
         message("custom", "an extension says", custom_type="x"),
     ]
-    told = transcript(said, calls=True)
-    assert told[0] == "SUMMARY OF WHAT CAME BEFORE: before"
-    assert told[1] == "USER: look\n[image]"
-    assert re.fullmatch(r'ASSISTANT: \[Call of read: \{"path":"x+\.\.\.\]', told[2])
-    assert told[3] == "USER: [Tool read: here...]"
-    assert told[4] == "USER: an extension says"
+    lines = transcript(messages, calls=True)
+    assert lines[0] == "SUMMARY OF WHAT CAME BEFORE: before"
+    assert lines[1] == "USER: look\n[image]"
+    assert re.fullmatch(r'ASSISTANT: \[Call of read: \{"path":"x+\.\.\.\]', lines[2])
+    assert lines[3] == "USER: [Tool read: here...]"
+    assert lines[4] == "USER: an extension says"
 
 
 @pytest.mark.feature("N-103")
@@ -68,19 +68,19 @@ async def test_the_default_prompt_holds_ten_rules_and_can_be_replaced() -> None:
         assert word in preserve
     for word in ("Greetings", "contents of files", "Tool outputs", "twice"):
         assert word in leave_out
-    scripted = Scripted()
+    scripted = ScriptedSummarizer()
     await generate_summary(TALK, 100, scripted)
     await generate_summary(TALK, 100, scripted, options=SummarizerOptions(instructions="In French."))
-    assert scripted.asked[0].messages[0] == message("system", SUMMARY_PROMPT)
-    assert scripted.asked[1].messages[0] == message("system", "In French.")
+    assert scripted.requests[0].messages[0] == message("system", SUMMARY_PROMPT)
+    assert scripted.requests[1].messages[0] == message("system", "In French.")
 
 
 @pytest.mark.feature("N-104", "N-105")
-async def test_the_summarizer_is_the_callers_and_is_told_how_long() -> None:
-    scripted = Scripted()
-    made = await generate_summary(TALK, 250, scripted)
-    assert (made.content, made.tokens, made.usage, made.attempts) == ("They talked.", 3, None, 1)
-    (request,) = scripted.asked
+async def test_the_request_to_a_summarizer_has_the_target_length_and_the_conversation() -> None:
+    scripted = ScriptedSummarizer()
+    summary = await generate_summary(TALK, 250, scripted)
+    assert (summary.content, summary.tokens, summary.usage, summary.attempts) == ("They talked.", 3, None, 1)
+    (request,) = scripted.requests
     assert (request.target_tokens, request.max_tokens) == (250, 350)
     assert request.conversation == tuple(TALK)
     assert request.messages[1] == message(
@@ -101,16 +101,18 @@ async def test_the_summarizer_is_the_callers_and_is_told_how_long() -> None:
         ("<analysis>hm</analysis>\n<summary>\nThey talked.\n</summary>", "They talked.", None),
     ],
 )
-async def test_text_and_messages_are_taken_alike(
+async def test_a_summary_can_be_text_or_messages(
     answer: str | Message | Sequence[Message], content: str, usage: Usage | None
 ) -> None:
-    made = await generate_summary(TALK, 100, Scripted(answer))
-    assert (made.content, made.usage) == (content, usage)
+    summary = await generate_summary(TALK, 100, ScriptedSummarizer(answer))
+    assert (summary.content, summary.usage) == (content, usage)
 
 
-async def test_the_tag_can_be_left_alone() -> None:
+async def test_the_text_in_the_last_complete_tag_is_used_unless_the_tag_is_off() -> None:
     answer = "<summary>x</summary>"
-    assert (await generate_summary(TALK, 9, Scripted(answer), options=SummarizerOptions(tag=None))).content == answer
+    assert (
+        await generate_summary(TALK, 9, ScriptedSummarizer(answer), options=SummarizerOptions(tag=None))
+    ).content == answer
     assert tagged("a <s>b</s> <s>c</s>", "s") == "c"
     assert tagged("a <s>b", "s") == "a <s>b"
 
@@ -118,47 +120,47 @@ async def test_the_tag_can_be_left_alone() -> None:
 @pytest.mark.parametrize("answer", ["", "  \n", [], "<summary> </summary>"])
 async def test_an_empty_answer_is_refused(answer: Summary) -> None:
     with pytest.raises(SummaryRefused, match="no text"):
-        await generate_summary(TALK, 100, Scripted(answer))
+        await generate_summary(TALK, 100, ScriptedSummarizer(answer))
 
 
-async def test_other_errors_are_the_callers_and_nothing_is_asked_twice() -> None:
-    scripted = Scripted(OSError("no network"))
+async def test_other_errors_of_a_summarizer_are_raised_without_a_retry() -> None:
+    scripted = ScriptedSummarizer(OSError("no network"))
     with pytest.raises(OSError, match="no network"):
         await generate_summary(TALK, 100, scripted)
-    assert len(scripted.asked) == 1
+    assert len(scripted.requests) == 1
 
 
-async def test_what_was_too_much_is_asked_again_with_less() -> None:
-    scripted = Scripted(window=3_000)
-    made = await generate_summary([message("user", "word " * 10_000)] * 4, 100, scripted)
-    sizes = [count_messages(each.messages) for each in scripted.asked]
-    assert made.attempts == len(sizes) > 1
+async def test_a_request_that_is_too_long_is_repeated_with_less() -> None:
+    scripted = ScriptedSummarizer(window=3_000)
+    summary = await generate_summary([message("user", "word " * 10_000)] * 4, 100, scripted)
+    sizes = [count_messages(each.messages) for each in scripted.requests]
+    assert summary.attempts == len(sizes) > 1
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] <= 3_000
-    scripted = Scripted(window=10)
+    scripted = ScriptedSummarizer(window=10)
     with pytest.raises(ContextOverflow):
         await generate_summary(TALK, 100, scripted)
-    assert len(scripted.asked) == 6
+    assert len(scripted.requests) == 6
 
 
-def test_the_largest_are_shortened_first() -> None:
+def test_the_largest_parts_are_shortened_first() -> None:
     parts = ["small", "l" * 40_000, "medium " * 40, "h" * 20_000]
-    told = bounded(parts, 2_000, TOKENS)
-    assert TOKENS.count(told) <= 2_000
-    assert TOKENS.count(told) > 1_800
-    assert told.startswith("small\n\nlll")
-    assert "medium " * 40 in told
-    heads = re.findall(r"(l+|h+)\n\[\.\.\. \d+ characters left out \.\.\.\]\n(l+|h+)", told)
+    shortened = bounded(parts, 2_000, TOKENS)
+    assert TOKENS.count(shortened) <= 2_000
+    assert TOKENS.count(shortened) > 1_800
+    assert shortened.startswith("small\n\nlll")
+    assert "medium " * 40 in shortened
+    heads = re.findall(r"(l+|h+)\n\[\.\.\. \d+ characters left out \.\.\.\]\n(l+|h+)", shortened)
     assert [round(len(head) / len(tail)) for head, tail in heads] == [2, 2]
     assert bounded(parts, 10**6, TOKENS) == "\n\n".join(parts)
 
 
-def test_where_shortening_is_not_enough_the_middle_is_left_out() -> None:
+def test_if_shortening_is_not_enough_the_middle_is_left_out() -> None:
     parts = [f"{number} " + "word " * 100 for number in range(500)]
-    told = bounded(parts, 1_000, TOKENS)
-    assert TOKENS.count(told) <= 1_000
-    assert told.startswith("0 word")
-    assert re.search(r"\n\n\[\.\.\. \d+ messages left out \.\.\.\]\n\n", told)
-    assert "499 word" in told
+    shortened = bounded(parts, 1_000, TOKENS)
+    assert TOKENS.count(shortened) <= 1_000
+    assert shortened.startswith("0 word")
+    assert re.search(r"\n\n\[\.\.\. \d+ messages left out \.\.\.\]\n\n", shortened)
+    assert "499 word" in shortened
     assert bounded(parts, 1, TOKENS).count("word") < 100
     assert bounded([], 10, TOKENS) == ""

@@ -1,4 +1,4 @@
-"""What the tests of the catalog share: a root, and sessions in it."""
+"""Fixtures for tests of the catalog: a root, a clock, sessions with a message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def index_path(root: Path) -> Path:
-    """Where the index of the root is."""
+    """The path of the index of the root."""
     return root / ".treering" / "index.jsonl"
 
 
@@ -29,12 +29,12 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def made() -> Callable[..., Awaitable[Session]]:
-    """Make a session that somebody has spoken in."""
+def create_session() -> Callable[..., Awaitable[Session]]:
+    """Create a session with one user message."""
 
-    async def make(host: SessionHost, session_id: str, said: str = "Hello", cwd: Path | str | None = None) -> Session:
+    async def create(host: SessionHost, session_id: str, text: str = "Hello", cwd: Path | str | None = None) -> Session:
         session = await host.create(session_id, cwd=cwd)
-        await session.append_message("user", said)
+        await session.append_message("user", text)
         return session
 
-    return make
+    return create

@@ -1,4 +1,4 @@
-"""The current session of a project: a pointer that may be lost without losing anything."""
+"""The current session of a project: a pointer file, which can be lost without losing a session."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import WrappedDisk
 
-Make = Callable[..., Awaitable[Session]]
+CreateSession = Callable[..., Awaitable[Session]]
 
 
-class Linkless(WrappedDisk):
-    """A disk without symbolic links."""
+class DiskWithoutLinks(WrappedDisk):
+    """A disk without a method for symbolic links."""
 
 
-class Refusing(OsDisk):
-    """A disk whose file system has no symbolic links, though the system has."""
+class DiskRefusingLinks(OsDisk):
+    """A disk whose file system refuses symbolic links."""
 
     def link(self, target: str, path: str) -> None:
         raise OSError(95, "Operation not supported")
 
 
 def target_of(pointer: Path, *, is_link: bool) -> Path:
-    """Tell where a pointer leads, and see that it is of the sort that it should be."""
+    """The path that a pointer names, after checking whether the pointer is a link."""
     assert pointer.is_symlink() == is_link
     return pointer.resolve() if is_link else (pointer.parent / pointer.read_text().strip()).resolve()
 
 
-def spoil(pointer: Path, content: bytes) -> None:
+def replace_pointer(pointer: Path, content: bytes) -> None:
     pointer.unlink()
     pointer.write_bytes(content)
 
@@ -47,10 +47,10 @@ def names_in(folder: Path) -> set[str]:
 
 
 @pytest.fixture(params=["links", "no links", "links refused"])
-def disk(request: pytest.FixtureRequest) -> OsDisk | Linkless:
+def disk(request: pytest.FixtureRequest) -> OsDisk | DiskWithoutLinks:
     if request.param == "no links":
-        return Linkless(OsDisk())
-    return OsDisk() if request.param == "links" else Refusing()
+        return DiskWithoutLinks(OsDisk())
+    return OsDisk() if request.param == "links" else DiskRefusingLinks()
 
 
 @pytest.fixture
@@ -59,13 +59,18 @@ def pointer(root: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.feature("N-19", "N-42", "N-47")
-async def test_the_pointer_points_at_the_current_session_and_the_next_continue_uses_it(
-    root: Path, tmp_path: Path, pointer: Path, clock: Clock, made: Make, disk: OsDisk | Linkless
+async def test_the_pointer_names_the_current_session_and_continue_recent_uses_it(
+    root: Path,
+    tmp_path: Path,
+    pointer: Path,
+    clock: Clock,
+    create_session: CreateSession,
+    disk: OsDisk | DiskWithoutLinks,
 ) -> None:
     async with SessionHost(root, clock=clock, disk=disk) as host:
         assert await host.current_session(tmp_path) is None
         for name in ("one", "two", "three"):
-            await made(host, name, cwd=tmp_path)
+            await create_session(host, name, cwd=tmp_path)
         assert await host.current_session(tmp_path) is None
         await host.set_current_session(tmp_path, "one")
     assert target_of(pointer, is_link=type(disk) is OsDisk) == root / "one.jsonl"
@@ -89,19 +94,24 @@ async def test_the_pointer_points_at_the_current_session_and_the_next_continue_u
 
 
 @pytest.mark.feature("N-42")
-async def test_a_pointer_that_leads_nowhere_means_that_there_is_none(
-    root: Path, tmp_path: Path, pointer: Path, clock: Clock, made: Make, disk: OsDisk | Linkless
+async def test_a_pointer_that_is_damaged_or_names_no_session_is_ignored(
+    root: Path,
+    tmp_path: Path,
+    pointer: Path,
+    clock: Clock,
+    create_session: CreateSession,
+    disk: OsDisk | DiskWithoutLinks,
 ) -> None:
     async with SessionHost(root, clock=clock, disk=disk) as host:
-        await made(host, "one", cwd=tmp_path)
-        await made(host, "two", cwd=tmp_path)
+        await create_session(host, "one", cwd=tmp_path)
+        await create_session(host, "two", cwd=tmp_path)
         await host.set_current_session(tmp_path, "one")
     (root / "one.jsonl").unlink()
     async with SessionHost(root, clock=clock, disk=disk) as host:
         assert await host.current_session(tmp_path) is None
         assert (await host.continue_recent(cwd=tmp_path)).id == "two"
     for damaged in (b"", b"\xff\xfe", b"../..", b"a\0b", b"x" * 10_000):
-        spoil(pointer, damaged)
+        replace_pointer(pointer, damaged)
         async with SessionHost(root, clock=clock, disk=disk) as host:
             assert await host.current_session(tmp_path) is None
             await host.set_current_session(tmp_path, "two")
@@ -111,12 +121,18 @@ async def test_a_pointer_that_leads_nowhere_means_that_there_is_none(
 
 
 @pytest.mark.feature("N-46")
-async def test_deleting_takes_the_line_in_the_index_and_the_pointer_and_nothing_else(
-    root: Path, tmp_path: Path, index_path: Path, pointer: Path, clock: Clock, made: Make, disk: OsDisk | Linkless
+async def test_deleting_a_session_removes_its_line_in_the_index_and_its_pointer_only(
+    root: Path,
+    tmp_path: Path,
+    index_path: Path,
+    pointer: Path,
+    clock: Clock,
+    create_session: CreateSession,
+    disk: OsDisk | DiskWithoutLinks,
 ) -> None:
     async with SessionHost(root, clock=clock, disk=disk) as host:
-        await made(host, "one", "a secret", cwd=tmp_path)
-        await made(host, "two", cwd=tmp_path)
+        await create_session(host, "one", "a secret", cwd=tmp_path)
+        await create_session(host, "two", cwd=tmp_path)
         await host.set_current_session(tmp_path, "one")
         await host.set_current_session("/elsewhere", "two")
         await host.flush()
@@ -137,9 +153,9 @@ async def test_deleting_takes_the_line_in_the_index_and_the_pointer_and_nothing_
     assert names_in(root) == {"two.jsonl", ".treering"}
 
 
-async def test_a_session_is_named_by_its_handle_its_row_its_path_or_a_text(tmp_path: Path, made: Make) -> None:
+async def test_a_session_can_be_given_as_handle_row_path_or_text(tmp_path: Path, create_session: CreateSession) -> None:
     async with SessionHost(tmp_path / "sessions") as host:
-        session = await made(host, "one")
+        session = await create_session(host, "one")
         row = await host.resolve(session)
         assert row.path is not None
         for named in (session, row, row.path, Path(row.path), "one"):
@@ -156,7 +172,7 @@ async def test_a_session_is_named_by_its_handle_its_row_its_path_or_a_text(tmp_p
         assert await host.get_session(row) is None
 
 
-async def test_a_row_of_another_root_means_its_own_session(tmp_path: Path) -> None:
+async def test_a_row_of_another_root_means_the_session_in_that_root(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "here") as here, SessionHost(tmp_path / "there") as there:
         await (await here.create("one")).append_message("user", "here")
         await (await there.create("one")).append_message("user", "there")
@@ -164,10 +180,10 @@ async def test_a_row_of_another_root_means_its_own_session(tmp_path: Path) -> No
             assert [plain_text(each.content) for each in await loaded.messages()] == ["there"]
 
 
-async def test_sessions_in_memory_have_a_current_one_too(tmp_path: Path, made: Make) -> None:
+async def test_a_host_in_memory_has_a_current_session(tmp_path: Path, create_session: CreateSession) -> None:
     async with SessionHost() as host:
-        await made(host, "one", cwd=tmp_path)
-        await made(host, "two", cwd=tmp_path)
+        await create_session(host, "one", cwd=tmp_path)
+        await create_session(host, "two", cwd=tmp_path)
         await host.set_current_session(tmp_path, "one")
         assert (await host.continue_recent(cwd=tmp_path)).id == "one"
         await host.delete("one")
@@ -175,7 +191,7 @@ async def test_sessions_in_memory_have_a_current_one_too(tmp_path: Path, made: M
         assert (await host.continue_recent(cwd=tmp_path)).id == "two"
 
 
-async def test_a_current_session_that_was_archived_is_not_gone_on_with(tmp_path: Path) -> None:
+async def test_an_archived_session_is_not_current_until_it_is_unarchived(tmp_path: Path) -> None:
     async with SessionHost(tmp_path / "root") as host:
         older = await host.create(cwd="/work")
         await older.append_message("user", "older")

@@ -1,4 +1,4 @@
-"""The doctor verifies the index, and a repair writes it anew."""
+"""The doctor checks the index, and a repair rebuilds it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from treering import Session, SessionHost
 from treering.cli import main
 
-Make = Callable[..., Awaitable[Session]]
+CreateSession = Callable[..., Awaitable[Session]]
 
 
 def doctor(root: Path, *options: str) -> Result:
@@ -23,21 +23,21 @@ def codes(root: Path) -> list[str]:
     return [finding["code"] for finding in json.loads(doctor(root, "--json").stdout)]
 
 
-def spoiled(path: Path, old: bytes, new: bytes) -> None:
+def replace_bytes(path: Path, old: bytes, new: bytes) -> None:
     before = path.read_bytes()
     assert old in before
     path.write_bytes(before.replace(old, new))
 
 
-def added(path: Path, make: Callable[[bytes], bytes]) -> None:
-    """Append what is made of the first line about a session."""
+def append_altered_line(path: Path, alter: Callable[[bytes], bytes]) -> None:
+    """Append an altered copy of the first line about a session."""
     whole = path.read_bytes()
-    path.write_bytes(whole + make(whole.splitlines(keepends=True)[1]))
+    path.write_bytes(whole + alter(whole.splitlines(keepends=True)[1]))
 
 
 @pytest.mark.feature("U-24")
 @pytest.mark.parametrize(
-    ("old", "new", "code", "said"),
+    ("old", "new", "code", "message"),
     [
         (b'"message_count":2', b'"message_count":9', "catalog_wrong", "message_count of s1.jsonl"),
         (b'"title":"Hello"', b'"title":"Bye"', "catalog_wrong", "title of s0.jsonl"),
@@ -47,26 +47,26 @@ def added(path: Path, make: Callable[[bytes], bytes]) -> None:
         (b'{"treering_index":1', b'{"treering_index":7', "catalog_foreign", "not an index of this version"),
     ],
 )
-async def test_a_wrong_index_is_found_and_made_right(
-    root: Path, index_path: Path, made: Make, old: bytes, new: bytes, code: str, said: str
+async def test_a_wrong_index_is_found_and_repaired(
+    root: Path, index_path: Path, create_session: CreateSession, old: bytes, new: bytes, code: str, message: str
 ) -> None:
     async with SessionHost(root) as host:
-        await made(host, "s0")
-        session = await made(host, "s1")
+        await create_session(host, "s0")
+        session = await create_session(host, "s1")
         await session.append_message("assistant", "Good day")
-        await made(host, "s2")
+        await create_session(host, "s2")
         await host.load("s2")
         right = await host.list_sessions()
     files = {path: path.read_bytes() for path in (root / "s0.jsonl", root / "s1.jsonl")}
     assert codes(root) == []
-    spoiled(index_path, old, new)
+    replace_bytes(index_path, old, new)
     assert set(codes(root)) == {code}
     found = doctor(root)
     assert found.exit_code == 1
-    assert said in found.stdout.replace("\n", " ")
-    mended = doctor(root, "--repair")
-    assert mended.exit_code == 0, mended.output
-    assert "made_anew" in mended.stdout
+    assert message in found.stdout.replace("\n", " ")
+    repaired = doctor(root, "--repair")
+    assert repaired.exit_code == 0, repaired.output
+    assert "made_anew" in repaired.stdout
     assert codes(root) == []
     assert "made_anew" not in doctor(root, "--repair").stdout
     async with SessionHost(root) as host:
@@ -77,10 +77,12 @@ async def test_a_wrong_index_is_found_and_made_right(
 
 
 @pytest.mark.feature("U-24")
-async def test_an_index_that_is_outdated_or_missing_is_in_order(root: Path, index_path: Path, made: Make) -> None:
+async def test_an_outdated_or_missing_index_is_not_a_finding(
+    root: Path, index_path: Path, create_session: CreateSession
+) -> None:
     async with SessionHost(root) as host:
-        await made(host, "s0")
-        await made(host, "s1")
+        await create_session(host, "s0")
+        await create_session(host, "s1")
     with (root / "s0.jsonl").open("ab") as file:
         file.write(
             b'{"type":"custom","id":"x","parent_id":null,"timestamp":"2099-01-01T00:00:00Z","custom":{"custom_type":"t"}}\n'
@@ -92,11 +94,13 @@ async def test_an_index_that_is_outdated_or_missing_is_in_order(root: Path, inde
 
 
 @pytest.mark.feature("U-24")
-async def test_a_line_that_leads_out_of_the_root_is_found(root: Path, index_path: Path, made: Make) -> None:
+async def test_index_lines_that_lead_out_of_the_root_or_cannot_be_parsed_are_found(
+    root: Path, index_path: Path, create_session: CreateSession
+) -> None:
     async with SessionHost(root) as host:
-        await made(host, "s0")
-    added(index_path, lambda line: line.replace(b'"ref":"s0.jsonl"', b'"ref":"../../s0.jsonl"'))
-    added(index_path, lambda _: b'{"later":' + b"[" * 50_000 + b"\n")
+        await create_session(host, "s0")
+    append_altered_line(index_path, lambda line: line.replace(b'"ref":"s0.jsonl"', b'"ref":"../../s0.jsonl"'))
+    append_altered_line(index_path, lambda _: b'{"later":' + b"[" * 50_000 + b"\n")
     assert codes(root) == ["catalog_torn", "catalog_wrong"]
     async with SessionHost(root) as host:
         assert [row.id for row in await host.list_sessions()] == ["s0"]

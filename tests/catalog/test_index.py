@@ -1,4 +1,4 @@
-"""The index: what is listed without opening a session, and what happens where it is missing, torn or wrong."""
+"""The index: listings that open no session file, and what happens if it is missing, torn or wrong."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import FaultyDisk, MemoryDisk, WrappedDisk
 
-Make = Callable[..., Awaitable[Session]]
+CreateSession = Callable[..., Awaitable[Session]]
 SESSIONS = 12
 DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
     "deleted": lambda whole: None,
     "empty": lambda whole: b"",
-    "garbage": lambda whole: b"\xff\xfe nothing of use \x00" * 100,
+    "garbage": lambda whole: b"\xff\xfe garbage \x00" * 100,
     "torn": lambda whole: whole[: len(whole) // 2],
     "newer": lambda whole: b'{"treering_index":99}\n{"later":"times"}\n',
     "ill-typed": lambda whole: whole.replace(b'"message_count":1', b'"message_count":"many"'),
-    "upside down": lambda whole: b"".join(reversed(whole.splitlines(keepends=True))),
+    "reversed": lambda whole: b"".join(reversed(whole.splitlines(keepends=True))),
 }
 MANY = 10_000
 
 
 class CountingDisk(WrappedDisk):
-    """Notes which session files are opened."""
+    """Records which session files are opened."""
 
     def __init__(self, inner: OsDisk | MemoryDisk | None = None) -> None:
         super().__init__(inner or OsDisk())
@@ -50,7 +50,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()[1:]]
 
 
-def spoil(path: Path, damage: Callable[[bytes], bytes | None]) -> None:
+def damage_file(path: Path, damage: Callable[[bytes], bytes | None]) -> None:
     after = damage(path.read_bytes())
     path.unlink()
     if after is not None:
@@ -70,15 +70,17 @@ async def listed(root: Path, disk: CountingDisk | None = None) -> list[SessionSu
         return await host.list_sessions(status="any")
 
 
-async def filled(root: Path, made: Make, count: int = SESSIONS) -> None:
+async def create_sessions(root: Path, create_session: CreateSession, count: int = SESSIONS) -> None:
     async with SessionHost(root) as host:
         for number in range(count):
-            await made(host, f"s{number:02}", f"question {number}", cwd="/work/project")
+            await create_session(host, f"s{number:02}", f"question {number}", cwd="/work/project")
 
 
 @pytest.mark.feature("N-58", "U-14", "N-140")
-async def test_with_the_index_there_a_listing_opens_no_session_file(root: Path, index_path: Path, made: Make) -> None:
-    await filled(root, made)
+async def test_a_listing_with_an_index_opens_only_the_changed_session_files(
+    root: Path, index_path: Path, create_session: CreateSession
+) -> None:
+    await create_sessions(root, create_session)
     fields = {"id", "project", "project_hash", "title", "created", "last_accessed", "message_count", "status"}
     for line in lines_of(index_path):
         assert fields <= line["session"].keys()
@@ -107,34 +109,34 @@ async def test_with_the_index_there_a_listing_opens_no_session_file(root: Path, 
 
 @pytest.mark.feature("N-12", "D-66")
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_an_index_that_is_missing_or_damaged_is_made_again_and_nothing_is_lost(
-    root: Path, index_path: Path, made: Make, damage: str
+async def test_a_missing_or_damaged_index_is_rebuilt_and_no_session_is_lost(
+    root: Path, index_path: Path, create_session: CreateSession, damage: str
 ) -> None:
-    await filled(root, made)
+    await create_sessions(root, create_session)
     before = await listed(root)
     files = files_in(root)
-    spoil(index_path, DAMAGES[damage])
+    damage_file(index_path, DAMAGES[damage])
     assert await listed(root) == before
     assert files_in(root) == files
     disk = CountingDisk()
     assert await listed(root, disk) == before
-    assert disk.opened == []  # it is whole again
+    assert disk.opened == []  # the index is complete again
 
 
 @pytest.mark.feature("N-12")
-async def test_a_torn_last_line_does_not_take_the_next_one_with_it(root: Path, index_path: Path, made: Make) -> None:
-    await filled(root, made, 3)
+async def test_a_line_after_a_torn_one_can_be_read(root: Path, index_path: Path, create_session: CreateSession) -> None:
+    await create_sessions(root, create_session, 3)
     with index_path.open("ab") as file:
         file.write(b'{"ref":"s01.jsonl","size":1')
     async with SessionHost(root) as host:
-        await made(host, "new")
+        await create_session(host, "new")
     disk = CountingDisk()
     assert {row.id for row in await listed(root, disk)} == {"s00", "s01", "s02", "new"}
     assert disk.opened == []
 
 
-async def test_a_root_that_was_moved_brings_its_index_along(root: Path, tmp_path: Path, made: Make) -> None:
-    await filled(root, made, 3)
+async def test_the_index_of_a_moved_root_can_be_used(root: Path, tmp_path: Path, create_session: CreateSession) -> None:
+    await create_sessions(root, create_session, 3)
     moved = tmp_path / "elsewhere"
     os.rename(root, moved)
     disk = CountingDisk()
@@ -143,8 +145,10 @@ async def test_a_root_that_was_moved_brings_its_index_along(root: Path, tmp_path
     assert {row.path for row in rows} == {str(moved / f"s{number:02}.jsonl") for number in range(3)}
 
 
-async def test_a_file_that_was_replaced_by_one_of_its_size_is_read_again(root: Path, made: Make) -> None:
-    await filled(root, made, 2)
+async def test_a_session_file_replaced_by_one_of_equal_size_and_time_is_read_again(
+    root: Path, create_session: CreateSession
+) -> None:
+    await create_sessions(root, create_session, 2)
     path = root / "s00.jsonl"
     whole = path.read_bytes()
     copy = path.with_suffix(".new")
@@ -155,30 +159,32 @@ async def test_a_file_that_was_replaced_by_one_of_its_size_is_read_again(root: P
 
 
 @pytest.mark.feature("N-12")
-async def test_hosts_that_share_a_root_do_not_spoil_its_index(root: Path, index_path: Path, made: Make) -> None:
+async def test_hosts_that_share_a_root_write_one_correct_index(
+    root: Path, index_path: Path, create_session: CreateSession
+) -> None:
     async with SessionHost(root) as one, SessionHost(root) as other:
         for number in range(20):
-            await made(one, f"a{number}")
-            await made(other, f"b{number}")
+            await create_session(one, f"a{number}")
+            await create_session(other, f"b{number}")
             if number % 5 == 0:
                 await one.flush()
                 await other.list_sessions()
                 await other.flush()
-    assert len(lines_of(index_path)) >= 40  # and each is JSON
+    assert len(lines_of(index_path)) >= 40  # and each line is valid JSON
     disk = CountingDisk()
     rows = await listed(root, disk)
     assert {row.id for row in rows} == {f"{name}{number}" for name in "ab" for number in range(20)}
     assert all(row.message_count == 1 for row in rows)
 
 
-async def test_who_writes_the_index_anew_keeps_what_others_wrote_meanwhile(
-    root: Path, index_path: Path, made: Make
+async def test_rewriting_the_index_keeps_lines_that_other_hosts_wrote_meanwhile(
+    root: Path, index_path: Path, create_session: CreateSession
 ) -> None:
-    await filled(root, made, 3)
+    await create_sessions(root, create_session, 3)
     async with SessionHost(root) as one:
         await one.list_sessions()
         async with SessionHost(root) as other:
-            await made(other, "theirs")
+            await create_session(other, "theirs")
             await other.load("s01")
         accessed = {line["ref"]: line["session"]["last_accessed"] for line in lines_of(index_path)}
         await one.delete("s00")
@@ -190,7 +196,7 @@ async def test_who_writes_the_index_anew_keeps_what_others_wrote_meanwhile(
     assert disk.opened == []
 
 
-async def test_an_index_that_grew_long_is_written_anew(root: Path, index_path: Path) -> None:
+async def test_an_index_with_many_outdated_lines_is_rewritten(root: Path, index_path: Path) -> None:
     size = 0
     for number in range(150):
         async with SessionHost(root) as host:
@@ -202,7 +208,7 @@ async def test_an_index_that_grew_long_is_written_anew(root: Path, index_path: P
     assert len({line["ref"] for line in lines_of(index_path)}) == 1
 
 
-async def test_a_listing_makes_no_folder_under_a_root_that_nobody_wrote_to(tmp_path: Path) -> None:
+async def test_a_listing_creates_no_folder(tmp_path: Path) -> None:
     (tmp_path / "foreign.jsonl").write_bytes(
         b'{"type":"session","id":"f","version":1,"timestamp":"2026-01-01T00:00:00Z"}\n'
     )
@@ -212,10 +218,10 @@ async def test_a_listing_makes_no_folder_under_a_root_that_nobody_wrote_to(tmp_p
     assert os.listdir(tmp_path) == ["foreign.jsonl"]
 
 
-async def test_a_file_that_may_not_be_read_is_listed_as_corrupted_until_it_may(
-    root: Path, index_path: Path, made: Make
+async def test_a_file_without_read_permission_is_listed_as_corrupted_until_it_can_be_read(
+    root: Path, index_path: Path, create_session: CreateSession
 ) -> None:
-    await filled(root, made, 2)
+    await create_sessions(root, create_session, 2)
     os.remove(index_path)
     disk = FaultyDisk(OsDisk())
     refused = disk.fail("open", EACCES, path="*/s00.jsonl", times=None)
@@ -227,8 +233,8 @@ async def test_a_file_that_may_not_be_read_is_listed_as_corrupted_until_it_may(
 
 
 @pytest.mark.feature("N-29")
-async def test_a_file_that_cannot_be_read_is_listed_and_never_hidden(root: Path, made: Make) -> None:
-    await filled(root, made, 2)
+async def test_a_file_that_is_not_a_session_is_listed_as_corrupted(root: Path, create_session: CreateSession) -> None:
+    await create_sessions(root, create_session, 2)
     (root / "bad.jsonl").write_bytes(b"no session at all\n")
     for _ in range(2):
         rows = {row.id: row for row in await listed(root)}
@@ -243,11 +249,11 @@ async def test_a_file_that_cannot_be_read_is_listed_and_never_hidden(root: Path,
         assert {row.id for row in await host.list_sessions()} == {"s01", "bad"}
 
 
-async def test_a_full_disk_costs_the_index_and_nothing_else(root: Path, made: Make) -> None:
+async def test_on_a_full_disk_only_the_index_is_not_written(root: Path, create_session: CreateSession) -> None:
     disk = FaultyDisk(OsDisk())
     disk.fail("open", ENOSPC, path="*/index.jsonl*", times=None)
     async with SessionHost(root, disk=disk) as host:
-        await made(host, "s")
+        await create_session(host, "s")
         assert [row.id for row in await host.list_sessions()] == ["s"]
         await host.flush()
     disk.heal()
@@ -268,7 +274,7 @@ class CountingDisk(OsDisk):
         return super().open(path, flags)
 
 def peak_mb():
-    if sys.platform == "linux":  # where `getrusage` tells of the program that started this one, too
+    if sys.platform == "linux":  # `getrusage` would include the memory of the parent process here
         with open("/proc/self/status") as status:
             return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 / 1024
@@ -287,7 +293,7 @@ anyio.run(main)
 
 
 @pytest.mark.feature("U-14", "N-58")
-def test_ten_thousand_sessions_are_listed_in_little_memory_and_then_without_opening_one(root: Path) -> None:
+def test_ten_thousand_sessions_are_listed_in_little_memory_and_again_without_opening_a_file(root: Path) -> None:
     (root / ".treering").mkdir(parents=True)
     first = root / "0.jsonl"
     first.write_bytes(
@@ -296,7 +302,7 @@ def test_ten_thousand_sessions_are_listed_in_little_memory_and_then_without_open
         b'"message":{"role":"user","content":[{"type":"text","text":{"content":"Hello"}}]}}\n'
     )
     for number in range(1, MANY):
-        (root / f"{number}.jsonl").hardlink_to(first)  # quicker than as many files
+        (root / f"{number}.jsonl").hardlink_to(first)  # faster than writing as many files
     done = subprocess.run([sys.executable, "-c", LISTING, str(root)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     *listings, growth_mb = done.stdout.splitlines()

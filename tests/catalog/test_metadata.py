@@ -1,4 +1,4 @@
-"""What is said of a session as a whole: metadata, titles, provider, figures."""
+"""Data about a session as a whole: metadata, title, provider, statistics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from treering.projections.stats import SessionStats
 from treering.projections.tokens import ByteEstimator, message_tokens
 from treering.testing.disks import RecordingDisk
 
-Make = Callable[..., Awaitable[Session]]
+CreateSession = Callable[..., Awaitable[Session]]
 FAMILY = "👩\u200d👩\u200d👧"
 DIALECTS: Sequence[Literal["native", "pi", "omp"]] = ("native", "pi", "omp")
 
@@ -42,9 +42,9 @@ def text_of(path: Path) -> str:
 
 
 @pytest.fixture
-async def session(root: Path, clock: Clock, made: Make) -> AsyncIterator[Session]:
+async def session(root: Path, clock: Clock, create_session: CreateSession) -> AsyncIterator[Session]:
     async with SessionHost(root, clock=clock) as host:
-        yield await made(host, "s", cwd="/work")
+        yield await create_session(host, "s", cwd="/work")
 
 
 @pytest.mark.feature("N-22", "N-48")
@@ -59,9 +59,9 @@ async def test_metadata_is_read_only(session: Session) -> None:
     extra["tags"].append("b")  # type: ignore[union-attr]  # it is a list
     extra["more"] = 1
     with pytest.raises(AttributeError):
-        metadata.title = "another"  # type: ignore[misc]  # which is the point
+        metadata.title = "another"  # type: ignore[misc]  # this is refused
     with pytest.raises(AttributeError):
-        session.metadata = metadata  # type: ignore[misc]  # likewise
+        session.metadata = metadata  # type: ignore[misc]  # this is refused
     assert session.metadata.extra == {"tags": ["a"]}
     await session.passivate()
     assert session.metadata.extra == {"tags": ["a"]}
@@ -69,7 +69,7 @@ async def test_metadata_is_read_only(session: Session) -> None:
 
 
 @pytest.mark.feature("N-51")
-async def test_a_change_of_metadata_is_one_appended_entry_and_keeps_what_is_not_given(session: Session) -> None:
+async def test_a_change_of_metadata_appends_one_entry_and_keeps_the_fields_not_given(session: Session) -> None:
     before = lines_of(session)
     ids = [
         await session.update_metadata(name="A title", description="What it is about", extra={"a": 1, "b": {"c": None}}),
@@ -96,16 +96,16 @@ async def test_a_change_of_metadata_is_one_appended_entry_and_keeps_what_is_not_
 
 @pytest.mark.feature("N-51")
 @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": False})], ids=["asyncio"])
-async def test_a_crash_leaves_the_old_metadata_or_the_new(anyio_backend: tuple[str, dict[str, Any]]) -> None:
+async def test_a_crash_leaves_the_old_or_the_new_metadata(anyio_backend: tuple[str, dict[str, Any]]) -> None:
     disk = RecordingDisk()
     async with SessionHost("/sessions", disk=disk, durability="file") as host:
         session = await host.create("s")
         await session.update_metadata(name="old", extra={"a": 1})
-        began = len(disk.operations)
+        start = len(disk.operations)
         await session.update_metadata(name="new", extra={"a": 2})
-        ended = len(disk.operations)
+        end = len(disk.operations)
     seen: set[tuple[str | None, str]] = set()
-    for left in disk.crash_states(since=began, until=ended):
+    for left in disk.crash_states(since=start, until=end):
         async with SessionHost("/sessions", disk=left) as host:
             metadata = (await host.load("s")).metadata
             seen.add((metadata.title, str(metadata.extra)))
@@ -113,7 +113,7 @@ async def test_a_crash_leaves_the_old_metadata_or_the_new(anyio_backend: tuple[s
 
 
 @pytest.mark.feature("N-51")
-async def test_changes_by_several_tasks_are_all_there(session: Session) -> None:
+async def test_metadata_changes_of_concurrent_tasks_are_all_kept(session: Session) -> None:
     async with anyio.create_task_group() as tasks:
         for number in range(20):
             tasks.start_soon(lambda key: session.update_metadata(extra={key: True}), f"key{number}")
@@ -123,7 +123,7 @@ async def test_changes_by_several_tasks_are_all_there(session: Session) -> None:
 
 @pytest.mark.feature("N-25", "N-145", "N-164", "U-19")
 @pytest.mark.parametrize("dialect", DIALECTS)
-async def test_a_title_is_the_first_words_until_a_person_gives_one_that_stays(
+async def test_the_title_is_the_beginning_of_the_first_message_until_one_is_set(
     root: Path, clock: Clock, dialect: Literal["native", "pi", "omp"]
 ) -> None:
     async with SessionHost(root, clock=clock, dialect=dialect) as host:
@@ -150,7 +150,7 @@ async def test_a_title_is_the_first_words_until_a_person_gives_one_that_stays(
         assert (len(described), described[-1]) == (200, "…")
         await session.append_message("user", "Something else")
         assert await title() == shown
-        assert len(lines_of(session)) == before + 1  # a title that nobody gave is no entry
+        assert len(lines_of(session)) == before + 1  # a derived title is not an entry
 
         await session.append_session_info("Mine")
         assert await title() == "Mine"
@@ -167,7 +167,7 @@ async def test_a_title_is_the_first_words_until_a_person_gives_one_that_stays(
 
 @pytest.mark.feature("N-145")
 @pytest.mark.parametrize("cut", range(190, 201))
-async def test_a_description_tears_no_character_apart(cut: int) -> None:
+async def test_a_shortened_description_splits_no_grapheme(cut: int) -> None:
     async with SessionHost() as host:
         session = await host.create("s")
         await session.append_message("user", "x" * cut + FAMILY + "e\u0301" * 20)
@@ -187,11 +187,11 @@ async def test_a_description_tears_no_character_apart(cut: int) -> None:
     [
         Provider("ollama", "qwen3:8b", 32_768, "http://localhost:11434"),
         Provider("openai-compatible", "m", 4096),
-        Provider("made up tomorrow", "m-2", 1_000_000),
+        Provider("another-provider", "m-2", 1_000_000),
     ],
     ids=lambda each: each.type,
 )
-async def test_the_provider_is_kept_and_its_window_makes_the_budget(
+async def test_the_provider_is_stored_and_its_window_determines_the_budget(
     root: Path, dialect: Literal["native", "pi", "omp"], provider: Provider
 ) -> None:
     async with SessionHost(root, dialect=dialect) as host:
@@ -209,7 +209,7 @@ async def test_the_provider_is_kept_and_its_window_makes_the_budget(
         assert (await session.build_context(budget)).strategy == "full-history"
 
 
-async def test_a_provider_without_a_type_is_refused(session: Session) -> None:
+async def test_a_provider_without_a_type_or_with_a_negative_window_is_refused(session: Session) -> None:
     before = lines_of(session)
     for wrong in (Provider(""), Provider("ollama", context_window=-1)):
         with pytest.raises(InvalidInput):
@@ -218,7 +218,7 @@ async def test_a_provider_without_a_type_is_refused(session: Session) -> None:
 
 
 @pytest.mark.feature("N-26", "N-52", "N-53", "N-54", "N-55", "N-144")
-async def test_the_figures_equal_what_the_file_says(session: Session, root: Path) -> None:
+async def test_the_statistics_equal_those_counted_from_the_file(session: Session, root: Path) -> None:
     await session.append_message("assistant", [text("I look."), tool_use("c1", "read", {"path": "a"})])
     await session.append_tool_execution("c1", "read", {"path": "a"}, "text of a", duration_ms=3.5, tokens=3)
     branch = await session.append_message("assistant", tool_use("c2", "run", {"line": "ls"}))
@@ -227,7 +227,7 @@ async def test_the_figures_equal_what_the_file_says(session: Session, root: Path
     await session.branch(branch)
     await session.append_message("user", "elsewhere")
     await session.append_message("system", "rules")
-    await session.append_custom_message("mine", "seen by the model, and no message of the conversation")
+    await session.append_custom_message("mine", "shown to the model, but not a message of the conversation")
 
     for _ in range(2):
         lines: list[dict[str, Any]] = [json.loads(line) for line in lines_of(session)[1:]]
@@ -246,7 +246,7 @@ async def test_the_figures_equal_what_the_file_says(session: Session, root: Path
         assert (stats.message_count, stats.tool_execution_count) == (9, 2)
         assert await session.total_tokens() == stats.total_tokens > 0
         assert await session.stats(tokenizer=ByteEstimator()) == stats
-        assert session.message_count == stats.message_count  # which the index knows without reading
+        assert session.message_count == stats.message_count  # the index has it without reading the file
         assert [each.tool_execution.tool_call_id for each in await session.tool_executions()] == ["c1", "c2"]
         assert [each.tool_execution.arguments for each in await session.tool_executions()] == [
             {"path": "a"},
@@ -257,11 +257,11 @@ async def test_the_figures_equal_what_the_file_says(session: Session, root: Path
         assert len(await session.all_messages()) == 9
         await session.passivate()
     await session.append_message("user", "one more")
-    assert (await session.stats()).message_count == 10  # counted on from what was kept
+    assert (await session.stats()).message_count == 10  # counted from the saved state
 
 
 @pytest.mark.feature("N-23", "N-40")
-async def test_a_session_of_a_project_has_its_file_and_its_line_in_the_index(
+async def test_a_session_of_a_project_has_a_file_and_a_line_in_the_index(
     root: Path, index_path: Path, tmp_path: Path, clock: Clock
 ) -> None:
     async with SessionHost(root, clock=clock) as host:
@@ -278,7 +278,7 @@ async def test_a_session_of_a_project_has_its_file_and_its_line_in_the_index(
 
 
 @pytest.mark.feature("N-50")
-async def test_a_tools_run_is_recorded_and_linked_to_the_call_and_its_message(session: Session) -> None:
+async def test_a_tool_execution_is_linked_to_the_call_and_its_message(session: Session) -> None:
     asking = await session.append_message("assistant", tool_use("c1", "read", {"path": "a"}))
     result, record = await session.append_tool_execution(
         "c1", "read", {"path": "a"}, "text of a", duration_ms=3.5, tokens=3, message_id=asking
@@ -293,7 +293,7 @@ async def test_a_tools_run_is_recorded_and_linked_to_the_call_and_its_message(se
 
 
 @pytest.mark.feature("N-49")
-async def test_an_appended_message_is_to_be_had_as_it_is_stored(tmp_path: Path) -> None:
+async def test_a_stored_message_has_its_id_seq_parent_time_and_tokens(tmp_path: Path) -> None:
     async with SessionHost(tmp_path) as host:
         session = await host.create()
         question = await session.append_message("user", "How many tokens is this?")

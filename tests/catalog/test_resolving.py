@@ -1,4 +1,4 @@
-"""What a text means: an id, a name, a path, the beginning of an id, the last session; from whatever directory."""
+"""Which session a text means: by id, name, path, the beginning of an id, or `last`; from any directory."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from treering.events.disk import OsDisk
 from treering.events.projects import project_hash
 from treering.testing.disks import FaultyDisk
 
-Make = Callable[..., Awaitable[Session]]
+CreateSession = Callable[..., Awaitable[Session]]
 
 
-def held(path: Path) -> bytes:
+def bytes_of(path: Path) -> bytes:
     return path.read_bytes()
 
 
 @pytest.fixture
-async def host(root: Path, clock: Clock, made: Make) -> SessionHost:
-    """A host that is closed, over three sessions."""
+async def host(root: Path, clock: Clock, create_session: CreateSession) -> SessionHost:
+    """A host that is not entered yet, with three sessions in its root."""
     async with SessionHost(root, clock=clock) as host:
-        await made(host, "abc-1")
-        session = await made(host, "abc-2")
+        await create_session(host, "abc-1")
+        session = await create_session(host, "abc-2")
         await session.append_session_info("Fix the bug")
-        session = await made(host, "xyz")
+        session = await create_session(host, "xyz")
         await session.append_session_info("a/b: odd\nname")
     return SessionHost(root, clock=clock)
 
 
 @pytest.mark.feature("N-41", "N-165", "U-16")
-async def test_ids_names_paths_beginnings_and_the_last_are_understood_from_any_directory(
+async def test_a_text_can_be_an_id_a_name_a_path_the_beginning_of_an_id_or_last(
     host: SessionHost, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with host:
         for folder in (tmp_path, Path("/")):
             monkeypatch.chdir(folder)
-            for text, meant in [
+            for text, expected in [
                 ("abc-1", "abc-1"),
                 ("x", "xyz"),
                 ("abc-2", "abc-2"),
@@ -59,8 +59,8 @@ async def test_ids_names_paths_beginnings_and_the_last_are_understood_from_any_d
                 ("last", "xyz"),
                 (str(root / "abc-1.jsonl"), "abc-1"),
             ]:
-                assert (await host.resolve(text)).id == meant
-                assert (await host.load(text)).id == meant
+                assert (await host.resolve(text)).id == expected
+                assert (await host.load(text)).id == expected
             assert (await host.resolve(root / "abc-1.jsonl")).id == "abc-1"
         for nothing in ("zzz", str(root / "zzz.jsonl"), "zzz.jsonl"):
             with pytest.raises(SessionNotFound):
@@ -73,7 +73,9 @@ async def test_ids_names_paths_beginnings_and_the_last_are_understood_from_any_d
         assert await host.get_session("\0") is None
 
 
-async def test_a_text_that_means_several_sessions_names_them_and_opens_none(host: SessionHost, made: Make) -> None:
+async def test_an_ambiguous_text_is_refused_with_the_candidates(
+    host: SessionHost, create_session: CreateSession
+) -> None:
     async with host:
         with pytest.raises(AmbiguousSession, match=r"abc-2 \(Fix the bug\), abc-1 \(Hello\)") as raised:
             await host.load("abc")
@@ -87,14 +89,14 @@ async def test_a_text_that_means_several_sessions_names_them_and_opens_none(host
         await session.append_session_info("Fix the bug")
         with pytest.raises(AmbiguousSession):
             await host.resolve("Fix the bug")
-        await made(host, "abc")  # an id goes before beginnings of ids
+        await create_session(host, "abc")  # a whole id takes precedence over beginnings of ids
         assert (await host.resolve("abc")).id == "abc"
-        await made(host, "last")
-        await made(host, "later")
+        await create_session(host, "last")
+        await create_session(host, "later")
         assert (await host.resolve("last")).id == "last"
 
 
-async def test_how_a_session_begins_is_no_name_of_it_and_its_id_is_told(host: SessionHost) -> None:
+async def test_a_title_from_the_first_message_is_not_a_name_and_the_error_gives_the_id(host: SessionHost) -> None:
     async with host:
         await (await host.create("one")).append_message("user", "Fix the cart")
         with pytest.raises(SessionNotFound, match="the name 'Fix the cart': 'one' begins so, give that id"):
@@ -103,7 +105,7 @@ async def test_how_a_session_begins_is_no_name_of_it_and_its_id_is_told(host: Se
             await host.load("Fix")
 
 
-async def test_open_takes_an_id_as_it_is(host: SessionHost) -> None:
+async def test_open_takes_a_text_as_a_whole_id(host: SessionHost) -> None:
     async with host:
         session = await host.open("ab")
         assert session.id == "ab"
@@ -112,10 +114,10 @@ async def test_open_takes_an_id_as_it_is(host: SessionHost) -> None:
 
 
 @pytest.mark.feature("N-44")
-async def test_a_row_by_id_reads_no_body(host: SessionHost, root: Path) -> None:
+async def test_get_session_opens_no_session_file(host: SessionHost, root: Path) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk) as again:
-        await again.get_session("abc-1")  # which reads the index
+        await again.get_session("abc-1")  # reads the index
         disk.reset_counts()
         row = await again.get_session("abc-2")
         assert row is not None
@@ -126,8 +128,8 @@ async def test_a_row_by_id_reads_no_body(host: SessionHost, root: Path) -> None:
 
 
 @pytest.mark.feature("N-43")
-async def test_the_listing_is_of_a_project_the_newest_first(
-    root: Path, tmp_path: Path, clock: Clock, made: Make
+async def test_the_sessions_of_a_project_are_listed_newest_first_in_pages(
+    root: Path, tmp_path: Path, clock: Clock, create_session: CreateSession
 ) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     one.mkdir()
@@ -135,10 +137,10 @@ async def test_the_listing_is_of_a_project_the_newest_first(
     (tmp_path / "link").symlink_to(one)
     async with SessionHost(root, clock=clock) as host:
         for number in range(3):
-            await made(host, f"one{number}", cwd=one)
-            await made(host, f"other{number}", cwd=f"{other}/")
-        await made(host, "linked", cwd=tmp_path / "link")
-        await made(host, "none")
+            await create_session(host, f"one{number}", cwd=one)
+            await create_session(host, f"other{number}", cwd=f"{other}/")
+        await create_session(host, "linked", cwd=tmp_path / "link")
+        await create_session(host, "none")
         for project in (one, f"{one}/", tmp_path / "link", f"{other}/../one"):
             rows = await host.list_sessions(project=project)
             assert [row.id for row in rows] == ["linked", "one2", "one1", "one0"]
@@ -156,7 +158,7 @@ async def test_the_listing_is_of_a_project_the_newest_first(
             await host.list_sessions(offset=-1)
 
 
-async def test_an_archived_session_is_hidden_from_the_default_list_alone(host: SessionHost) -> None:
+async def test_an_archived_session_is_left_out_of_the_default_listing_only(host: SessionHost) -> None:
     async with host:
         session = await host.load("abc-1")
         await session.append(SessionInfo(status="archived"))
@@ -171,22 +173,22 @@ async def test_an_archived_session_is_hidden_from_the_default_list_alone(host: S
 
 @pytest.mark.feature("U-16", "N-165")
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-async def test_a_project_that_was_moved_keeps_its_sessions_by_an_appended_entry(
-    root: Path, tmp_path: Path, clock: Clock, made: Make, dialect: str
+async def test_rebind_moves_a_session_to_another_project_by_an_appended_entry(
+    root: Path, tmp_path: Path, clock: Clock, create_session: CreateSession, dialect: str
 ) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     old.mkdir()
-    async with SessionHost(root, clock=clock, dialect=dialect) as host:  # type: ignore[arg-type]  # it is one of three
-        session = await made(host, "s", cwd=old)
+    async with SessionHost(root, clock=clock, dialect=dialect) as host:  # type: ignore[arg-type]  # one of the three names
+        session = await create_session(host, "s", cwd=old)
         path = Path(session.file_path or "")
-    before = held(path)
+    before = bytes_of(path)
     os.rename(old, new)
     async with SessionHost(root, clock=clock) as host:
-        session = await host.load("s")  # it is found by its id, wherever its project is
+        session = await host.load("s")  # an id is found wherever the project is
         assert [row.id for row in await host.list_sessions(project=old)] == ["s"]
         assert await host.list_sessions(project=new) == []
-        made_id = await session.rebind(new)
-        entry = await session.entry(made_id)
+        entry_id = await session.rebind(new)
+        entry = await session.entry(entry_id)
         assert entry is not None
         assert entry.type == "session_info"
         assert session.metadata.project == str(new)
@@ -196,7 +198,7 @@ async def test_a_project_that_was_moved_keeps_its_sessions_by_an_appended_entry(
         found = await host.find_recent(cwd=new)
         assert found is not None
         assert found.id == "s"
-    assert held(path).startswith(before)
+    assert bytes_of(path).startswith(before)
     async with SessionHost(root) as host:
         assert [row.project for row in await host.list_sessions(project=new)] == [str(new)]
 
@@ -205,7 +207,7 @@ async def test_a_project_that_was_moved_keeps_its_sessions_by_an_appended_entry(
 @pytest.mark.parametrize(
     "wrong", ["", ".", "..", "a/b", "../a", "/", "a\\b", "a\0b", "\n", "x" * 256, "é" * 128], ids=repr
 )
-async def test_an_id_that_cannot_name_a_file_is_refused_and_nothing_is_made(
+async def test_an_id_that_cannot_name_a_file_is_refused_and_nothing_is_created(
     root: Path, tmp_path: Path, wrong: str
 ) -> None:
     async with SessionHost(root) as host:
@@ -213,17 +215,17 @@ async def test_an_id_that_cannot_name_a_file_is_refused_and_nothing_is_made(
             await host.create(wrong)
         with pytest.raises(InvalidSessionId):
             await host.open(wrong)
-        if os.sep not in wrong:  # else it is a path, and may be one of a session
+        if os.sep not in wrong:  # with a separator it is a path
             with pytest.raises(InvalidSessionId):
                 await host.load(wrong)
         assert await host.get_session(wrong) is None
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_session_that_could_not_be_deleted_is_there_still_and_not_locked(root: Path, made: Make) -> None:
+async def test_a_session_that_could_not_be_deleted_can_still_be_used(root: Path, create_session: CreateSession) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(root, disk=disk) as host:
-        await made(host, "s")
+        await create_session(host, "s")
         refused = disk.fail("unlink", EACCES, path="*/s.jsonl", times=None)
         with pytest.raises(PermissionError):
             await host.delete("s")
@@ -234,23 +236,25 @@ async def test_a_session_that_could_not_be_deleted_is_there_still_and_not_locked
         assert await host.list_sessions() == []
 
 
-async def test_an_empty_text_means_no_session_even_where_there_is_but_one(root: Path, clock: Clock, made: Make) -> None:
+async def test_an_empty_text_means_no_session_even_if_there_is_only_one(
+    root: Path, clock: Clock, create_session: CreateSession
+) -> None:
     async with SessionHost(root, clock=clock) as host:
-        await made(host, "only")
-        for meant in (host.load, host.resolve, host.delete):
+        await create_session(host, "only")
+        for operation in (host.load, host.resolve, host.delete):
             with pytest.raises(InvalidSessionId):
-                await meant("")
+                await operation("")
         assert await host.get_session("") is None
         assert [row.id for row in await host.list_sessions()] == ["only"]
 
 
-async def test_a_project_that_was_moved_and_has_a_link_in_its_place_keeps_its_sessions(
-    root: Path, tmp_path: Path, made: Make
+async def test_sessions_of_a_moved_project_are_found_under_its_new_path_and_a_link_in_its_place(
+    root: Path, tmp_path: Path, create_session: CreateSession
 ) -> None:
     project, moved = tmp_path / "shop", tmp_path / "shop2"
     project.mkdir()
     async with SessionHost(root) as host:
-        await made(host, "one", cwd=project)
+        await create_session(host, "one", cwd=project)
         assert len(await host.list_sessions(project=project)) == 1
 
         project.rename(moved)

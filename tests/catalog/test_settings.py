@@ -1,4 +1,4 @@
-"""The settings of a host: their defaults, what is refused, and what they do."""
+"""The settings of a host: defaults, wrong values, files, and their effects."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DEFAULTS = {
 
 
 @pytest.mark.feature("N-139")
-def test_all_settings_have_defaults_and_are_read_from_a_mapping_or_a_file(tmp_path: Path) -> None:
+def test_settings_have_defaults_and_are_read_from_a_mapping_or_a_file(tmp_path: Path) -> None:
     assert {name: getattr(Settings(), name) for name in DEFAULTS} == DEFAULTS
     assert Settings.load({}) == Settings()
     others = {"auto_persist": False, "debounce_ms": 0, "max_sessions_per_project": 1, "auto_archive_after_days": 365}
@@ -35,7 +35,7 @@ def test_all_settings_have_defaults_and_are_read_from_a_mapping_or_a_file(tmp_pa
 
 @pytest.mark.feature("N-139")
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "expected"),
     [
         ({"debounceMs": 1}, "debounceMs"),
         ({"debounce_ms": -1}, "debounce_ms"),
@@ -48,13 +48,13 @@ def test_all_settings_have_defaults_and_are_read_from_a_mapping_or_a_file(tmp_pa
     ],
     ids=str,
 )
-def test_an_unknown_key_and_a_wrong_value_are_errors_that_name_them(
-    tmp_path: Path, wrong: dict[str, object], said: str
+def test_unknown_keys_and_wrong_values_are_refused_by_name(
+    tmp_path: Path, wrong: dict[str, object], expected: str
 ) -> None:
     path = tmp_path / "settings.json"
     path.write_text(json.dumps(wrong))
     for source in (wrong, path):
-        with pytest.raises(InvalidInput, match=said):
+        with pytest.raises(InvalidInput, match=expected):
             Settings.load(source)
     with pytest.raises(InvalidInput, match=r"settings\.json"):
         Settings.load(path)
@@ -63,7 +63,7 @@ def test_an_unknown_key_and_a_wrong_value_are_errors_that_name_them(
         Settings.load(path)
 
 
-def test_a_file_is_read_by_its_ending_and_found_in_the_users_folder(
+def test_a_settings_file_is_toml_or_json_by_its_ending_and_may_begin_with_a_tilde(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -79,7 +79,7 @@ def test_a_file_is_read_by_its_ending_and_found_in_the_users_folder(
         Settings.load(tmp_path / "none.toml")
 
 
-def test_who_misspells_a_key_is_told_which_there_are(tmp_path: Path) -> None:
+def test_the_error_about_an_unknown_key_lists_the_known_keys(tmp_path: Path) -> None:
     path = tmp_path / "s.toml"
     path.write_text("debounce = 1\nwhatever = 2\n")
     with pytest.raises(InvalidInput, match="there is no `debounce`, `whatever`; there are") as caught:
@@ -88,7 +88,7 @@ def test_who_misspells_a_key_is_told_which_there_are(tmp_path: Path) -> None:
         assert f"`{known}`" in str(caught.value)
 
 
-def test_a_program_is_held_to_the_same_ranges() -> None:
+def test_the_constructor_refuses_values_out_of_range() -> None:
     with pytest.raises(ValueError, match="debounce_ms"):
         Settings(debounce_ms=-1)
 
@@ -98,7 +98,7 @@ def everything_in(folder: Path) -> list[str]:
 
 
 @pytest.mark.feature("N-122")
-async def test_sessions_persist_by_default_and_with_persistence_off_nothing_is_written_anywhere(
+async def test_sessions_are_written_by_default_and_nothing_is_written_with_auto_persist_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -126,7 +126,7 @@ async def test_sessions_persist_by_default_and_with_persistence_off_nothing_is_w
 
 
 @pytest.mark.feature("N-122")
-def test_the_blocking_host_takes_the_settings_too(tmp_path: Path) -> None:
+def test_the_blocking_host_accepts_settings(tmp_path: Path) -> None:
     with SyncHost(tmp_path / "sessions", settings=Settings(auto_persist=False)) as host:
         session = host.create("s", cwd=tmp_path)
         session.append_message("user", "Hello")

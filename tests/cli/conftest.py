@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a small session, files of chosen lines, and the command itself."""
+"""Fixtures for tests of the command line: session files, sessions under a root, and ways to run the command."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ from .terminal import Terminal
 Lines: TypeAlias = list[dict[str, Any]]
 Treering: TypeAlias = Callable[..., Result]
 Spawn: TypeAlias = Callable[..., "subprocess.Popen[bytes]"]
-Say: TypeAlias = Callable[..., dict[str, Any]]
+MessageLine: TypeAlias = Callable[..., dict[str, Any]]
 Write: TypeAlias = Callable[..., Path]
-Talked: TypeAlias = Callable[..., str]
+CreateSession: TypeAlias = Callable[..., str]
 AtTerminal: TypeAlias = Callable[..., Terminal]
 
 HEADER = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
 
 
 def entry(kind: str, entry_id: str, parent_id: str | None, payload: object, seq: int) -> dict[str, Any]:
-    """Make an entry's line as a dictionary."""
+    """The line of an entry, as a dictionary."""
     time = datetime(2026, 1, 1, 10, tzinfo=UTC) + timedelta(seconds=seq)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"type": kind, "id": entry_id, "parent_id": parent_id, "timestamp": stamp, "seq": seq, kind: payload}
 
 
-def said(entry_id: str, parent_id: str | None, text: str, seq: int, role: str = "user") -> dict[str, Any]:
-    """Make a message's line as a dictionary."""
+def line_of_message(entry_id: str, parent_id: str | None, text: str, seq: int, role: str = "user") -> dict[str, Any]:
+    """The line of a message, as a dictionary."""
     content = [{"type": "text", "text": {"content": text}}]
     return entry("message", entry_id, parent_id, {"role": role, "content": content}, seq)
 
 
 @pytest.fixture
-def say() -> Say:
-    """Make a message's line as a dictionary."""
-    return said
+def message_line() -> MessageLine:
+    """Build the line of a message, as a dictionary."""
+    return line_of_message
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a session file: a header, and lines that are given as dictionaries or as bytes."""
+    """Write a session file: a header, and lines given as dictionaries or bytes."""
 
     def to_file(*lines: dict[str, Any] | bytes, name: str = "s-1.jsonl", header: dict[str, Any] = HEADER) -> Path:
         path = tmp_path / name
@@ -65,15 +65,15 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def branched(write: Write) -> Path:
-    """A session of two branches, with labels, a model, and a tool call.
+    """A session with two branches, a label, a model change and a tool call.
 
-    The path goes over q, a, m and l; the entry x hangs below q as well.
+    The path is q, a, m, l; the entry x is another child of q.
     """
     call = {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"path": "a.py"}}}
     return write(
-        said("q", None, "Which way?", 1),
+        line_of_message("q", None, "Which way?", 1),
         entry("message", "x", "q", {"role": "assistant", "content": [call]}, 2),
-        said("a", "q", "This way.", 3, "assistant"),
+        line_of_message("a", "q", "This way.", 3, "assistant"),
         entry("model_change", "m", "a", {"provider": "acme", "model_id": "m-1"}, 4),
         entry("label", "l", "m", {"target_id": "q", "label": "crossroads"}, 5),
     )
@@ -81,7 +81,7 @@ def branched(write: Write) -> Path:
 
 @pytest.fixture
 def treering(monkeypatch: pytest.MonkeyPatch) -> Treering:
-    """Run the command within this process, without colors."""
+    """Run the command in this process, without colors."""
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
     def invoke(
@@ -98,7 +98,7 @@ def treering(monkeypatch: pytest.MonkeyPatch) -> Treering:
 
 @pytest.fixture
 def spawn() -> Spawn:
-    """Start the command as a process of its own."""
+    """Start the command as another process."""
 
     def start(*args: str | Path, **environment: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -117,34 +117,36 @@ def spawn() -> Spawn:
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the sessions are that commands find by themselves; it is not made yet."""
-    place = tmp_path / "root"
-    monkeypatch.setenv("TREERING_ROOT", str(place))
+    """The root that commands use by default; it does not exist yet."""
+    folder = tmp_path / "root"
+    monkeypatch.setenv("TREERING_ROOT", str(folder))
     for name in ("TREERING_MODEL", "TREERING_BASE_URL", "TREERING_API_KEY", "TREERING_WINDOW"):
         monkeypatch.delenv(name, raising=False)
-    return place
+    return folder
 
 
 @pytest.fixture
 def project(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder that commands run in."""
-    place = tmp_path / "shop"
-    place.mkdir()
-    monkeypatch.chdir(place)
-    return place
+    """The current directory of commands."""
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
 
 
 @pytest.fixture
-def talked(root: Path, project: Path) -> Talked:
-    """Write a session of some turns, and return its id: what was asked, each with an answer to it.
+def create_session(root: Path, project: Path) -> CreateSession:
+    """Write a session with these questions, each with an answer, and return its id.
 
-    It is of this project unless `cwd` says otherwise, and began at `at`, an hour ago where that is not given.
+    Its project is the current directory unless `cwd` is given, and its time an hour ago unless `at` is given.
     """
 
-    async def write(session_id: str | None, asked: tuple[str, ...], cwd: Path, at: datetime, name: str | None) -> str:
+    async def write(
+        session_id: str | None, questions: tuple[str, ...], cwd: Path, at: datetime, name: str | None
+    ) -> str:
         async with SessionHost(root, clock=lambda: at) as host:
             session = await host.create(session_id, cwd=cwd)
-            for each in asked:
+            for each in questions:
                 await session.append_message("user", each)
                 await session.append_message("assistant", f"About {each!r}: yes.")
             if name is not None:
@@ -152,28 +154,28 @@ def talked(root: Path, project: Path) -> Talked:
             return session.id
 
     def to_root(
-        *asked: str,
+        *questions: str,
         session_id: str | None = None,
         cwd: Path | None = None,
         at: datetime | None = None,
         name: str | None = None,
     ) -> str:
         moment = at or datetime.now(UTC) - timedelta(hours=1)
-        return anyio.run(write, session_id, asked, cwd or project, moment, name)
+        return anyio.run(write, session_id, questions, cwd or project, moment, name)
 
     return to_root
 
 
 @pytest.fixture
 def at_terminal(project: Path) -> Iterator[AtTerminal]:
-    """Start the command at a terminal, in the project's folder."""
-    begun: list[Terminal] = []
+    """Start the command at a terminal, in the folder of the project."""
+    terminals: list[Terminal] = []
 
     def start(*args: str | Path, columns: int = 90, dumb: bool = False) -> Terminal:
         terminal = Terminal(*args, cwd=project, columns=columns, dumb=dumb)
-        begun.append(terminal)
+        terminals.append(terminal)
         return terminal
 
     yield start
-    for terminal in begun:
+    for terminal in terminals:
         terminal.close()

@@ -1,4 +1,4 @@
-"""A terminal of a test's own: a program runs at it, keys are sent, and what the screen shows is read."""
+"""A pseudo-terminal for tests: it runs the command, sends keys, and shows what is on the screen."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ import pyte
 import treering
 
 WAIT_S = 20
-"""How long to wait for what does not come."""
+"""How long to wait for output before a test fails."""
 
 _CHUNK = 65536
 _PACKAGES = str(Path(treering.__file__).resolve().parents[1])
 
 
 def _environment(terminal: str) -> dict[str, str]:
-    """Return the environment of the command; how large the terminal is, it has to ask the terminal."""
+    """The environment of the command, without the size of the terminal, which the command has to ask for."""
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     return {**kept, "PYTHONPATH": _PACKAGES, "TERM": terminal, "TZ": "UTC", "PYTHONUTF8": "1"}
 
 
 class Terminal:
-    """The command at a pseudo-terminal.
+    """The command, running at a pseudo-terminal.
 
     Args:
-        args: What the command is called with.
-        cwd: Where it runs.
-        columns: How wide the screen is.
-        lines: How high it is.
-        dumb: Let it be one that cannot move its cursor.
+        args: The arguments of the command.
+        cwd: The directory that it runs in.
+        columns: The width of the screen.
+        lines: The height of the screen.
+        dumb: Whether the terminal cannot move its cursor.
 
     Attributes:
-        first_settings: Its settings before the command did anything.
+        first_settings: The settings of the terminal before the command changed them.
     """
 
     def __init__(self, *args: str | Path, cwd: Path, columns: int = 90, lines: int = 24, dumb: bool = False) -> None:
@@ -52,21 +52,21 @@ class Terminal:
             timeout=WAIT_S,
         )
         self._process.delaybeforesend = None
-        self._process.ptyproc.delayafterclose = 0  # what is not waited for is not slept for
+        self._process.ptyproc.delayafterclose = 0  # closing must not sleep
         self.first_settings = self.settings
 
     @property
     def settings(self) -> list[object]:
-        """How the terminal treats what is typed and what is written."""
+        """The settings of the terminal for input and output."""
         return list(termios.tcgetattr(self._process.child_fd))
 
     @property
     def lines(self) -> list[str]:
-        """What the screen shows, without what is blank at the ends of lines and below the last."""
+        """The lines on the screen, without blanks at their ends and without blank lines at the end."""
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip().split("\n")
 
     def until(self, *words: str, without: str | None = None) -> list[str]:
-        """Wait until the screen shows some words, and not another one; return its lines."""
+        """Wait until the screen shows all these words, and does not show `without`; return its lines."""
 
         def shown(lines: list[str]) -> bool:
             text = "\n".join(lines)
@@ -75,7 +75,7 @@ class Terminal:
         return self._until(shown, words)
 
     def until_prompt(self) -> list[str]:
-        """Wait until a chat asks for the next line, which is when keys are read one by one; return the lines."""
+        """Wait until a chat shows its prompt, from where on it reads single keys; return the lines."""
         return self._until(lambda lines: lines[-1] == ">", ("the prompt",))
 
     def _until(self, shown: Callable[[list[str]], bool], words: tuple[str, ...]) -> list[str]:
@@ -99,7 +99,7 @@ class Terminal:
         """Send the command a signal."""
         self._process.kill(number)
 
-    def ended(self) -> int:
+    def wait(self) -> int:
         """Wait for the end of the command, and return its exit status."""
         while True:
             try:
@@ -108,7 +108,7 @@ class Terminal:
                 break
         self._process.wait()
         status = self._process.exitstatus
-        assert isinstance(status, int), f"it was ended by signal {self._process.signalstatus}"
+        assert isinstance(status, int), f"the command was ended by signal {self._process.signalstatus}"
         return status
 
     def close(self) -> None:

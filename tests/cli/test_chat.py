@@ -1,4 +1,4 @@
-"""`treering chat` without a terminal: where it begins, what lines and slash commands do, and one answer at a time."""
+"""`treering chat` without a terminal: which session it uses, lines, slash commands, and single answers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which the command runs."""
+    """The current directory of the command."""
     folder = tmp_path / "shop"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -52,11 +52,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def chat(root: Path, project: Path) -> Chat:
-    """Run the command within this process; each of `lines` is a line of its input."""
+    """Run the command in this process, with these lines as its input."""
 
     def run(*args: str, lines: tuple[str, ...] = ()) -> Result:
-        told = "".join(f"{line}\n" for line in lines)
-        result = CliRunner().invoke(main, ["chat", "--root", str(root), *args], input=told)
+        typed = "".join(f"{line}\n" for line in lines)
+        result = CliRunner().invoke(main, ["chat", "--root", str(root), *args], input=typed)
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
@@ -70,22 +70,22 @@ def host(root: Path) -> Iterator[SyncHost]:
         yield host
 
 
-def made(root: Path, name: str, project: Path, *said: str) -> None:
-    """Make a session in which the user said this and the model said so too."""
+def create_session(root: Path, name: str, project: Path, *questions: str) -> None:
+    """Write a session with these user messages, each with an answer."""
     with SyncHost(root) as host:
         session = host.create(name, cwd=project)
-        for each in said:
+        for each in questions:
             session.append_message("user", each)
             session.append_message("assistant", f"{each}, yes")
 
 
-def loaded(root: Path, name: str) -> list[str]:
-    """Return what was said in a session, as its context shows it."""
+def message_lines(root: Path, name: str) -> list[str]:
+    """The messages of a session as lines, as its context shows them."""
     with SyncHost(root) as host:
-        return told(host.load(name, read_only=True).messages())
+        return as_lines(host.load(name, read_only=True).messages())
 
 
-def told(messages: list[Message]) -> list[str]:
+def as_lines(messages: list[Message]) -> list[str]:
     return [f"{each.role}: {plain_text(each.content)}" for each in messages]
 
 
@@ -93,7 +93,7 @@ def files(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in root.glob("*.jsonl")}
 
 
-# -- which session it begins in
+# -- which session is used
 
 
 @pytest.mark.feature("N-108")
@@ -101,17 +101,17 @@ def files(root: Path) -> dict[str, bytes]:
 def test_continuing_resumes_the_latest_session_of_this_project(
     chat: Chat, root: Path, project: Path, tmp_path: Path, flag: str
 ) -> None:
-    made(root, "older", project, "Old")
-    made(root, "latest", project, "Recent")
-    made(root, "elsewhere", tmp_path / "other", "Newest of all")
+    create_session(root, "older", project, "Old")
+    create_session(root, "latest", project, "Recent")
+    create_session(root, "elsewhere", tmp_path / "other", "Newest of all")
     result = chat(flag, lines=("And now?",))
     assert (result.exit_code, result.stdout) == (0, "(echo, 3 messages) And now?\n")
-    said = ["user: Recent", "assistant: Recent, yes", "user: And now?", "assistant: (echo, 3 messages) And now?"]
-    assert loaded(root, "latest") == said
+    expected = ["user: Recent", "assistant: Recent, yes", "user: And now?", "assistant: (echo, 3 messages) And now?"]
+    assert message_lines(root, "latest") == expected
     assert len(files(root)) == 3
 
 
-def test_continuing_where_nothing_is_begins_a_new_session(chat: Chat, root: Path) -> None:
+def test_continuing_without_a_session_starts_a_new_one(chat: Chat, root: Path) -> None:
     result = chat("-c", lines=("Hello",))
     assert result.stdout == "(echo, 1 message) Hello\n"
     assert result.stderr == "this project has no session yet: started a new one\n"
@@ -121,22 +121,22 @@ def test_continuing_where_nothing_is_begins_a_new_session(chat: Chat, root: Path
 @pytest.mark.feature("N-109")
 @pytest.mark.parametrize("flag", ["-r", "--resume"])
 @pytest.mark.parametrize("given", ["abc-1", "abc", "Trees"])
-def test_resuming_by_id_by_its_beginning_or_by_name(
+def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
     chat: Chat, root: Path, project: Path, tmp_path: Path, flag: str, given: str
 ) -> None:
-    made(root, "abc-1", tmp_path / "other", "Hello")  # of whatever project
-    made(root, "abd-2", project, "Bye")
+    create_session(root, "abc-1", tmp_path / "other", "Hello")  # of another project
+    create_session(root, "abd-2", project, "Bye")
     with SyncHost(root) as host:
         host.load("abc-1").set_title("Trees")
     assert chat(flag, given, lines=("More",)).stdout == "(echo, 3 messages) More\n"
-    assert len(loaded(root, "abc-1")) == 4
-    assert len(loaded(root, "abd-2")) == 2
+    assert len(message_lines(root, "abc-1")) == 4
+    assert len(message_lines(root, "abd-2")) == 2
 
 
 @pytest.mark.feature("N-109")
-def test_a_beginning_that_means_several_resumes_none(chat: Chat, root: Path, project: Path) -> None:
-    made(root, "abc-1", project, "Hello")
-    made(root, "abd-2", project, "Bye")
+def test_an_ambiguous_or_unknown_id_resumes_no_session(chat: Chat, root: Path, project: Path) -> None:
+    create_session(root, "abc-1", project, "Hello")
+    create_session(root, "abd-2", project, "Bye")
     before = files(root)
     for given, why in (("ab", "abc-1"), ("zzz", "zzz")):
         result = chat("-r", given, lines=("More",))
@@ -147,7 +147,7 @@ def test_a_beginning_that_means_several_resumes_none(chat: Chat, root: Path, pro
     assert files(root) == before
 
 
-def test_an_echo_does_not_go_on_unnoticed_where_a_model_answered(
+def test_the_echo_continues_the_session_of_a_model_only_with_a_notice(
     chat: Chat, root: Path, host: SyncHost, project: Path
 ) -> None:
     with host.create("abc-1", cwd=project) as session:
@@ -160,17 +160,19 @@ def test_an_echo_does_not_go_on_unnoticed_where_a_model_answered(
         assert (result.exit_code, result.stdout) == (1, "")
         assert "anthropic/claude-sonnet-4-5 answered in this session before: choose a model" in result.stderr
         assert files(root) == before
-    told = chat("-r", "abc-1", lines=("And now?",))
-    assert told.exit_code == 0
-    assert "anthropic/claude-sonnet-4-5 answered in this session before; now the echo does" in told.stderr
+    warned = chat("-r", "abc-1", lines=("And now?",))
+    assert warned.exit_code == 0
+    assert "anthropic/claude-sonnet-4-5 answered in this session before; now the echo does" in warned.stderr
     chosen = chat("-r", "abc-1", "--model", "echo", "-p", "And now?")
     assert (chosen.exit_code, chosen.stderr) == (0, "")
 
 
 @pytest.mark.feature("N-110")
-def test_resuming_without_an_id_and_without_a_terminal_lists(chat: Chat, root: Path, project: Path) -> None:
-    made(root, "abc-1", project, "Fix the door")
-    made(root, "abd-2", project, "Paint it")
+def test_resuming_without_an_id_and_without_a_terminal_lists_the_sessions(
+    chat: Chat, root: Path, project: Path
+) -> None:
+    create_session(root, "abc-1", project, "Fix the door")
+    create_session(root, "abd-2", project, "Paint it")
     before = files(root)
     result = chat("-r", lines=("More",))
     assert result.exit_code == 2
@@ -184,13 +186,13 @@ def test_resuming_without_an_id_and_without_a_terminal_lists(chat: Chat, root: P
 @pytest.mark.feature("N-111")
 @pytest.mark.parametrize("flags", [("-n",), ("--new",), ()])
 def test_a_new_session_keeps_the_old_one(chat: Chat, root: Path, project: Path, flags: tuple[str, ...]) -> None:
-    made(root, "old", project, "Hello")
+    create_session(root, "old", project, "Hello")
     before = files(root)
     assert chat(*flags, lines=("Afresh",)).stdout == "(echo, 1 message) Afresh\n"
     after = files(root)
     assert after.pop("old.jsonl") == before["old.jsonl"]
     assert len(after) == 1
-    assert chat("-c", lines=("On",)).stdout == "(echo, 3 messages) On\n"  # the new one is the latest now
+    assert chat("-c", lines=("On",)).stdout == "(echo, 3 messages) On\n"  # the new one is now the latest
 
 
 @pytest.mark.feature("N-121")
@@ -208,7 +210,7 @@ def test_a_new_session_keeps_the_old_one(chat: Chat, root: Path, project: Path, 
         (("-c", "--model", "nobody:x"), 1, "unknown model 'nobody:x'"),
     ],
 )
-def test_the_command_line_is_read_before_any_session_is_opened(
+def test_a_wrong_command_line_is_refused_before_any_session_is_opened(
     chat: Chat, root: Path, project: Path, args: tuple[str, ...], status: int, why: str
 ) -> None:
     result = chat(*args, lines=("Hello",))
@@ -217,11 +219,11 @@ def test_the_command_line_is_read_before_any_session_is_opened(
     assert not root.exists()
 
 
-def test_what_is_talked_in_becomes_the_current_session(chat: Chat, root: Path, project: Path) -> None:
-    made(root, "abc-1", project, "Hello")
+def test_the_session_of_a_chat_becomes_current_once_a_message_is_sent(chat: Chat, root: Path, project: Path) -> None:
+    create_session(root, "abc-1", project, "Hello")
     with SyncHost(root) as host:
         host.set_current_session(project, "abc-1")
-    chat(lines=("/help",))  # nothing is said in this one
+    chat(lines=("/help",))  # sends no message
     assert chat("-c", lines=("Here",)).stdout == "(echo, 3 messages) Here\n"
     chat(lines=("Afresh",))
     assert chat("-c", lines=("On",)).stdout == "(echo, 3 messages) On\n"
@@ -229,32 +231,32 @@ def test_what_is_talked_in_becomes_the_current_session(chat: Chat, root: Path, p
     assert chat("-c", lines=("Back",)).stdout == "(echo, 5 messages) Back\n"  # not the one that was archived
 
 
-def test_a_chat_in_which_nothing_is_said_leaves_no_file(chat: Chat, root: Path) -> None:
+def test_a_chat_without_a_message_writes_no_file(chat: Chat, root: Path) -> None:
     assert chat(lines=("", "/help", "/session info", "/tree", "/debug context")).exit_code == 0
     assert files(root) == {}
 
 
-def test_a_session_of_another_process_is_told_in_one_sentence(chat: Chat, root: Path, host: SyncHost) -> None:
+def test_a_session_in_use_by_another_process_is_a_one_line_error(chat: Chat, root: Path, host: SyncHost) -> None:
     session = host.create("mine")
     session.append_message("user", "Hello")
     result = chat("-r", "mine", lines=("More",))
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("treering: ")
     assert result.stderr.count("\n") == 1
-    assert told(session.messages()) == ["user: Hello"]
+    assert as_lines(session.messages()) == ["user: Hello"]
 
 
-# -- lines
+# -- input lines
 
 
-def test_lines_that_go_on(chat: Chat, root: Path) -> None:
-    result = chat(lines=("one \\", "two", "//slashed", "/exit", "never said"))
+def test_a_backslash_continues_a_line_and_two_slashes_escape_one(chat: Chat, root: Path) -> None:
+    result = chat(lines=("one \\", "two", "//slashed", "/exit", "not sent"))
     assert result.stdout == "(echo, 1 message) one \ntwo\n(echo, 3 messages) /slashed\n"
-    assert [line.split(" ", 1)[0] for line in loaded(root, "last")] == ["user:", "assistant:"] * 2
+    assert [line.split(" ", 1)[0] for line in message_lines(root, "last")] == ["user:", "assistant:"] * 2
 
 
 @pytest.mark.parametrize("line", ["/nope", "/", "/session", "/new york", "/sessions mine"])
-def test_an_unknown_command_says_so_and_is_not_sent(chat: Chat, root: Path, line: str) -> None:
+def test_an_unknown_slash_command_is_an_error_and_is_not_sent(chat: Chat, root: Path, line: str) -> None:
     result = chat(lines=(line,))
     assert (result.exit_code, result.stdout) == (1, "")
     assert "there is no command" in result.stderr
@@ -262,19 +264,19 @@ def test_an_unknown_command_says_so_and_is_not_sent(chat: Chat, root: Path, line
     assert files(root) == {}
 
 
-def test_help_tells_of_every_command(chat: Chat) -> None:
+def test_help_lists_every_slash_command(chat: Chat) -> None:
     lines = chat(lines=("/help",)).stdout.splitlines()
     assert [line.split("  ")[0] for line in lines] == [each.usage for each in all_commands()]
     assert all(each.help.endswith(".") for each in all_commands())
 
 
-def test_the_page_tells_of_every_command() -> None:
+def test_the_page_about_chat_lists_every_slash_command() -> None:
     page = (Path(__file__).resolve().parents[2] / "docs" / "chat.md").read_text(encoding="utf-8")
     rows = [f"| `{each.usage}` | {each.help} |" for each in all_commands()]
     assert [line for line in page.splitlines() if line.startswith("| `/")] == rows
 
 
-def test_two_commands_of_one_name_are_refused() -> None:
+def test_two_slash_commands_with_the_same_name_are_refused() -> None:
     async def nothing(*_: object) -> None: ...
 
     command = slash("new", "", "Do nothing.")(nothing)
@@ -282,31 +284,31 @@ def test_two_commands_of_one_name_are_refused() -> None:
         Slashes([command, command])
 
 
-# -- one answer
+# -- single answers
 
 
-def test_one_answer_as_json(chat: Chat, root: Path) -> None:
+def test_a_single_answer_can_be_printed_as_json(chat: Chat, root: Path) -> None:
     result = chat("-p", "/etc/hosts is what?", "--json")
-    told = json.loads(result.stdout)
+    reply = json.loads(result.stdout)
     assert (result.exit_code, result.stderr, result.stdout.count("\n")) == (0, "", 1)
-    assert told["text"] == "(echo, 1 message) /etc/hosts is what?"
-    assert told["model"] == {"provider": "treering", "model_id": "echo"}
-    assert told["stop_reason"] == "stop"
-    assert told["usage"]["total_tokens"] > 0
+    assert reply["text"] == "(echo, 1 message) /etc/hosts is what?"
+    assert reply["model"] == {"provider": "treering", "model_id": "echo"}
+    assert reply["stop_reason"] == "stop"
+    assert reply["usage"]["total_tokens"] > 0
     with SyncHost(root) as host:
-        entry = host.load(told["session_id"], read_only=True).entry(told["entry_id"])
+        entry = host.load(reply["session_id"], read_only=True).entry(reply["entry_id"])
     assert isinstance(entry, MessageEntry)
-    assert plain_text(entry.message.content) == told["text"]
-    assert Path(told["file"]).is_file()
+    assert plain_text(entry.message.content) == reply["text"]
+    assert Path(reply["file"]).is_file()
 
 
-def test_one_question_from_stdin(chat: Chat) -> None:
+def test_the_prompt_can_be_read_from_stdin(chat: Chat) -> None:
     assert chat("-p", "-", lines=("two", "lines")).stdout == "(echo, 1 message) two\nlines\n"
 
 
 @pytest.mark.parametrize("flags", [[], ["-p", "-"]])
 @pytest.mark.parametrize("encoding", ["utf-8:strict", "utf-8:surrogateescape"])
-def test_bytes_that_are_no_text_are_replaced(root: Path, project: Path, flags: list[str], encoding: str) -> None:
+def test_input_bytes_that_are_not_utf8_are_replaced(root: Path, project: Path, flags: list[str], encoding: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "treering.cli", "chat", *flags],
         input=b"caf\xe9\n",
@@ -318,13 +320,15 @@ def test_bytes_that_are_no_text_are_replaced(root: Path, project: Path, flags: l
     assert done.stdout.decode().endswith("caf\ufffd\n")
 
 
-# -- commands about sessions
+# -- slash commands about sessions
 
 
 @pytest.mark.feature("N-112", "N-113")
-def test_the_sessions_of_this_project_and_of_all(chat: Chat, root: Path, project: Path, tmp_path: Path) -> None:
-    made(root, "abc-1", project, "Fix the door")
-    made(root, "elsewhere", tmp_path / "other", "Write a poem")
+def test_sessions_lists_those_of_this_project_or_of_all_projects(
+    chat: Chat, root: Path, project: Path, tmp_path: Path
+) -> None:
+    create_session(root, "abc-1", project, "Fix the door")
+    create_session(root, "elsewhere", tmp_path / "other", "Write a poem")
     here = chat(lines=("Hello", "/sessions")).stdout.splitlines()[1:]
     assert [("Hello" in line, "Fix the door" in line) for line in here] == [(True, False), (False, True)]
     assert here[0].startswith("* ")
@@ -339,8 +343,8 @@ def test_the_sessions_of_this_project_and_of_all(chat: Chat, root: Path, project
 
 
 @pytest.mark.feature("N-114")
-def test_what_is_known_of_a_session(chat: Chat, root: Path, project: Path) -> None:
-    made(root, "abc-1", project, "Fix the door", "And the lock")
+def test_session_info_shows_name_project_counts_and_file(chat: Chat, root: Path, project: Path) -> None:
+    create_session(root, "abc-1", project, "Fix the door", "And the lock")
     shown = chat("-r", "abc-1", lines=("/rename Doors", "/session info")).stdout.splitlines()
     known = dict(line.split("  ", 1) for line in shown)
     known = {name: value.strip() for name, value in known.items()}
@@ -355,8 +359,8 @@ def test_what_is_known_of_a_session(chat: Chat, root: Path, project: Path) -> No
 
 
 @pytest.mark.feature("N-115")
-def test_exporting_as_markdown(chat: Chat, root: Path, project: Path) -> None:
-    made(root, "abc-1", project, "Fix the door")
+def test_session_export_writes_markdown_and_replaces_no_file(chat: Chat, root: Path, project: Path) -> None:
+    create_session(root, "abc-1", project, "Fix the door")
     result = chat("-r", "abc-1", lines=("/session export", "/session export out.md", "/session export out.md"))
     with SyncHost(root) as host:
         expected = host.load("abc-1", read_only=True).export("markdown")
@@ -370,8 +374,8 @@ def test_exporting_as_markdown(chat: Chat, root: Path, project: Path) -> None:
 
 
 @pytest.mark.feature("N-116")
-def test_archiving_the_current_session(chat: Chat, root: Path, project: Path) -> None:
-    made(root, "abc-1", project, "Fix the door")
+def test_session_archive_archives_the_session_and_starts_a_new_one(chat: Chat, root: Path, project: Path) -> None:
+    create_session(root, "abc-1", project, "Fix the door")
     result = chat("-r", "abc-1", lines=("/session archive", "Afresh", "/sessions"))
     assert result.stderr == "archived session abc-1; started a new one\n"
     answer, *rows = result.stdout.splitlines()
@@ -379,14 +383,14 @@ def test_archiving_the_current_session(chat: Chat, root: Path, project: Path) ->
     assert len(rows) == 1
     with SyncHost(root) as host:
         assert [row.id for row in host.list_sessions(status="archived")] == ["abc-1"]
-        assert told(host.load("abc-1", read_only=True).messages()) == [
+        assert as_lines(host.load("abc-1", read_only=True).messages()) == [
             "user: Fix the door",
             "assistant: Fix the door, yes",
         ]
 
 
-def test_going_to_another_session_and_to_a_new_one(chat: Chat, root: Path, project: Path) -> None:
-    made(root, "abc-1", project, "Fix the door")
+def test_resume_and_new_switch_to_another_session(chat: Chat, root: Path, project: Path) -> None:
+    create_session(root, "abc-1", project, "Fix the door")
     result = chat(lines=("Here", "/resume abc", "There", "/new", "Afresh", "/resume nobody", "Still here", "/resume"))
     assert result.stdout.splitlines() == [
         "(echo, 1 message) Here",
@@ -399,11 +403,11 @@ def test_going_to_another_session_and_to_a_new_one(chat: Chat, root: Path, proje
     ]
     assert "'nobody'" in result.stderr
     assert "there is no terminal to choose on" in result.stderr
-    assert loaded(root, "abc-1")[2] == "user: There"
+    assert message_lines(root, "abc-1")[2] == "user: There"
     assert len(files(root)) == 3
 
 
-# -- commands about the tree
+# -- slash commands about the tree
 
 
 def entries(root: Path) -> list[Any]:
@@ -411,7 +415,7 @@ def entries(root: Path) -> list[Any]:
         return host.load("last", read_only=True).entries()
 
 
-def test_an_answer_made_anew_and_another_branch(chat: Chat, root: Path) -> None:
+def test_retry_and_branch_append_to_other_branches(chat: Chat, root: Path) -> None:
     chat(lines=("One", "/label . first", "Two", "/retry"))
     one, answer, label, two, before, after = entries(root)
     assert (before.parent_id, after.parent_id) == (two.id, two.id)
@@ -421,32 +425,34 @@ def test_an_answer_made_anew_and_another_branch(chat: Chat, root: Path) -> None:
     assert "continuing from" in result.stderr
     three = entries(root)[6]
     assert (plain_text(three.message.content), three.parent_id) == ("Three", answer.id)
-    assert sum("user" in line for line in result.stdout.splitlines()) == 3  # of the tree
+    assert sum("user" in line for line in result.stdout.splitlines()) == 3  # lines of the tree
     with SyncHost(root) as host:
         session = host.load("last", read_only=True)
         assert dict(session.labels()) == {one.id: "start", answer.id: "first"}
     assert label.type == "label"
 
 
-def test_a_name_of_several_entries_means_none(chat: Chat, root: Path) -> None:
+def test_a_label_of_several_entries_is_ambiguous(chat: Chat, root: Path) -> None:
     result = chat(lines=("One", "/label . x", "Two", "/label . x", "/branch x"))
     assert "2 entries are labelled 'x'" in result.stderr
     assert result.exit_code == 1
 
 
-def test_a_script_is_not_asked_for_a_summary_of_what_it_leaves(chat: Chat, root: Path) -> None:
+def test_without_a_terminal_a_branch_is_left_without_asking_for_a_summary(chat: Chat, root: Path) -> None:
     result = chat(lines=("One", "/label . first", "Two", "/branch first", "Three", "Four"))
     assert result.exit_code == 0
     assert "[y/N]" not in result.stdout + result.stderr
     assert "(2 messages left behind, without a summary)" in result.stderr
-    said = [plain_text(each.message.content) for each in entries(root) if each.type == "message"]
-    assert said[4::2] == ["Three", "Four"]
+    texts = [plain_text(each.message.content) for each in entries(root) if each.type == "message"]
+    assert texts[4::2] == ["Three", "Four"]
     assert all(each.type != "branch_summary" for each in entries(root))
 
 
 @pytest.mark.parametrize("line", ["/branch", "/branch nobody", "/label . ", "/rename", "/compact --all", "/model x"])
-def test_what_cannot_be_done_is_told_and_writes_nothing(chat: Chat, root: Path, project: Path, line: str) -> None:
-    made(root, "abc-1", project, "Hello")
+def test_a_slash_command_that_fails_is_an_error_and_writes_nothing(
+    chat: Chat, root: Path, project: Path, line: str
+) -> None:
+    create_session(root, "abc-1", project, "Hello")
     before = files(root)
     result = chat("-r", "abc-1", lines=(line,))
     assert (result.exit_code, result.stdout) == (1, "")
@@ -458,8 +464,8 @@ LONG = "It is about doors and windows and what is behind them. " * 12
 
 
 @pytest.mark.feature("N-117", "N-118")
-def test_compacting_first_tells_and_then_does(chat: Chat, root: Path, project: Path) -> None:
-    made(root, "abc-1", project, LONG, LONG, "Short")
+def test_compact_reports_first_and_compacts_with_apply(chat: Chat, root: Path, project: Path) -> None:
+    create_session(root, "abc-1", project, LONG, LONG, "Short")
     before = files(root)
     result = chat("-r", "abc-1", lines=("/compact --keep-tokens 50",))
     assert files(root) == before
@@ -481,11 +487,11 @@ def test_compacting_first_tells_and_then_does(chat: Chat, root: Path, project: P
     last = entries(root)[-1]
     assert isinstance(last, CompactionEntry)
     assert last.compaction.first_kept_entry_id == kept
-    assert [line.split(":")[0] for line in loaded(root, "abc-1")] == ["compactionSummary", "user", "assistant"]
+    assert [line.split(":")[0] for line in message_lines(root, "abc-1")] == ["compactionSummary", "user", "assistant"]
     assert chat("-r", "abc-1", lines=("/compact",)).stdout.startswith("nothing to compact: ")
 
 
-def test_a_window_that_is_full_is_made_room_in(chat: Chat, root: Path) -> None:
+def test_a_full_window_is_compacted_automatically(chat: Chat, root: Path) -> None:
     result = chat("--window", "600", lines=(LONG, LONG, "Short"))
     assert result.exit_code == 0
     assert "(compacted: a summary replaces " in result.stderr
@@ -494,18 +500,18 @@ def test_a_window_that_is_full_is_made_room_in(chat: Chat, root: Path) -> None:
     assert "- user: It is about doors and windows" in compaction.compaction.summary
 
 
-async def test_a_summary_without_a_model_is_as_long_as_asked_for() -> None:
+async def test_a_summary_by_the_echo_is_at_most_as_long_as_requested() -> None:
     summarize, counter = summarizer_for(EchoModel()), ByteEstimator()
-    said = tuple(message("user", f"{number}: {LONG}") for number in range(50))
+    conversation = tuple(message("user", f"{number}: {LONG}") for number in range(50))
     for target in (1, 60, 400):
-        made = await summarize(SummaryRequest((), target, target, said))
-        assert isinstance(made, str)
-        assert made.startswith("The conversation has 50 messages.")
-        assert counter.count(made) <= max(target, 10)
-        assert ("- user: 49: It is about" in made) == (target > 1)
+        summary = await summarize(SummaryRequest((), target, target, conversation))
+        assert isinstance(summary, str)
+        assert summary.startswith("The conversation has 50 messages.")
+        assert counter.count(summary) <= max(target, 10)
+        assert ("- user: 49: It is about" in summary) == (target > 1)
 
 
-def test_the_session_knows_of_a_model_that_is_changed(chat: Chat, root: Path) -> None:
+def test_changing_the_model_appends_a_model_change(chat: Chat, root: Path) -> None:
     pytest.importorskip("openai")
     result = chat(lines=("Hello", "/model", "/model ollama:qwen3:8b", "/model echo", "/usage"))
     assert result.stderr.splitlines() == [
@@ -518,7 +524,7 @@ def test_the_session_knows_of_a_model_that_is_changed(chat: Chat, root: Path) ->
     assert "all branches: " in result.stdout
 
 
-def test_the_address_of_one_provider_is_not_given_to_another() -> None:
+def test_address_and_key_of_one_provider_are_not_used_for_another() -> None:
     pytest.importorskip("openai")
     models = Models("openai:a", "http://127.0.0.1:9/v1", "secret", 1000)
     assert models.named("openai:b").context_window == 1000
@@ -529,7 +535,7 @@ def test_the_address_of_one_provider_is_not_given_to_another() -> None:
 
 
 @pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="no file has such a name here")
-def test_a_chat_goes_on_in_a_folder_whose_name_is_no_text(
+def test_a_chat_works_in_a_folder_whose_name_is_not_unicode(
     chat: Chat, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")

@@ -1,4 +1,4 @@
-"""`treering chat` with a model behind a real HTTP server: what is sent, what fails, what was used."""
+"""`treering chat` with a model behind an HTTP server: requests, failures, usage."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def flags(server: ModelServer, root: Path) -> list[str]:
 
 @pytest.fixture
 def chat(flags: list[str]) -> Chat:
-    """Run the command within this process; each of `lines` is a line of its input."""
+    """Run the command in this process, with these lines as its input."""
 
     def run(*args: str, lines: tuple[str, ...] = ()) -> Result:
         result = CliRunner().invoke(main, [*flags, *args], input="".join(f"{line}\n" for line in lines))
@@ -59,7 +59,7 @@ def chat(flags: list[str]) -> Chat:
 
 
 def bodies(server: ModelServer) -> list[list[dict[str, Any]]]:
-    """Return the messages of each request that the server got."""
+    """The messages of each request that the server got."""
     return [request.body["messages"] for request in server.requests]
 
 
@@ -72,18 +72,18 @@ def test_a_context_is_built_before_each_request(chat: Chat, server: ModelServer,
     budget = calculate_budget(8000, "Be brief.", "", ByteEstimator())
     with SyncHost(root) as host:
         session = host.load("last", read_only=True)
-        asked = [
+        question_ids = [
             entry.id
             for entry in session.entries()
             if isinstance(entry, MessageEntry) and entry.message.role == "user" and entry.id
         ]
-        built = [session.build_context(budget, leaf_id=entry_id).to_messages() for entry_id in asked]
+        built = [session.build_context(budget, leaf_id=entry_id).to_messages() for entry_id in question_ids]
     system = {"role": "system", "content": "Be brief."}
     assert bodies(server) == [[system, *to_openai(messages)] for messages in built]
     assert [len(each) for each in bodies(server)] == [2, 4, 6]
 
 
-def test_another_provider(server: ModelServer, root: Path) -> None:
+def test_a_model_of_another_provider_answers(server: ModelServer, root: Path) -> None:
     if find_spec("anthropic") is None:
         pytest.skip("the extra `anthropic` is not installed")
     server.says("Here I am")
@@ -95,12 +95,12 @@ def test_another_provider(server: ModelServer, root: Path) -> None:
 
 
 @pytest.mark.feature("N-78")
-def test_what_was_sent_last_is_shown_exactly(chat: Chat, server: ModelServer, root: Path) -> None:
+def test_debug_context_shows_the_last_request(chat: Chat, server: ModelServer, root: Path) -> None:
     server.says("First")
     server.says("Second")
     shown = chat("--system", "Be brief.", lines=("One", "Two", "/debug context --json", "/debug context")).stdout
-    _, _, told, *lines = shown.splitlines()
-    sent = json.loads(told)
+    _, _, as_json, *lines = shown.splitlines()
+    sent = json.loads(as_json)
     assert [(each["role"], each["content"][0]["text"]["content"]) for each in sent["messages"]] == [
         (each["role"], each["content"]) for each in bodies(server)[-1]
     ]
@@ -114,11 +114,11 @@ def test_what_was_sent_last_is_shown_exactly(chat: Chat, server: ModelServer, ro
         f"tokens    {sent['tokens_used']:,} of {sent['token_budget']:,} (estimated)",
         "messages  4 messages sent, of 3 in the context: 3 as they are",
     ]
-    said = ["", "system", "  Be brief.", "", "user", "  One", "", "assistant", "  First", "", "user", "  Two"]
-    assert lines[4:] == said
+    expected = ["", "system", "  Be brief.", "", "user", "  One", "", "assistant", "  First", "", "user", "  Two"]
+    assert lines[4:] == expected
 
 
-def test_a_server_that_is_busy_is_asked_again(chat: Chat, server: ModelServer) -> None:
+def test_a_request_to_a_busy_server_is_retried(chat: Chat, server: ModelServer) -> None:
     server.reply(Failure(429, "later", [("retry-after", "0")]))
     server.says("Here I am")
     result = chat("-p", "Hello")
@@ -127,7 +127,7 @@ def test_a_server_that_is_busy_is_asked_again(chat: Chat, server: ModelServer) -
     assert bodies(server)[0] == bodies(server)[1]
 
 
-def test_a_key_that_is_refused_is_told_on_one_line(
+def test_a_refused_key_is_a_one_line_error_and_the_message_is_kept(
     chat: Chat, server: ModelServer, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TREERING_API_KEY", "the-key")
@@ -144,7 +144,7 @@ def test_a_key_that_is_refused_is_told_on_one_line(
 
 
 @pytest.mark.feature("U-23")
-def test_usage_survives_resuming_and_is_not_the_size_of_the_context(chat: Chat, server: ModelServer) -> None:
+def test_usage_is_kept_across_chats_and_differs_from_the_size_of_the_context(chat: Chat, server: ModelServer) -> None:
     server.says("One", usage=Counts(100, 10))
     server.says("One again", usage=Counts(100, 20))
     server.says("Two", usage=Counts(150, 30, cache_read=50))
@@ -166,23 +166,23 @@ def test_usage_survives_resuming_and_is_not_the_size_of_the_context(chat: Chat, 
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_keeps_what_was_said(
+def test_a_signal_keeps_the_received_part_of_an_answer(
     spawn: Spawn, flags: list[str], server: ModelServer, root: Path, number: signal.Signals
 ) -> None:
     server.reply(Speech(text=["Once upon ", "a time"], hold_after=3))
     with spawn(*flags, "-p", "Tell a story", PYTHONPATH=str(Path(treering.__file__).parents[1])) as process:
         assert process.stdout is not None
-        said = b""
-        while not said.endswith(b"a time"):
+        printed = b""
+        while not printed.endswith(b"a time"):
             piece = os.read(process.stdout.fileno(), 1024)
             assert piece, process.communicate()
-            said += piece
+            printed += piece
         process.send_signal(number)
         process.communicate(timeout=30)
     assert process.returncode == 128 + number
     assert server.gone.wait(10)
     with SyncHost(root) as host:
-        session = host.load("last")  # nobody holds it any more
-        asked, answer = session.messages()
-    assert plain_text(asked.content) == "Tell a story"
+        session = host.load("last")  # the session is no longer locked
+        question, answer = session.messages()
+    assert plain_text(question.content) == "Tell a story"
     assert (plain_text(answer.content), answer.stop_reason) == ("Once upon a time", "aborted")

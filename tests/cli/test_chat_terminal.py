@@ -1,4 +1,4 @@
-"""`treering chat` at a terminal: a person types, sees answers come, stops them, leaves, and comes back."""
+"""`treering chat` at a terminal: typing, streamed answers, stopping them, leaving, and resuming."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from treering.testing.model_server import ModelServer, Speech
 
 from .terminal import Terminal
 
-Sit: TypeAlias = Callable[..., Terminal]
-Talked: TypeAlias = Callable[..., str]
+StartChat: TypeAlias = Callable[..., Terminal]
+CreateSession: TypeAlias = Callable[..., str]
 
 STOPPED = "(stopped; the partial answer is kept)"
 
 
 @pytest.fixture
-def sit(project: Path) -> Iterator[Sit]:
-    """Start a chat at a terminal that is high enough for all that is said, in the project's folder."""
-    begun: list[Terminal] = []
+def start_chat(project: Path) -> Iterator[StartChat]:
+    """Start a chat in the folder of the project, at a terminal that is high enough for the whole conversation."""
+    terminals: list[Terminal] = []
 
-    def down(*args: str) -> Terminal:
-        begun.append(Terminal("chat", *args, cwd=project, columns=100, lines=40))
-        return begun[-1]
+    def start(*args: str) -> Terminal:
+        terminals.append(Terminal("chat", *args, cwd=project, columns=100, lines=40))
+        return terminals[-1]
 
-    yield down
-    for each in begun:
+    yield start
+    for each in terminals:
         each.close()
 
 
@@ -46,27 +46,27 @@ def messages(root: Path) -> list[tuple[str, str, str | None]]:
     return [(each.role, plain_text(each.content), each.stop_reason) for each in found]
 
 
-def test_a_conversation_at_a_terminal(sit: Sit, root: Path) -> None:
-    person = sit()
-    shown = person.until("Ctrl-D leaves\n>")
+def test_a_conversation_with_paste_completion_and_slash_commands(start_chat: StartChat, root: Path) -> None:
+    terminal = start_chat()
+    shown = terminal.until("Ctrl-D leaves\n>")
     assert shown == ["treering 0.1.0, treering/echo; /help lists the commands, Ctrl-D leaves", ">"]
-    person.press("Hello\r")
-    person.until("> Hello\n(echo, 1 message) Hello\n\n>")
-    person.press("\x1b[200~two\nlines\x1b[201~\r")  # a paste, and Enter
-    person.until("> two\nlines\n(echo, 3 messages) two\nlines\n\n>")
-    person.press("/nope\r")
-    person.until("treering: there is no command '/nope', and nothing was sent")
-    person.press("/tree\r")
-    shown = person.until("<- leaf\n>")
+    terminal.press("Hello\r")
+    terminal.until("> Hello\n(echo, 1 message) Hello\n\n>")
+    terminal.press("\x1b[200~two\nlines\x1b[201~\r")  # a paste, and Enter
+    terminal.until("> two\nlines\n(echo, 3 messages) two\nlines\n\n>")
+    terminal.press("/nope\r")
+    terminal.until("treering: there is no command '/nope', and nothing was sent")
+    terminal.press("/tree\r")
+    shown = terminal.until("<- leaf\n>")
     assert [line[0] for line in shown[-5:]] == ["•", "•", "•", "•", ">"]
-    person.press("/ses\t")
-    person.until("> /session")
-    person.press("\x03")
-    person.until("(press Ctrl-C again, Ctrl-D, or type /exit to leave)\n>")
-    person.press("\x04")
-    assert person.ended() == 0
-    assert person.lines[-1].startswith("resume with: treering chat -r ")
-    assert person.settings == person.first_settings
+    terminal.press("/ses\t")
+    terminal.until("> /session")
+    terminal.press("\x03")
+    terminal.until("(press Ctrl-C again, Ctrl-D, or type /exit to leave)\n>")
+    terminal.press("\x04")
+    assert terminal.wait() == 0
+    assert terminal.lines[-1].startswith("resume with: treering chat -r ")
+    assert terminal.settings == terminal.first_settings
     assert [text for _, text, _ in messages(root)] == [
         "Hello",
         "(echo, 1 message) Hello",
@@ -77,20 +77,22 @@ def test_a_conversation_at_a_terminal(sit: Sit, root: Path) -> None:
 
 @pytest.mark.feature("N-108")
 @pytest.mark.skipif(find_spec("openai") is None, reason="the extra `openai` is not installed")
-def test_stopping_an_answer_and_coming_back(sit: Sit, server: ModelServer, root: Path) -> None:
+def test_a_stopped_answer_is_kept_and_the_chat_can_be_resumed(
+    start_chat: StartChat, server: ModelServer, root: Path
+) -> None:
     model = ["--model", "openai:any", "--base-url", server.openai_url, "--system", "Be brief."]
     server.reply(Speech(text=["Once upon ", "a time"], hold_after=3))
     server.says("Well.")
     server.reply(Speech(text=["Never"], hold_after=2))
-    person = sit(*model)
-    person.until("Ctrl-D leaves\n>")
-    person.press("Tell a story\r")
-    person.until("\nOnce upon a time")  # it is seen before the answer is whole
-    person.press("\x03")
-    person.until(f"\nOnce upon a time^C\n{STOPPED}\n>")
+    terminal = start_chat(*model)
+    terminal.until("Ctrl-D leaves\n>")
+    terminal.press("Tell a story\r")
+    terminal.until("\nOnce upon a time")  # shown before the answer is complete
+    terminal.press("\x03")
+    terminal.until(f"\nOnce upon a time^C\n{STOPPED}\n>")
     assert server.gone.wait(10)
-    person.press("Go on\r")
-    person.until("Well.\n\n>")
+    terminal.press("Go on\r")
+    terminal.until("Well.\n\n>")
     story = [
         ("user", "Tell a story", None),
         ("assistant", "Once upon a time", "aborted"),
@@ -98,38 +100,38 @@ def test_stopping_an_answer_and_coming_back(sit: Sit, server: ModelServer, root:
         ("assistant", "Well.", "stop"),
     ]
     assert messages(root) == story
-    person.press("Again\r")
-    person.until("\nNever")
-    person.press("\x03")
-    person.until(f"\nNever^C\n{STOPPED}\n>")
-    person.press("\x03")  # the second leaves
-    assert person.ended() == 0
-    assert person.lines[-1].startswith("resume with: treering chat -r ")
+    terminal.press("Again\r")
+    terminal.until("\nNever")
+    terminal.press("\x03")
+    terminal.until(f"\nNever^C\n{STOPPED}\n>")
+    terminal.press("\x03")  # the second Ctrl-C in a row leaves
+    assert terminal.wait() == 0
+    assert terminal.lines[-1].startswith("resume with: treering chat -r ")
     story += [("user", "Again", None), ("assistant", "Never", "aborted")]
     assert messages(root) == story
 
     server.says("I ", "am.")
-    person = sit("-c", *model)
-    shown = person.until("> Again\nNever\n\n>")
+    terminal = start_chat("-c", *model)
+    shown = terminal.until("> Again\nNever\n\n>")
     at = shown.index("> Tell a story")
     assert "'Tell a story': 6 messages" in shown[at - 1]
     assert shown[at:] == ["> Tell a story", "Once upon a time", "", "> Go on", "Well.", "", "> Again", "Never", "", ">"]
-    person.press("Who is there?\r")
-    person.until("> Who is there?\nI am.\n\n>")
-    person.press("\x04")
-    assert person.ended() == 0
+    terminal.press("Who is there?\r")
+    terminal.until("> Who is there?\nI am.\n\n>")
+    terminal.press("\x04")
+    assert terminal.wait() == 0
     sent = [[(each["role"], each["content"]) for each in request.body["messages"]] for request in server.requests]
     system = [("system", "Be brief.")]
-    said = [(role, text) for role, text, _ in story]
+    conversation = [(role, text) for role, text, _ in story]
     assert sent == [
-        [*system, *said[:1]],
-        [*system, *said[:3]],
-        [*system, *said[:5]],
-        [*system, *said, ("user", "Who is there?")],
+        [*system, *conversation[:1]],
+        [*system, *conversation[:3]],
+        [*system, *conversation[:5]],
+        [*system, *conversation, ("user", "Who is there?")],
     ]
 
 
-def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(sit: Sit, project: Path, root: Path) -> None:
+def test_a_left_branch_gets_a_summary_if_the_user_wants_one(start_chat: StartChat, project: Path, root: Path) -> None:
     with SyncHost(root) as host:
         session = host.create("talk", cwd=project)
         session.append_message("user", "One")
@@ -137,14 +139,14 @@ def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(sit: Sit, pro
         for _ in range(3):
             session.append_message("user", "Once more. " * 60)
             session.append_message("assistant", "Once more, yes. " * 40)
-    person = sit("-r", "talk")
-    person.until("Once more, yes.\n\n>")
-    person.press(f"/branch {first}\r")
-    person.until("6 messages left behind: keep a summary of them? [y/N]")
-    person.press("y\r")
-    person.until("with a summary of 6 messages\n>")
-    person.press("\x04")
-    assert person.ended() == 0
+    terminal = start_chat("-r", "talk")
+    terminal.until("Once more, yes.\n\n>")
+    terminal.press(f"/branch {first}\r")
+    terminal.until("6 messages left behind: keep a summary of them? [y/N]")
+    terminal.press("y\r")
+    terminal.until("with a summary of 6 messages\n>")
+    terminal.press("\x04")
+    assert terminal.wait() == 0
     with SyncHost(root) as host:
         summary = host.load("talk", read_only=True).entries()[-1]
     assert isinstance(summary, BranchSummaryEntry)
@@ -153,30 +155,32 @@ def test_a_branch_that_is_left_gets_a_summary_where_that_is_wanted(sit: Sit, pro
 
 
 @pytest.mark.feature("N-110")
-def test_choosing_a_session(sit: Sit, talked: Talked, root: Path) -> None:
-    for said in ("Fix the door", "Paint it"):
-        talked(said)
-    person = sit("-r")
-    person.until("Fix the door", "Paint it", "[q] Quit")
-    person.press("\r")
-    chosen = person.until("yes.\n\n>", without="Quit")
+def test_a_session_or_a_new_one_can_be_chosen_from_the_list(
+    start_chat: StartChat, create_session: CreateSession, root: Path
+) -> None:
+    for question in ("Fix the door", "Paint it"):
+        create_session(question)
+    terminal = start_chat("-r")
+    terminal.until("Fix the door", "Paint it", "[q] Quit")
+    terminal.press("\r")
+    chosen = terminal.until("yes.\n\n>", without="Quit")
     assert sum("> Fix the door" in line or "> Paint it" in line for line in chosen) == 1
-    person.press("/resume\r")
-    person.until("[q] Quit")
-    person.press("n")
-    person.until("started a new session\n>", without="Quit")
-    person.press("Afresh\r")
-    person.until("(echo, 1 message) Afresh\n\n>")
-    person.press("\x04")
-    assert person.ended() == 0
+    terminal.press("/resume\r")
+    terminal.until("[q] Quit")
+    terminal.press("n")
+    terminal.until("started a new session\n>", without="Quit")
+    terminal.press("Afresh\r")
+    terminal.until("(echo, 1 message) Afresh\n\n>")
+    terminal.press("\x04")
+    assert terminal.wait() == 0
     assert [text for _, text, _ in messages(root)] == ["Afresh", "(echo, 1 message) Afresh"]
 
 
-def test_choosing_none(sit: Sit, talked: Talked, root: Path) -> None:
-    talked("Fix the door")
+def test_quitting_the_list_starts_no_session(start_chat: StartChat, create_session: CreateSession, root: Path) -> None:
+    create_session("Fix the door")
     before = sorted(path.name for path in root.glob("*.jsonl"))
-    person = sit("-r")
-    person.until("[q] Quit")
-    person.press("q")
-    assert person.ended() == 0
+    terminal = start_chat("-r")
+    terminal.until("[q] Quit")
+    terminal.press("q")
+    assert terminal.wait() == 0
     assert sorted(path.name for path in root.glob("*.jsonl")) == before

@@ -1,4 +1,4 @@
-"""`treering compact` and `treering debug context`: what a model is sent, and how it is made to fit."""
+"""`treering compact` and `treering debug context`: compacting a session, and showing what a model would be sent."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from click.testing import Result
 from treering.testing.model_server import ModelServer
 
 Treering = Callable[..., Result]
-Talked = Callable[..., str]
+CreateSession = Callable[..., str]
 
 
 @pytest.fixture
-def long(talked: Talked) -> str:
-    """A session of twenty turns."""
-    return talked(*(f"Question {number}: " + "why and how? " * 40 for number in range(20)), session_id="long")
+def long(create_session: CreateSession) -> str:
+    """A session with twenty turns."""
+    return create_session(*(f"Question {number}: " + "why and how? " * 40 for number in range(20)), session_id="long")
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -47,7 +47,7 @@ def test_a_dry_run_reports_and_writes_nothing(treering: Treering, long: str, roo
 
 
 @pytest.mark.feature("N-118")
-def test_applying_appends_a_compaction(treering: Treering, long: str, root: Path) -> None:
+def test_compacting_appends_one_compaction_entry(treering: Treering, long: str, root: Path) -> None:
     before = (root / "long.jsonl").read_bytes()
     would = json.loads(treering("compact", "long", "--keep-tokens", "1000", "--json").stdout)
     result = treering("compact", "long", "--keep-tokens", "1000", "--apply", "--model", "echo", "--json")
@@ -61,11 +61,11 @@ def test_applying_appends_a_compaction(treering: Treering, long: str, root: Path
     assert entry["compaction"]["first_kept_entry_id"] == done["first_kept_entry_id"] == would["first_kept_entry_id"]
     assert entry["compaction"]["tokens_before"] == would["tokens_before"] > done["tokens_after"]
     assert len(json.loads(treering("context", "long", "--json").stdout)["messages"]) == would["kept_count"] + 1
-    assert len(treering("entries", "long", "--json").stdout.splitlines()) == 41  # the originals stay
+    assert len(treering("entries", "long", "--json").stdout.splitlines()) == 41  # the originals are kept
 
 
 @pytest.mark.skipif(find_spec("openai") is None, reason="the client of that interface is not installed")
-def test_any_model_summarizes(treering: Treering, long: str) -> None:
+def test_the_summary_comes_from_the_given_model(treering: Treering, long: str) -> None:
     with ModelServer() as server:
         server.says("Twenty questions were asked.")
         args = ["--apply", "--model", "ollama:small", "--base-url", server.openai_url]
@@ -76,7 +76,7 @@ def test_any_model_summarizes(treering: Treering, long: str) -> None:
 
 
 @pytest.mark.skipif(find_spec("openai") is None, reason="the client of that interface is not installed")
-def test_a_model_that_fails_leaves_the_session_as_it_was(treering: Treering, long: str, root: Path) -> None:
+def test_a_compaction_whose_model_fails_changes_nothing(treering: Treering, long: str, root: Path) -> None:
     before = files(root)
     with ModelServer() as server:
         args = ["--apply", "--model", "ollama:small", "--base-url", server.openai_url]
@@ -86,15 +86,15 @@ def test_a_model_that_fails_leaves_the_session_as_it_was(treering: Treering, lon
     assert files(root) == before
 
 
-def test_there_may_be_nothing_to_compact(treering: Treering, talked: Talked) -> None:
-    talked("Hello", session_id="short")
+def test_a_short_session_is_not_compacted(treering: Treering, create_session: CreateSession) -> None:
+    create_session("Hello", session_id="short")
     for args in ([], ["--apply", "--model", "echo"]):
         result = treering("compact", "short", *args)
         assert (result.exit_code, result.stderr) == (0, "")
         assert result.stdout.startswith("nothing to compact: ")
 
 
-def test_applying_needs_a_model(treering: Treering, long: str) -> None:
+def test_compacting_requires_a_model(treering: Treering, long: str) -> None:
     result = treering("compact", "long", "--apply")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--apply needs --model" in result.stderr
@@ -104,7 +104,7 @@ def test_applying_needs_a_model(treering: Treering, long: str) -> None:
 # -- debug context
 
 
-def test_what_would_be_sent_now(treering: Treering, long: str, root: Path) -> None:
+def test_debug_context_shows_what_would_be_sent_and_fits_the_window(treering: Treering, long: str, root: Path) -> None:
     before = files(root)
     result = treering("debug", "context", "long", "--window", "100000")
     assert result.exit_code == 0
@@ -126,7 +126,7 @@ def test_what_would_be_sent_now(treering: Treering, long: str, root: Path) -> No
     assert files(root) == before
 
 
-def test_where_the_window_is_not_known_all_would_be_sent(treering: Treering, long: str) -> None:
+def test_without_a_known_window_the_full_history_would_be_sent(treering: Treering, long: str) -> None:
     result = treering("debug", "context", "long")
     assert result.exit_code == 0
     assert result.stderr.endswith("the model's window is unknown, so nothing is left out: set it with --window\n")

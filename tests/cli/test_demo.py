@@ -1,4 +1,4 @@
-"""The story that `treering demo` plays: what it tells, and what it leaves."""
+"""The story that `treering demo` plays: its output and its files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from treering.events.doctor import examine
 Treering = Callable[..., Result]
 
 
-def test_the_story_and_its_end(treering: Treering, tmp_path: Path) -> None:
+def test_the_demo_prints_its_story_and_leaves_its_sessions(treering: Treering, tmp_path: Path) -> None:
     folder = tmp_path / "story"
     result = treering("demo", "--dir", folder)
     assert (result.exit_code, result.stderr) == (0, "")
-    for told in (
+    for expected in (
         "live: plan 5  label:",
         "code.jsonl has 5 entries",
         "a model sees 6 messages before, 3 after",
@@ -33,7 +33,7 @@ def test_the_story_and_its_end(treering: Treering, tmp_path: Path) -> None:
         "Merged three passes into one: twice as fast.  [done]",
         "<- leaf",
     ):
-        assert told in result.stdout
+        assert expected in result.stdout
     names = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     assert [name for name in names if name.endswith(".jsonl")] == [
         "code.jsonl",
@@ -44,10 +44,10 @@ def test_the_story_and_its_end(treering: Treering, tmp_path: Path) -> None:
     (fragment,) = [name for name in names if ".torn-" in name]
     assert (folder / fragment).read_bytes() == b'{"type":"message","id":"0f'
     assert examine(folder) == []
-    anyio.run(_check, folder)
+    anyio.run(assert_final_state, folder)
 
 
-async def _check(folder: Path) -> None:
+async def assert_final_state(folder: Path) -> None:
     async with tr.SessionHost(folder) as host:
         plan = await host.load("plan", read_only=True)
         worker = await host.load("worker", read_only=True)
@@ -60,7 +60,7 @@ async def _check(folder: Path) -> None:
         assert len(worker.path()) == 4
 
 
-def test_it_is_the_same_each_time_and_cleans_up(
+def test_the_demo_prints_the_same_each_time_and_removes_its_files(
     treering: Treering, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -70,7 +70,7 @@ def test_it_is_the_same_each_time_and_cleans_up(
     assert os.listdir(tmp_path) == []
 
 
-def test_it_is_not_played_over_itself(treering: Treering, tmp_path: Path) -> None:
+def test_the_demo_refuses_a_folder_that_holds_an_earlier_one(treering: Treering, tmp_path: Path) -> None:
     treering("demo", "--dir", tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")}
     result = treering("demo", "--dir", tmp_path)
@@ -79,7 +79,7 @@ def test_it_is_not_played_over_itself(treering: Treering, tmp_path: Path) -> Non
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.jsonl")} == before
 
 
-def test_the_other_commands_read_what_it_leaves(treering: Treering, tmp_path: Path) -> None:
+def test_other_commands_can_read_the_sessions_of_the_demo(treering: Treering, tmp_path: Path) -> None:
     treering("demo", "--dir", tmp_path)
     for name in ("plan", "code", "review", "worker"):
         nodes = json.loads(treering("tree", tmp_path / f"{name}.jsonl", "--json").stdout)

@@ -1,4 +1,4 @@
-"""`treering follow`, as a real process: what it prints as another one writes, and how it ends."""
+"""`treering follow` as another process: what it prints when a file grows, and how it ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-Say = Callable[..., dict[str, Any]]
+MessageLine = Callable[..., dict[str, Any]]
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -30,18 +30,20 @@ def read_line(process: subprocess.Popen[bytes]) -> bytes:
     return process.stdout.readline()
 
 
-def test_from_the_start_and_then_live(spawn: Spawn, branched: Path, say: Say) -> None:
+def test_existing_entries_are_printed_and_then_new_ones(
+    spawn: Spawn, branched: Path, message_line: MessageLine
+) -> None:
     with spawn("follow", branched, "--json", "--from-start") as process:
-        there = [json.loads(read_line(process))["id"] for _ in range(5)]
-        assert there == ["q", "x", "a", "m", "l"]
-        append(branched, say("n", "l", "New", 6))
-        came = json.loads(read_line(process))
-        assert (came["id"], came["seq"]) == ("n", 6)
+        existing = [json.loads(read_line(process))["id"] for _ in range(5)]
+        assert existing == ["q", "x", "a", "m", "l"]
+        append(branched, message_line("n", "l", "New", 6))
+        added = json.loads(read_line(process))
+        assert (added["id"], added["seq"]) == ("n", 6)
         assert interrupt(process) == (b"", b"")
     assert process.returncode == 0
 
 
-def test_it_ends_when_nobody_reads_on_though_nothing_comes(spawn: Spawn, branched: Path) -> None:
+def test_the_command_ends_when_its_output_is_closed_even_without_new_entries(spawn: Spawn, branched: Path) -> None:
     with spawn("follow", branched, "--from-start") as process:
         read_line(process)
         assert process.stdout is not None
@@ -51,13 +53,15 @@ def test_it_ends_when_nobody_reads_on_though_nothing_comes(spawn: Spawn, branche
         assert process.stderr.read() == b""
 
 
-def test_only_what_comes(spawn: Spawn, branched: Path, say: Say) -> None:
+def test_without_from_start_only_new_entries_are_printed(
+    spawn: Spawn, branched: Path, message_line: MessageLine
+) -> None:
     with spawn("follow", branched) as process:
         number, line = 5, b""
-        while not line:  # it is not known when it has begun: each entry before that is one that was there
+        while not line:  # entries that are appended before the command has begun are not printed
             number += 1
-            append(branched, say(f"n{number}", None, f"number {number}", number))
-            line = first_of(process)
+            append(branched, message_line(f"n{number}", None, f"number {number}", number))
+            line = read_available(process)
         assert b"user: number " in line
         assert b"crossroads" not in line
         _, err = interrupt(process)
@@ -65,8 +69,8 @@ def test_only_what_comes(spawn: Spawn, branched: Path, say: Say) -> None:
     assert process.returncode == 0
 
 
-def first_of(process: subprocess.Popen[bytes]) -> bytes:
-    """Return what there is to read within a moment."""
+def read_available(process: subprocess.Popen[bytes]) -> bytes:
+    """Read the output that comes within a short time; empty if there is none."""
     import select
 
     assert process.stdout is not None
@@ -74,38 +78,40 @@ def first_of(process: subprocess.Popen[bytes]) -> bytes:
     return os.read(process.stdout.fileno(), 65536) if ready else b""
 
 
-def test_half_a_line_is_not_shown_before_it_is_whole(spawn: Spawn, branched: Path, say: Say) -> None:
-    line = json.dumps(say("n", "l", "New", 6)).encode() + b"\n"
+def test_an_unfinished_line_is_printed_once_it_is_complete(
+    spawn: Spawn, branched: Path, message_line: MessageLine
+) -> None:
+    line = json.dumps(message_line("n", "l", "New", 6)).encode() + b"\n"
     with spawn("follow", branched, "--json", "--from-start") as process:
         for _ in range(5):
             read_line(process)
         append(branched, line[:40])
-        append(branched, line[40:], say("o", "n", "Newer", 7))
+        append(branched, line[40:], message_line("o", "n", "Newer", 7))
         assert [json.loads(read_line(process))["id"] for _ in range(2)] == ["n", "o"]
         interrupt(process)
     assert process.returncode == 0
 
 
-def test_damage_that_comes_is_a_warning(spawn: Spawn, branched: Path, say: Say) -> None:
+def test_a_damaged_line_is_a_warning(spawn: Spawn, branched: Path, message_line: MessageLine) -> None:
     at = branched.stat().st_size
     with spawn("follow", branched, "--json", "--from-start") as process:
         for _ in range(5):
             read_line(process)
-        append(branched, b"garbage\n", say("n", "l", "New", 7))
+        append(branched, b"garbage\n", message_line("n", "l", "New", 7))
         assert json.loads(read_line(process))["seq"] == 7
         _, err = interrupt(process)
     expected = f"treering: warning: {branched}:7:{at}: this line is not a JSON object and was skipped\n"
     assert err.decode() == expected
 
 
-def test_a_file_that_is_replaced_is_followed_from_its_start(spawn: Spawn, branched: Path, say: Say) -> None:
+def test_a_replaced_file_is_printed_from_its_start(spawn: Spawn, branched: Path, message_line: MessageLine) -> None:
     with spawn("follow", branched, "--json", "--from-start") as process:
         for _ in range(5):
             read_line(process)
         header = branched.read_bytes().split(b"\n")[0] + b"\n"
         other = branched.with_suffix(".new")
         other.write_bytes(header)
-        append(other, say("z", None, "Another history", 1))
+        append(other, message_line("z", None, "Another history", 1))
         other.replace(branched)
         assert json.loads(read_line(process))["id"] == "z"
         _, err = interrupt(process)

@@ -1,4 +1,4 @@
-"""The manners of the command line: what goes where, how it ends, and that looking changes nothing."""
+"""The output of commands: stdout and stderr, exit codes, colors, encodings, help; and reading changes nothing."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from click.testing import Result
 from treering import __version__
 from treering.cli import main
 
-Talked = Callable[..., str]
+CreateSession = Callable[..., str]
 Treering = Callable[..., Result]
 Write = Callable[..., Path]
-Say = Callable[..., dict[str, Any]]
+MessageLine = Callable[..., dict[str, Any]]
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
 
 VIEWS = ["context", "tree", "labels", "entries"]
@@ -36,7 +36,7 @@ def loaded(name: str) -> click.Command:
 
 
 @pytest.mark.parametrize("command", ON_A_FILE)
-def test_errors_are_one_sentence(treering: Treering, tmp_path: Path, command: str) -> None:
+def test_an_error_about_a_file_is_one_line(treering: Treering, tmp_path: Path, command: str) -> None:
     (tmp_path / "no.jsonl").write_text("hello\n")
     (tmp_path / "new.jsonl").write_text('{"type":"session","id":"x","version":99,"timestamp":"2026-01-01T10:00:00Z"}\n')
     (tmp_path / "empty.jsonl").write_text("")
@@ -57,8 +57,10 @@ def test_errors_are_one_sentence(treering: Treering, tmp_path: Path, command: st
         assert len(result.stderr.splitlines()) == 1, name
 
 
-def test_a_session_that_is_called_like_a_folder_is_shown(treering: Treering, talked: Talked, project: Path) -> None:
-    talked("One", session_id="one", name="docs")
+def test_a_session_with_the_name_of_a_folder_is_shown(
+    treering: Treering, create_session: CreateSession, project: Path
+) -> None:
+    create_session("One", session_id="one", name="docs")
     for name in ("docs", "last"):
         (project / name).mkdir()
         assert "One" in treering("tree", name).stdout
@@ -69,8 +71,8 @@ def test_a_session_that_is_called_like_a_folder_is_shown(treering: Treering, tal
         assert "this is a directory" in result.stderr
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(treering: Treering, branched: Path) -> None:
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root can read every file")
+def test_a_file_without_read_permission_is_a_one_line_error(treering: Treering, branched: Path) -> None:
     branched.chmod(0)
     result = treering("tree", branched)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -80,13 +82,13 @@ def test_a_file_that_may_not_be_read(treering: Treering, branched: Path) -> None
 @pytest.mark.parametrize(
     "args", [["tree"], ["tree", "a", "--nonsense"], ["nonsense"], ["doctor"], ["follow", "a", "b"]]
 )
-def test_wrong_usage(treering: Treering, args: list[str]) -> None:
+def test_wrong_usage_ends_with_2(treering: Treering, args: list[str]) -> None:
     result = treering(*args)
     assert (result.exit_code, result.stdout) == (2, "")
 
 
 @pytest.mark.parametrize("command", VIEWS)
-def test_looking_changes_nothing(treering: Treering, branched: Path, command: str) -> None:
+def test_reading_changes_nothing(treering: Treering, branched: Path, command: str) -> None:
     branched.write_bytes(branched.read_bytes() + b'garbage\n{"type":"mess')
     before, stat = branched.read_bytes(), branched.stat()
     for option in ([], ["--json"]):
@@ -97,8 +99,15 @@ def test_looking_changes_nothing(treering: Treering, branched: Path, command: st
 
 
 @pytest.mark.parametrize("command", VIEWS)
-def test_damaged_lines_are_warnings(treering: Treering, write: Write, say: Say, command: str) -> None:
-    path = write(say("a", None, "One", 1), b"garbage\n", b"\n", say("b", "a", "Two", 3), b"[1]\n", b'{"type":"mess')
+def test_damaged_lines_are_warnings(treering: Treering, write: Write, message_line: MessageLine, command: str) -> None:
+    path = write(
+        message_line("a", None, "One", 1),
+        b"garbage\n",
+        b"\n",
+        message_line("b", "a", "Two", 3),
+        b"[1]\n",
+        b'{"type":"mess',
+    )
     lines = path.read_bytes().splitlines(keepends=True)
     offsets = [sum(map(len, lines[:n])) for n in range(len(lines))]
     result = treering(command, path, "--json")
@@ -118,14 +127,14 @@ def test_a_whole_last_line_without_a_newline_is_shown(treering: Treering, branch
     assert (len(result.stdout.splitlines()), result.stderr) == (5, "")
 
 
-def test_logs_are_left_as_the_program_set_them(treering: Treering, branched: Path) -> None:
+def test_the_logging_configuration_is_restored(treering: Treering, branched: Path) -> None:
     before = structlog.get_config()
     treering("tree", branched)
     assert structlog.get_config() == before
 
 
-def test_what_would_steer_the_terminal_is_not_passed_on(treering: Treering, write: Write, say: Say) -> None:
-    path = write(say("a", None, "red \x1b[31m \u202e back", 1, "us\x1ber"))
+def test_control_characters_are_not_printed(treering: Treering, write: Write, message_line: MessageLine) -> None:
+    path = write(message_line("a", None, "red \x1b[31m \u202e back", 1, "us\x1ber"))
     for command in ("context", "tree", "entries"):
         output = treering(command, path).output
         assert "red" in output
@@ -141,7 +150,7 @@ def test_colors_are_for_terminals(treering: Treering, branched: Path, monkeypatc
         assert "\x1b[" not in treering(command, branched, env={"FORCE_COLOR": "1", "NO_COLOR": "1"}, color=True).output
 
 
-def test_version(treering: Treering) -> None:
+def test_version_prints_name_and_version(treering: Treering) -> None:
     assert treering("--version").output == f"treering {__version__}\n"
 
 
@@ -152,15 +161,15 @@ def test_every_help_has_an_example(treering: Treering, name: str | None) -> None
     assert f"  treering {name or 'tree'}" in output
 
 
-def test_the_list_of_commands_says_what_each_command_says_of_itself(treering: Treering) -> None:
-    told = {name: place.help for section in main.sections for name, place in section.commands.items()}
-    assert told == {name: loaded(name).get_short_help_str(limit=200) for name in NAMES}
+def test_the_list_of_commands_shows_the_help_of_each(treering: Treering) -> None:
+    listed = {name: place.help for section in main.sections for name, place in section.commands.items()}
+    assert listed == {name: loaded(name).get_short_help_str(limit=200) for name in NAMES}
     output = " ".join(treering("--help").stdout.split())
-    for name, line in told.items():
+    for name, line in listed.items():
         assert f" {name} {line}" in output
 
 
-def test_help_loads_no_command(treering: Treering) -> None:
+def test_help_imports_no_command(treering: Treering) -> None:
     code = (
         "import sys; from click.testing import CliRunner; from treering.cli import main; "
         "assert 'sessions' in CliRunner().invoke(main, ['--help']).output; "
@@ -169,25 +178,25 @@ def test_help_loads_no_command(treering: Treering) -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-# -- for real
+# -- as another process
 
 
-def test_it_runs_as_a_module(spawn: Spawn, branched: Path) -> None:
+def test_the_command_runs_as_a_module(spawn: Spawn, branched: Path) -> None:
     with spawn("labels", branched, "--json") as process:
         out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert json.loads(out) == [{"entry_id": "q", "label": "crossroads"}]
 
 
-def test_an_error_ends_a_real_process_with_1(spawn: Spawn, tmp_path: Path) -> None:
+def test_an_error_ends_the_process_with_1(spawn: Spawn, tmp_path: Path) -> None:
     with spawn("tree", tmp_path / "gone.jsonl") as process:
         out, err = process.communicate()
     assert (process.returncode, out) == (1, b"")
     assert err.decode() == f"treering: {tmp_path / 'gone.jsonl'}: No such file or directory\n"
 
 
-def test_a_reader_that_goes_away_is_no_error(spawn: Spawn, write: Write, say: Say) -> None:
-    path = write(*(say(f"e{n}", None, "x" * 200, n + 1) for n in range(3000)))
+def test_a_closed_output_is_not_an_error(spawn: Spawn, write: Write, message_line: MessageLine) -> None:
+    path = write(*(message_line(f"e{n}", None, "x" * 200, n + 1) for n in range(3000)))
     for command in ("tree", "entries", "context"):
         with spawn(command, path) as process:
             assert process.stdout is not None
@@ -198,20 +207,20 @@ def test_a_reader_that_goes_away_is_no_error(spawn: Spawn, write: Write, say: Sa
         assert process.returncode == 0
 
 
-def test_a_terminal_without_unicode_is_served(spawn: Spawn, branched: Path) -> None:
+def test_without_unicode_trees_are_drawn_in_ascii(spawn: Spawn, branched: Path) -> None:
     with spawn("tree", branched, PYTHONIOENCODING="ascii", PYTHONUTF8="0") as process:
         out, err = process.communicate()
     assert (process.returncode, err) == (0, b"")
     assert [line[:6] for line in out.decode("ascii").splitlines()] == ["* q us", "|-   x", "`- * a", "   * m", "   * l"]
 
 
-def test_json_is_utf8_whatever_the_terminal_is(spawn: Spawn, write: Write, say: Say) -> None:
-    path = write(say("a", None, "größer", 1))
+def test_json_is_utf8_whatever_the_encoding_of_stdout(spawn: Spawn, write: Write, message_line: MessageLine) -> None:
+    path = write(message_line("a", None, "größer", 1))
     with spawn("context", path, "--json", PYTHONIOENCODING="ascii", PYTHONUTF8="0") as process:
         out, _ = process.communicate()
     assert json.loads(out.decode())["messages"][0]["content"][0]["text"]["content"] == "größer"
 
 
-def test_importing_the_command_imports_no_rich() -> None:
+def test_importing_the_command_imports_neither_rich_nor_structlog() -> None:
     code = "import sys, treering.cli; sys.exit('rich' in sys.modules or 'structlog' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""Choosing a session: keys, what they do, and what is drawn, all without a terminal."""
+"""The list for choosing a session: its keys and its drawing, without a terminal."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def drawn(state: Picking, width: int = 80, height: int = 24, preview: tuple[str,
     return [click.unstyle(line) for line in draw(state, preview, Layout(width, height), NOW, zone=UTC)]
 
 
-# -- what is drawn
+# -- drawing
 
 
 @pytest.mark.feature("N-119")
-def test_rows_say_title_date_and_count() -> None:
+def test_rows_show_title_date_and_count() -> None:
     lines = drawn(picking())
     assert [line.rstrip() for line in lines[:5]] == [
         "Select a session to resume:  4 sessions in this project",
@@ -91,7 +91,7 @@ def test_rows_say_title_date_and_count() -> None:
     assert lines[-1] == "[Enter] Resume  [n] New session  [/] Filter  [Tab] All projects  [q] Quit"
 
 
-def test_rows_of_all_projects_say_which() -> None:
+def test_rows_of_all_projects_show_the_project() -> None:
     lines = drawn(picking(everywhere=True))
     assert "5 sessions in all projects" in lines[0]
     assert [line.split()[-1] for line in lines[1:6]] == ["/work/1111"] * 3 + ["/work/2222", "/work/1111"]
@@ -111,20 +111,18 @@ def test_the_selected_row_is_marked_over_its_whole_width() -> None:
     st.integers(0, 40),
     st.booleans(),
 )
-def test_nothing_is_drawn_beyond_the_window(
-    names: list[str], width: int, height: int, down: int, everywhere: bool
-) -> None:
+def test_the_drawing_fits_the_window(names: list[str], width: int, height: int, down: int, everywhere: bool) -> None:
     rows = [row(name, session_id=f"s{at}") for at, name in enumerate(names)]
     state = Picking(rows, HERE, everywhere=everywhere)
     press(state, *["down"] * down)
-    lines = drawn(state, width, height, ("what was said " * 20,) * 9)
+    lines = drawn(state, width, height, ("some words " * 20,) * 9)
     assert len(lines) <= height
     assert max(map(cell_len, lines)) <= max(width, 3)
     assert not {char for line in lines for char in line if ord(char) < 32}
     assert sum(line.startswith("▸") for line in lines) == bool(rows) or width < 3 or height < 9
 
 
-def test_the_selected_one_is_always_seen() -> None:
+def test_the_selected_row_is_always_visible() -> None:
     rows = [row(f"session {at}") for at in range(100)]
     state = Picking(rows, HERE)
     for _ in range(100):
@@ -133,7 +131,7 @@ def test_the_selected_one_is_always_seen() -> None:
         state.press("down", 5)
 
 
-def test_empty_lists_say_why() -> None:
+def test_an_empty_list_shows_the_reason() -> None:
     assert "no sessions in this project yet" in drawn(Picking(ROWS, "none"))[1]
     assert "no sessions yet" in drawn(Picking([], HERE, everywhere=True))[1]
     state = picking()
@@ -141,15 +139,15 @@ def test_empty_lists_say_why() -> None:
     assert drawn(state)[1:3] == ["/zz_", "  No session contains these words."]
 
 
-def test_what_was_said_last_is_shown() -> None:
+def test_the_preview_is_shown_below_the_rows() -> None:
     lines = drawn(picking(), preview=("user: Why?", "assistant: Because."))
     assert lines[6:8] == ["user: Why?", "assistant: Because."]
 
 
-# -- what keys do
+# -- keys
 
 
-def test_enter_resumes_n_begins_q_leaves() -> None:
+def test_enter_resumes_n_starts_a_new_session_and_q_quits() -> None:
     assert press(picking(), "enter") == Picked("resume", ROWS[0])
     assert press(picking(), "n") == Picked("new")
     assert press(picking(), "q") == Picked("quit")
@@ -172,7 +170,7 @@ def test_enter_resumes_n_begins_q_leaves() -> None:
         (["end", "home"], 0),
     ],
 )
-def test_going_up_and_down(keys: list[str], place: int) -> None:
+def test_keys_move_the_selection_within_the_list(keys: list[str], place: int) -> None:
     state = picking()
     press(state, *keys)
     assert state.selected == place
@@ -185,13 +183,13 @@ def test_tab_shows_all_projects_and_keeps_the_selection() -> None:
     assert state.session == ROWS[4]
     press(state, "up", "tab")
     assert len(titles(state)) == 4
-    assert state.session == ROWS[0]  # the other project's is not there any more
+    assert state.session == ROWS[0]  # the selected session of the other project is hidden
 
 
-def test_the_filter() -> None:
+def test_the_filter_shows_titles_that_contain_all_words() -> None:
     state = picking()
     press(state, "/", *"AUTH q")
-    assert titles(state) == []  # what is typed are no commands
+    assert titles(state) == []  # letters are part of the filter, not commands
     press(state, "backspace", "backspace")
     assert titles(state) == ["Implement auth system"]
     press(state, "erase", *"i s")
@@ -204,7 +202,7 @@ def test_the_filter() -> None:
     assert state.session == ROWS[1]
 
 
-def test_a_filter_is_left_by_its_beginning() -> None:
+def test_deleting_beyond_the_beginning_ends_the_filter() -> None:
     state = picking()
     press(state, "/", "x", "backspace", "backspace")
     assert not state.filtering
@@ -216,7 +214,7 @@ def test_the_current_session_is_selected_first() -> None:
     assert picking(current="gone").session == ROWS[0]
 
 
-def test_what_cannot_be_read_is_not_resumed() -> None:
+def test_a_file_that_cannot_be_read_is_not_resumed() -> None:
     broken = row("noise", problem="noise.jsonl:1:0: this is not a session header")
     state = Picking([broken], HERE)
     assert press(state, "enter") is None
@@ -224,7 +222,7 @@ def test_what_cannot_be_read_is_not_resumed() -> None:
     assert "cannot be read" in drawn(state)[1]
 
 
-def test_there_may_be_nothing_to_resume() -> None:
+def test_enter_in_an_empty_list_does_nothing() -> None:
     state = Picking([], HERE)
     assert press(state, "down", "G", "enter") is None
     assert "press n" in drawn(state)[-2]
@@ -248,7 +246,7 @@ KEYS = [
 
 
 @given(st.lists(st.sampled_from(KEYS), max_size=40))
-def test_whatever_is_pressed_the_selection_is_one_of_those_shown(keys: list[str]) -> None:
+def test_after_any_keys_the_selection_is_a_visible_row(keys: list[str]) -> None:
     state = picking()
     for key in keys:
         if state.press(key, 3) is not None:
@@ -257,7 +255,7 @@ def test_whatever_is_pressed_the_selection_is_one_of_those_shown(keys: list[str]
         assert drawn(state)
 
 
-# -- what a terminal sends
+# -- decoding the bytes of keys
 
 
 @pytest.mark.parametrize(
@@ -276,7 +274,7 @@ def test_whatever_is_pressed_the_selection_is_one_of_those_shown(keys: list[str]
         (b"\xff", ["\ufffd"]),
     ],
 )
-def test_keys(data: bytes, keys: list[str]) -> None:
+def test_bytes_are_decoded_to_keys_even_one_by_one(data: bytes, keys: list[str]) -> None:
     whole = Keys()
     assert whole.take(data) == keys
     assert not whole.unfinished
@@ -284,7 +282,7 @@ def test_keys(data: bytes, keys: list[str]) -> None:
     assert [key for byte in data for key in pieces.take(bytes([byte]))] == keys
 
 
-def test_escape_is_a_key_when_nothing_follows() -> None:
+def test_an_escape_byte_with_nothing_after_it_is_the_escape_key() -> None:
     keys = Keys()
     assert (keys.take(b"\x1b"), keys.unfinished, keys.finish(), keys.unfinished) == ([], True, ["escape"], False)
     assert keys.finish() == []
@@ -292,7 +290,7 @@ def test_escape_is_a_key_when_nothing_follows() -> None:
 
 
 @given(st.binary(max_size=80), st.integers(1, 5))
-def test_any_bytes_give_keys_however_they_are_cut(data: bytes, size: int) -> None:
+def test_any_bytes_decode_to_the_same_keys_however_they_are_split(data: bytes, size: int) -> None:
     whole, pieces = Keys(), Keys()
     cut = [key for at in range(0, len(data), size) for key in pieces.take(data[at : at + size])]
     assert whole.take(data) + whole.finish() == cut + pieces.finish()

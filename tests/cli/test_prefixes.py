@@ -1,4 +1,4 @@
-"""Ids in lists: enough of them to mean one session, and never left out."""
+"""Ids in lists: shortened to unambiguous prefixes, and never left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from treering.cli.prefixes import Prefixes
 from .terminal import Terminal
 
 Treering = Callable[..., Result]
-Talked = Callable[..., str]
+CreateSession = Callable[..., str]
 AtTerminal = Callable[..., Terminal]
 
 FIRST, SECOND, LATER = (
@@ -41,12 +41,12 @@ NOW = datetime.now(UTC)
         (["a\x1bb"], ["a\ufffdb"]),
     ],
 )
-def test_as_much_of_a_uuid_is_shown_as_means_one_session(ids: list[str], shown: list[str]) -> None:
+def test_a_uuid_is_shortened_to_an_unambiguous_prefix(ids: list[str], shown: list[str]) -> None:
     prefixes = Prefixes(ids)
     assert [prefixes.of(each) for each in ids] == shown
 
 
-def test_columns_go_in_the_order_that_is_asked_for_and_one_is_shortened_before() -> None:
+def test_one_column_is_shortened_before_others_are_dropped_in_order() -> None:
     row = ["a name of some length", "Today", "2 messages", "019a2f4c", "/home/somebody/work/shop"]
 
     def cells(width: int) -> list[str]:
@@ -63,15 +63,15 @@ def test_columns_go_in_the_order_that_is_asked_for_and_one_is_shortened_before()
         assert sum(map(len, aligned([row], width, droppable=(2, 1), shortened=4)[0])) <= width
 
 
-def test_a_narrow_terminal_shows_ids_that_mean_one_session_each(
-    talked: Talked, treering: Treering, at_terminal: AtTerminal, tmp_path: Path
+def test_a_narrow_terminal_shows_unambiguous_ids(
+    create_session: CreateSession, treering: Treering, at_terminal: AtTerminal, tmp_path: Path
 ) -> None:
     cwd = tmp_path / "a folder with a long name" / "and another one below it"
     for session_id in (FIRST, SECOND, LATER):
-        talked("How do we make the importer of the old archive faster?", session_id=session_id, cwd=cwd)
+        create_session("How do we make the importer of the old archive faster?", session_id=session_id, cwd=cwd)
     terminal = at_terminal("sessions", "--all", columns=80)
     terminal.until("019b0000")
-    terminal.ended()
+    terminal.wait()
     shown = [line for line in terminal.lines if line.strip()]
     assert len(shown) == 3
     for line, session_id in zip(shown, (LATER, SECOND, FIRST), strict=True):
@@ -82,11 +82,11 @@ def test_a_narrow_terminal_shows_ids_that_mean_one_session_each(
         assert treering("info", word).exit_code == 0
 
 
-def test_the_list_is_in_the_order_of_the_times_that_it_shows_and_last_is_its_first(
-    treering: Treering, talked: Talked, root: Path
+def test_sessions_are_listed_by_the_time_shown_and_last_is_the_first_of_them(
+    treering: Treering, create_session: CreateSession, root: Path
 ) -> None:
-    old = talked("The old one", at=NOW - timedelta(days=400))
-    new = talked("The new one", at=NOW - timedelta(days=2))
+    old = create_session("The old one", at=NOW - timedelta(days=400))
+    new = create_session("The new one", at=NOW - timedelta(days=2))
 
     async def load() -> None:
         async with SessionHost(root) as host:

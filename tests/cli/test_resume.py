@@ -1,4 +1,4 @@
-"""`treering resume`: by what a session is called, and by choosing it at a terminal."""
+"""`treering resume`: a session given by text, or chosen at a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import Result
 from .terminal import Terminal
 
 Treering = Callable[..., Result]
-Talked = Callable[..., str]
+CreateSession = Callable[..., str]
 AtTerminal = Callable[..., Terminal]
 
 NOW = datetime.now(UTC)
@@ -27,19 +27,19 @@ def listed(treering: Treering, *args: str) -> list[dict[str, object]]:
 
 
 @pytest.fixture
-def three(talked: Talked, tmp_path: Path) -> dict[str, str]:
+def three_sessions(create_session: CreateSession, tmp_path: Path) -> dict[str, str]:
     """Three sessions: two of this project, one of another."""
     return {
-        "cors": talked("Fix CORS", session_id="cors-1", name="CORS issues", at=NOW - timedelta(minutes=9)),
-        "auth": talked("Implement auth", session_id="auth-1", at=NOW - timedelta(minutes=3)),
-        "bank": talked("Migrate", session_id="bank-1", cwd=tmp_path / "bank", at=NOW - timedelta(minutes=1)),
+        "cors": create_session("Fix CORS", session_id="cors-1", name="CORS issues", at=NOW - timedelta(minutes=9)),
+        "auth": create_session("Implement auth", session_id="auth-1", at=NOW - timedelta(minutes=3)),
+        "bank": create_session("Migrate", session_id="bank-1", cwd=tmp_path / "bank", at=NOW - timedelta(minutes=1)),
     }
 
 
 @pytest.mark.feature("N-109")
 @pytest.mark.parametrize("text", ["cors-1", "cor", "CORS issues"])
-def test_a_session_is_resumed_by_its_id_the_beginning_of_it_or_its_name(
-    treering: Treering, three: dict[str, str], text: str
+def test_a_session_can_be_resumed_by_id_by_its_beginning_or_by_name(
+    treering: Treering, three_sessions: dict[str, str], text: str
 ) -> None:
     result = treering("resume", text, typed="Once more\n")
     assert result.exit_code == 0
@@ -49,8 +49,8 @@ def test_a_session_is_resumed_by_its_id_the_beginning_of_it_or_its_name(
     assert json.loads(treering("current", "--json").stdout)["id"] == "cors-1"
 
 
-def test_a_session_of_another_project_becomes_the_current_one_there(
-    treering: Treering, three: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_resumed_session_becomes_current_in_its_own_project(
+    treering: Treering, three_sessions: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert treering("resume", "bank", typed="On\n").exit_code == 0
     assert treering("current").stdout == ""
@@ -59,7 +59,7 @@ def test_a_session_of_another_project_becomes_the_current_one_there(
     assert json.loads(treering("current", "--json").stdout)["id"] == "bank-1"
 
 
-def test_an_archived_session_is_brought_back(treering: Treering, three: dict[str, str]) -> None:
+def test_resuming_an_archived_session_unarchives_it(treering: Treering, three_sessions: dict[str, str]) -> None:
     assert treering("archive", "cors").exit_code == 0
     assert [row["id"] for row in listed(treering)] == ["auth-1"]
     assert treering("resume", "CORS issues", typed="On\n").exit_code == 0
@@ -67,7 +67,7 @@ def test_an_archived_session_is_brought_back(treering: Treering, three: dict[str
 
 
 @pytest.mark.feature("N-110")
-def test_without_a_terminal_the_sessions_are_listed(treering: Treering, three: dict[str, str]) -> None:
+def test_without_a_terminal_the_sessions_are_listed(treering: Treering, three_sessions: dict[str, str]) -> None:
     result = treering("resume", typed="q")
     assert result.exit_code == 2
     assert result.stdout == treering("sessions").stdout != ""
@@ -75,21 +75,23 @@ def test_without_a_terminal_the_sessions_are_listed(treering: Treering, three: d
     assert treering("resume", "--all").stdout == treering("sessions", "--all").stdout
 
 
-def test_where_there_is_nothing_to_choose_it_says_so(treering: Treering, project: Path) -> None:
+def test_without_any_session_the_error_says_how_to_start_one(treering: Treering, project: Path) -> None:
     for command in (("resume",), ("chat", "-r")):
         result = treering(*command)
         assert (result.exit_code, result.stdout) == (2, "")
         assert result.stderr == "treering: there are no sessions here yet; start one with treering chat\n"
 
 
-def test_a_dumb_terminal_is_none(at_terminal: AtTerminal, three: dict[str, str]) -> None:
+def test_at_a_dumb_terminal_the_sessions_are_listed(at_terminal: AtTerminal, three_sessions: dict[str, str]) -> None:
     terminal = at_terminal("resume", dumb=True)
-    assert terminal.ended() == 2
+    assert terminal.wait() == 2
     assert "Implement auth" in "\n".join(terminal.lines)
 
 
 @pytest.mark.feature("N-119", "N-120")
-def test_choosing_at_a_terminal(treering: Treering, at_terminal: AtTerminal, three: dict[str, str]) -> None:
+def test_the_list_at_a_terminal_shows_filters_resizes_and_quits(
+    treering: Treering, at_terminal: AtTerminal, three_sessions: dict[str, str]
+) -> None:
     terminal = at_terminal("resume")
     lines = terminal.until("About 'Implement auth'")
     assert lines[0] == "Select a session to resume:  2 sessions in this project"
@@ -109,13 +111,15 @@ def test_choosing_at_a_terminal(treering: Treering, at_terminal: AtTerminal, thr
     terminal.resize(60, 12)
     terminal.until("Select a session to resume:", without="[q] Quit")
     terminal.press("q")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert [row["message_count"] for row in listed(treering, "--all")] == [2, 2, 2]
     assert treering("current").stdout == ""
 
 
 @pytest.mark.feature("N-120")
-def test_enter_resumes_the_selected_one(treering: Treering, at_terminal: AtTerminal, three: dict[str, str]) -> None:
+def test_enter_resumes_the_selected_session(
+    treering: Treering, at_terminal: AtTerminal, three_sessions: dict[str, str]
+) -> None:
     terminal = at_terminal("resume")
     terminal.until("▸ Implement auth")
     terminal.press("j\r")
@@ -125,14 +129,14 @@ def test_enter_resumes_the_selected_one(treering: Treering, at_terminal: AtTermi
     terminal.until("(echo, 3 messages) Once more")
     terminal.until_prompt()
     terminal.press("\x04")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert [(row["id"], row["message_count"]) for row in listed(treering)] == [("cors-1", 4), ("auth-1", 2)]
     assert json.loads(treering("current", "--json").stdout)["id"] == "cors-1"
 
 
 @pytest.mark.feature("N-111", "N-120")
-def test_n_begins_a_new_session_and_keeps_the_others(
-    treering: Treering, at_terminal: AtTerminal, three: dict[str, str], root: Path
+def test_n_starts_a_new_session_and_keeps_the_others(
+    treering: Treering, at_terminal: AtTerminal, three_sessions: dict[str, str], root: Path
 ) -> None:
     before = {path.name: path.read_bytes() for path in root.glob("*.jsonl")}
     terminal = at_terminal("resume")
@@ -143,14 +147,14 @@ def test_n_begins_a_new_session_and_keeps_the_others(
     terminal.until("(echo, 1 message) Something else")
     terminal.until_prompt()
     terminal.press("\x04")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert [row["title"] for row in listed(treering)] == ["Something else", "Implement auth", "CORS issues"]
     assert {name: (root / name).read_bytes() for name in before} == before
 
 
 @pytest.mark.parametrize(("sent", "status"), [("\x03", 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_the_terminal_is_left_as_it_was(
-    at_terminal: AtTerminal, three: dict[str, str], sent: str | signal.Signals, status: int
+def test_the_terminal_is_restored_after_an_interrupt_or_a_signal(
+    at_terminal: AtTerminal, three_sessions: dict[str, str], sent: str | signal.Signals, status: int
 ) -> None:
     terminal = at_terminal("resume")
     terminal.until("▸ Implement auth")
@@ -159,17 +163,19 @@ def test_the_terminal_is_left_as_it_was(
         terminal.press(sent)
     else:
         terminal.signal(sent)
-    assert terminal.ended() == status
+    assert terminal.wait() == status
     assert during != terminal.first_settings == terminal.settings
     assert terminal.lines == [""]
 
 
-def test_what_is_logged_does_not_spoil_the_screen(at_terminal: AtTerminal, three: dict[str, str], root: Path) -> None:
+def test_log_events_are_printed_after_the_list_is_closed(
+    at_terminal: AtTerminal, three_sessions: dict[str, str], root: Path
+) -> None:
     path = root / "auth-1.jsonl"
     path.write_bytes(path.read_bytes() + b"garbage\n")
     terminal = at_terminal("resume")
     lines = terminal.until("About 'Implement auth'")
     assert not any("warning" in line for line in lines)
     terminal.press("q")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert "this line is not a JSON object and was skipped" in " ".join(terminal.lines)

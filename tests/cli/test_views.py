@@ -1,4 +1,4 @@
-"""The commands that show a session: the JSON that they print, and what people see."""
+"""The commands context, tree, labels and entries: their output as JSON and as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .terminal import Terminal
 
 Treering = Callable[..., Result]
 Write = Callable[..., Path]
-Say = Callable[..., dict[str, Any]]
+MessageLine = Callable[..., dict[str, Any]]
 AtTerminal = Callable[..., Terminal]
 
 
@@ -28,7 +28,7 @@ def text(content: str) -> dict[str, object]:
 # -- context
 
 
-def test_context_as_json(treering: Treering, branched: Path) -> None:
+def test_context_prints_the_messages_as_json(treering: Treering, branched: Path) -> None:
     result = treering("context", branched, "--json")
     assert result.exit_code == 0
     assert result.stderr == ""
@@ -44,21 +44,21 @@ def test_context_as_json(treering: Treering, branched: Path) -> None:
     }
 
 
-def test_context_of_another_leaf(treering: Treering, branched: Path) -> None:
+def test_context_prints_the_messages_of_another_leaf(treering: Treering, branched: Path) -> None:
     shown = json.loads(treering("context", branched, "--json", "--leaf", "x").stdout)
     assert (shown["leaf_id"], shown["model"]) == ("x", None)
     call = {"type": "tool_use", "tool_use": {"id": "c1", "name": "read", "input": {"path": "a.py"}}}
     assert [each["content"] for each in shown["messages"]] == [[text("Which way?")], [call]]
 
 
-def test_context_for_people(treering: Treering, branched: Path) -> None:
+def test_context_prints_the_messages_as_text(treering: Treering, branched: Path) -> None:
     lines = treering("context", branched).stdout.splitlines()
     assert lines[0] == "session s-1, leaf l, acme/m-1, thinking off"
     assert lines[1:] == ["", "user  q", "  Which way?", "", "assistant  a", "  This way."]
 
 
-def test_what_went_wrong_on_the_path_is_a_warning(treering: Treering, write: Write, say: Say) -> None:
-    result = treering("context", write(say("a", "gone", "Hello", 1)), "--json")
+def test_a_broken_path_is_a_warning(treering: Treering, write: Write, message_line: MessageLine) -> None:
+    result = treering("context", write(message_line("a", "gone", "Hello", 1)), "--json")
     assert result.exit_code == 0
     assert [each["entry_id"] for each in json.loads(result.stdout)["messages"]] == ["a"]
     assert "the parent of entry 'a' (seq 1) is not in the log before it" in result.stderr
@@ -68,7 +68,7 @@ def test_what_went_wrong_on_the_path_is_a_warning(treering: Treering, write: Wri
 # -- tree
 
 
-def test_tree_as_json(treering: Treering, branched: Path) -> None:
+def test_tree_prints_the_nodes_as_json(treering: Treering, branched: Path) -> None:
     def node(entry_id: str, parent: str | None, kind: str, depth: int, children: list[str], *, on: bool) -> object:
         label = "crossroads" if entry_id == "q" else None
         return {
@@ -92,13 +92,13 @@ def test_tree_as_json(treering: Treering, branched: Path) -> None:
     ]
 
 
-def test_tree_seen_from_another_leaf(treering: Treering, branched: Path) -> None:
+def test_tree_marks_the_path_to_another_leaf(treering: Treering, branched: Path) -> None:
     nodes = json.loads(treering("tree", branched, "--json", "--leaf", "x").stdout)
     assert [node["id"] for node in nodes if node["on_path"]] == ["q", "x"]
     assert "<- leaf" in treering("tree", branched, "--leaf", "x").stdout.splitlines()[1]
 
 
-def test_tree_for_people(treering: Treering, branched: Path) -> None:
+def test_tree_draws_the_branches(treering: Treering, branched: Path) -> None:
     assert treering("tree", branched).stdout.splitlines() == [
         "• q user: Which way?  [crossroads]",
         '├─   x assistant: calls read({"path": "a.py"})',
@@ -108,14 +108,16 @@ def test_tree_for_people(treering: Treering, branched: Path) -> None:
     ]
 
 
-def test_several_roots_are_branches_of_nothing(treering: Treering, write: Write, say: Say) -> None:
-    path = write(say("a", None, "One", 1), say("b", "a", "below", 2), say("c", None, "Two", 3))
+def test_tree_draws_several_roots_as_branches(treering: Treering, write: Write, message_line: MessageLine) -> None:
+    path = write(
+        message_line("a", None, "One", 1), message_line("b", "a", "below", 2), message_line("c", None, "Two", 3)
+    )
     lines = treering("tree", path).stdout.splitlines()
     assert [line[:5] for line in lines] == ["├─   ", "│    ", "└─ • "]
 
 
 def chain(length: int, *, side: bool) -> list[TreeNode]:
-    """Make a chain; with `side`, a leaf hangs beside each of its entries, drawn after all that is below that entry."""
+    """A chain of nodes. With `side`, each entry has a leaf beside it, which is drawn after the rest of the chain."""
     spine, twigs = list[TreeNode](), list[TreeNode]()
     for depth in range(length):
         below = (f"e{depth + 1}", f"s{depth + 1}") if side else (f"e{depth + 1}",)
@@ -132,7 +134,7 @@ def test_a_deep_chain_stays_in_one_column() -> None:
     assert {gutter for _, gutter in drawn} == {""}
 
 
-def test_branches_upon_branches_do_not_run_out_of_the_window() -> None:
+def test_the_gutters_of_deeply_nested_branches_are_bounded() -> None:
     drawn = list(gutters(chain(20_000, side=True)))
     assert len(drawn) == 2 * 20_000 - 1
     assert max(len(gutter) for _, gutter in drawn) < 3 * GUTTERS_MAX + 20
@@ -140,9 +142,9 @@ def test_branches_upon_branches_do_not_run_out_of_the_window() -> None:
     assert drawn[-1][1] == "└─ "
 
 
-def test_a_deep_session_is_drawn(treering: Treering, write: Write, say: Say) -> None:
+def test_tree_draws_a_session_of_20000_levels(treering: Treering, write: Write, message_line: MessageLine) -> None:
     count = 20_000
-    lines = (say(f"e{n}", f"e{n - 1}" if n else None, "x", n + 1) for n in range(count))
+    lines = (message_line(f"e{n}", f"e{n - 1}" if n else None, "x", n + 1) for n in range(count))
     path = write(*lines)
     drawn = treering("tree", path).stdout.splitlines()
     assert len(drawn) == count
@@ -155,31 +157,35 @@ def test_a_deep_session_is_drawn(treering: Treering, write: Write, say: Say) -> 
 # -- labels
 
 
-def test_labels_as_json(treering: Treering, branched: Path) -> None:
+def test_labels_prints_the_labels_as_json(treering: Treering, branched: Path) -> None:
     result = treering("labels", branched, "--json")
     assert json.loads(result.stdout) == [{"entry_id": "q", "label": "crossroads"}]
 
 
-def test_labels_for_people(treering: Treering, branched: Path) -> None:
+def test_labels_prints_a_table(treering: Treering, branched: Path) -> None:
     heading, row = treering("labels", branched).stdout.splitlines()
     assert heading.split("  ")[0] == "label"
     assert row.split() == ["crossroads", "q", "user:", "Which", "way?"]
 
 
-def test_a_narrow_terminal_shows_labels_and_ids_whole(at_terminal: AtTerminal, write: Write, say: Say) -> None:
-    named = say("named", "4b8a91c2", "", 2) | {"type": "label"}
+def test_a_narrow_terminal_shows_labels_and_ids_whole(
+    at_terminal: AtTerminal, write: Write, message_line: MessageLine
+) -> None:
+    named = message_line("named", "4b8a91c2", "", 2) | {"type": "label"}
     del named["message"]
     named["label"] = {"target_id": "4b8a91c2", "label": "before the rewrite"}
-    terminal = at_terminal("labels", write(say("4b8a91c2", None, "What does it take? " * 5, 1), named), columns=50)
-    assert terminal.ended() == 0
+    terminal = at_terminal(
+        "labels", write(message_line("4b8a91c2", None, "What does it take? " * 5, 1), named), columns=50
+    )
+    assert terminal.wait() == 0
     assert terminal.lines == [
         "label               entry     text",
         "before the rewrite  4b8a91c2  user: What does it…",
     ]
 
 
-def test_no_labels_are_no_output(treering: Treering, write: Write, say: Say) -> None:
-    path = write(say("a", None, "Hello", 1))
+def test_labels_without_labels_prints_nothing(treering: Treering, write: Write, message_line: MessageLine) -> None:
+    path = write(message_line("a", None, "Hello", 1))
     assert treering("labels", path).output == ""
     assert json.loads(treering("labels", path, "--json").stdout) == []
 
@@ -187,24 +193,24 @@ def test_no_labels_are_no_output(treering: Treering, write: Write, say: Say) -> 
 # -- entries
 
 
-def test_entries_as_json(treering: Treering, branched: Path) -> None:
+def test_entries_prints_the_stored_entries_as_json(treering: Treering, branched: Path) -> None:
     result = treering("entries", branched, "--json")
     stored = [json.loads(line) for line in branched.read_text().splitlines()[1:]]
     assert [json.loads(line) for line in result.stdout.splitlines()] == stored
 
 
-def test_entries_of_a_path(treering: Treering, branched: Path) -> None:
+def test_entries_prints_the_path_to_a_leaf(treering: Treering, branched: Path) -> None:
     found = treering("entries", branched, "--json", "--leaf", "m").stdout.splitlines()
     assert [json.loads(line)["id"] for line in found] == ["q", "a", "m"]
 
 
-def test_entries_for_people(treering: Treering, branched: Path) -> None:
+def test_entries_prints_a_line_per_entry(treering: Treering, branched: Path) -> None:
     lines = treering("entries", branched).stdout.splitlines()
     assert len(lines) == 5
     assert lines[2] == "    3  2026-01-01 10:00:03  a  assistant: This way."
 
 
-def test_entries_of_a_pi_file_are_native(treering: Treering, write: Write) -> None:
+def test_entries_of_a_pi_file_are_printed_in_the_native_form(treering: Treering, write: Write) -> None:
     envelope = {"timestamp": "2026-01-01T10:00:01.000Z"}
     path = write(
         {
@@ -223,8 +229,8 @@ def test_entries_of_a_pi_file_are_native(treering: Treering, write: Write) -> No
     assert (second["brightness"], second["opaque"]) == (7, "unknown type")
 
 
-def test_half_a_surrogate_pair_is_printed(treering: Treering, write: Write, say: Say) -> None:
-    path = write(say("a", None, "half \ud83d of it", 1), say("b", "a", "whole \U0001f600", 2))
+def test_an_entry_with_a_lone_surrogate_is_printed(treering: Treering, write: Write, message_line: MessageLine) -> None:
+    path = write(message_line("a", None, "half \ud83d of it", 1), message_line("b", "a", "whole \U0001f600", 2))
     assert len(treering("entries", path, "--json").stdout.splitlines()) == 2
     assert "whole \U0001f600" in treering("tree", path).stdout
 
@@ -232,15 +238,17 @@ def test_half_a_surrogate_pair_is_printed(treering: Treering, write: Write, say:
 # -- which session
 
 
-def test_a_session_may_be_named_as_everywhere_else(
-    treering: Treering, talked: Callable[..., str], project: Path, root: Path, branched: Path
+def test_a_session_can_be_given_as_id_beginning_name_last_or_path(
+    treering: Treering, create_session: Callable[..., str], project: Path, root: Path, branched: Path
 ) -> None:
-    talked("Hello", session_id="abc-1", name="A title")
+    create_session("Hello", session_id="abc-1", name="A title")
     by_path = {command: treering(command, root / "abc-1.jsonl").stdout for command in VIEWS}
     for name in ("abc-1", "abc", "A title", "last"):
         assert {command: treering(command, name).stdout for command in VIEWS} == by_path, name
         assert treering("tree", name, "--root", project).exit_code == 1
-    (project / "abc").write_bytes(branched.read_bytes())  # a file that is there goes before a session that begins so
+    (project / "abc").write_bytes(
+        branched.read_bytes()
+    )  # an existing file takes precedence over the beginning of an id
     assert "Which way?" in treering("context", "abc").stdout
     result = treering("tree", "nobody")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -258,8 +266,14 @@ def test_an_unknown_leaf_is_an_error(treering: Treering, branched: Path, command
     assert result.stderr == "treering: entry 'nobody' not found: give the id of an entry of this session\n"
 
 
-def test_a_leaf_may_be_named_by_how_it_begins(treering: Treering, write: Write, say: Say) -> None:
-    path = write(say("abc-1", None, "One", 1), say("abd-2", "abc-1", "Two", 2), say("abd", "abd-2", "Three", 3))
+def test_a_leaf_can_be_given_by_the_beginning_of_its_id(
+    treering: Treering, write: Write, message_line: MessageLine
+) -> None:
+    path = write(
+        message_line("abc-1", None, "One", 1),
+        message_line("abd-2", "abc-1", "Two", 2),
+        message_line("abd", "abd-2", "Three", 3),
+    )
     assert json.loads(treering("context", path, "--json", "--leaf", "abc").stdout)["leaf_id"] == "abc-1"
     assert json.loads(treering("context", path, "--json", "--leaf", "abd").stdout)["leaf_id"] == "abd"
     result = treering("context", path, "--leaf", "ab")

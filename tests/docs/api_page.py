@@ -1,4 +1,4 @@
-"""The generator of docs/api.md, the library on one page, from the docstrings of its members and the texts below.
+"""Generates docs/api.md, the library on one page, from the docstrings of its members and the texts below.
 
 python tests/docs/api_page.py > docs/api.md
 """
@@ -37,18 +37,18 @@ ATTRIBUTES = {
 
 
 class Part(Struct, frozen=True):
-    """Members of a class that serve one purpose, and a text about them."""
+    """Members of a class with a common purpose, and a text about them."""
 
     title: str
     names: str
-    said: str = ""
+    text: str = ""
 
 
 class Section(Struct, frozen=True):
-    """A class."""
+    """A class, with its members in parts."""
 
     of: type
-    said: str
+    text: str
     parts: tuple[Part, ...]
 
 
@@ -255,23 +255,25 @@ def public(of: type) -> set[str]:
 
 def _page() -> Iterator[str]:
     yield INTRODUCTION
-    yield "\n".join(map(_listed, SECTIONS)) + "\n- [Stores](#stores), [Errors](#errors)\n"
+    yield "\n".join(map(_contents_of, SECTIONS)) + "\n- [Stores](#stores), [Errors](#errors)\n"
     for section in SECTIONS:
-        yield f"## {section.of.__name__}\n\n{section.said}\n"
+        yield f"## {section.of.__name__}\n\n{section.text}\n"
         for part in section.parts:
             yield f"### {part.title}\n"
-            if part.said:
-                yield part.said
+            if part.text:
+                yield part.text
             yield "| | | |\n|---|---|---|"
             yield from (_row(section.of, name) for name in part.names.split())
             yield ""
     yield (
-        STORES + "\n".join(f"| `{each.__name__}` | {_said(each)} |" for each in (FileStore, MemoryStore, Store)) + "\n"
+        STORES
+        + "\n".join(f"| `{each.__name__}` | {_summary(each)} |" for each in (FileStore, MemoryStore, Store))
+        + "\n"
     )
     yield ERRORS + "\n".join(map(_error, _errors())) + "\n"
 
 
-def _listed(section: Section) -> str:
+def _contents_of(section: Section) -> str:
     name = section.of.__name__
     parts = ", ".join(f"[{part.title}](#{_anchor(part.title)})" for part in section.parts)
     return f"- [{name}](#{_anchor(name)}): {parts}"
@@ -287,11 +289,11 @@ def _row(of: type, name: str) -> str:
     if not callable(member) and not isinstance(member, property):
         return f"| at once | `{name}` | {_cell(ATTRIBUTES[name])} |"
     if isinstance(member, property):
-        return f"| at once | `{name}` | {_said(member.fget)} |"
-    return f"| {_manner(name, member)} | `{name}({_arguments(member)})` | {_said(member)} |"
+        return f"| at once | `{name}` | {_summary(member.fget)} |"
+    return f"| {_how_to_use(name, member)} | `{name}({_arguments(member)})` | {_summary(member)} |"
 
 
-def _manner(name: str, member: Callable[..., object]) -> str:
+def _how_to_use(name: str, member: Callable[..., object]) -> str:
     if inspect.isasyncgenfunction(member):
         return "async for"
     if inspect.iscoroutinefunction(member):
@@ -306,7 +308,7 @@ def _arguments(member: Callable[..., object]) -> str:
     return ", ".join([*needed, *(["…"] if len(needed) < len(given) else [])])
 
 
-def _said(of: object) -> str:
+def _summary(of: object) -> str:
     return _cell((inspect.getdoc(of) or "").partition("\n\n")[0])
 
 
@@ -329,7 +331,7 @@ def _errors() -> Iterator[type[TreeringError]]:
 
 def _error(of: type[TreeringError]) -> str:
     kinds = [base.__name__ for base in of.__bases__ if base is not TreeringError]
-    return f"| `{of.__name__}` | {' '.join(f'`{kind}`' for kind in kinds)} | {_said(of)} |"
+    return f"| `{of.__name__}` | {' '.join(f'`{kind}`' for kind in kinds)} | {_summary(of)} |"
 
 
 if __name__ == "__main__":

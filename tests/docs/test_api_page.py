@@ -1,4 +1,4 @@
-"""The page of the library names every public member once, and says what its docstring says."""
+"""The page of the library lists every public member once, with the beginning of its docstring."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import treering
 from treering import Session, SessionHost, SyncHost, SyncSession, TreeringError
 
 from .api_page import NOT_FOR_PROGRAMS, SECTIONS, Section, page, public
-from .test_samples import HOUSE
+from .test_samples import PROJECT
 
-PAGE = HOUSE / "docs" / "api.md"
+PAGE = PROJECT / "docs" / "api.md"
 
 
-def test_the_page_is_fresh() -> None:
+def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tests/docs/api_page.py > docs/api.md"
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.of.__name__)
-def test_every_public_member_stands_in_one_group(section: Section) -> None:
+def test_every_public_member_is_in_one_part(section: Section) -> None:
     named = Counter(name for part in section.parts for name in part.names.split())
-    attributes = {"id", "ref", "host"} & named.keys()  # of instances
+    attributes = {"id", "ref", "host"} & named.keys()  # attributes of instances
     assert named == Counter(public(section.of) | attributes)
 
 
@@ -36,12 +36,12 @@ def test_every_error_is_listed_once() -> None:
     assert Counter(rows) == Counter(errors - {"TreeringError"})
 
 
-def test_what_blocks_has_the_twins_that_the_page_promises() -> None:
+def test_every_member_has_the_blocking_counterpart_that_the_page_promises() -> None:
     for one, other in ((SessionHost, SyncHost), (Session, SyncSession)):
         assert public(one) <= public(other) | NOT_FOR_PROGRAMS[one]
 
 
-def test_what_is_awaited_is_told_as_it_is() -> None:
+def test_the_page_shows_how_each_member_is_used() -> None:
     rows = {line.split("`")[1].partition("(")[0]: line.split("|")[1].strip() for line in session_rows()}
     assert [rows[name] for name in ("append", "tree", "leaf_id", "iter_entries", "subscribe")] == [
         "await",

@@ -1,7 +1,7 @@
-"""The samples of the pages run as they stand, in their order, in one folder, as programs of somebody who copies them.
+"""The samples of each page run unchanged and in order, in one folder, as a reader would run them.
 
-What a page leaves to its reader (a session, a budget) is ready for each sample. A comment before a sample says what is
-special about it: `<!-- not run: why -->`, or `<!-- run: until the host closes -->` where it follows a session.
+What a page leaves to its reader (a session, a budget) is defined for each sample. A comment before a sample says what
+is special about it: `<!-- not run: why -->`, or `<!-- run: until the host closes -->` if it follows a session.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from treering import (
 from treering.projections.tokens import ByteEstimator
 from treering.testing.models import ScriptedModel, Step, answer
 
-HOUSE = Path(__file__).resolve().parents[2]
-PAGES = sorted([HOUSE / "README.md", *(HOUSE / "docs").glob("*.md")])
+PROJECT = Path(__file__).resolve().parents[2]
+PAGES = sorted([PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")])
 SAMPLE = re.compile(
     r"(?:<!-- (?P<mark>[^>]+) -->\n)?(?P<pad> *)```python\n(?P<code>.*?)^ *```$", re.DOTALL | re.MULTILINE
 )
 FOLLOWS = "run: until the host closes"
 EXTRAS = {"openai": "openai", "bpe_openai": "exact_tokens"}
-"""Packages of extras, and the module of treering.models that a sample wants one for."""
+"""Packages of extras, and the module of treering.models that requires each."""
 
 SHOWN = {
     "README.md": ["assistant: Fewer passes, then.\n", "60 message\n", "Snapshot("],
@@ -55,7 +55,7 @@ SHOWN = {
     "models.md": ["Hello to you."],
     "search.md": ["TREE-0: the timeout of read file does."],
 }
-"""What the samples of a page print."""
+"""Lines that the samples of a page print."""
 
 
 class Sample(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Sample(Struct, frozen=True):
     code: str
 
     def compiled(self) -> CodeType:
-        """Compile it, so that an error is told with the page's own line."""
+        """Compile the sample so that an error has the line number of the page."""
         source = "\n" * (self.line - 1) + self.code
         code: CodeType = compile(source, self.page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         return code
@@ -86,12 +86,12 @@ SAMPLES = {page.name: samples for page in PAGES if (samples := samples_of(page))
 
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
-    return "asyncio"  # what the samples do is tested elsewhere on all event loops; here they need one
+    return "asyncio"  # other tests cover what the samples do on all event loops
 
 
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Have the samples find their user's folder, and write what they write, in a folder of the test."""
+    """Make the home and the current directory of the samples a folder of the test."""
     for name in ("HOME", "XDG_DATA_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     monkeypatch.delenv("TREERING_ROOT", raising=False)
@@ -102,17 +102,19 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logging.getLogger("treering").setLevel(level)
 
 
-@pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # of the package bpe-openai
+@pytest.mark.filterwarnings("ignore:open_binary is deprecated:DeprecationWarning")  # raised by the package bpe-openai
 @pytest.mark.parametrize("name", SAMPLES)
-async def test_the_samples_of_a_page_run_in_their_order(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    await somebodys_session("~/sessions")
+async def test_the_samples_of_a_page_run_and_print_what_they_should(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await create_readers_session("~/sessions")
     page: dict[str, Any] = {public: getattr(treering, public) for public in treering.__all__}
     for sample in SAMPLES[name]:
         code = sample.compiled()
-        if sample.mark.startswith("not run: ") or not has_what_it_wants(sample):
+        if sample.mark.startswith("not run: ") or not has_its_extras(sample):
             continue
         assert sample.mark in ("", FOLLOWS)
-        async with anyio.create_task_group() as tasks, ready() as found:
+        async with anyio.create_task_group() as tasks, names_for_samples() as found:
             page |= found
             if sample.mark == FOLLOWS:
                 tasks.start_soon(run, code, page)
@@ -124,12 +126,12 @@ async def test_the_samples_of_a_page_run_in_their_order(name: str, capsys: pytes
         assert line in shown
 
 
-def test_every_page_whose_samples_print_says_what() -> None:
+def test_the_output_of_every_page_whose_samples_print_is_checked() -> None:
     prints = {name for name, samples in SAMPLES.items() if any("print(" in each.code for each in samples)}
     assert set(SHOWN) == prints
 
 
-def test_what_is_not_run_says_why_and_imports_what_is_there() -> None:
+def test_a_sample_that_is_not_run_says_why_and_its_imports_work() -> None:
     left_out = [each for samples in SAMPLES.values() for each in samples if each.mark.startswith("not run")]
     assert {each.page.name for each in left_out} == {"README.md", "benchmarks.md", "models.md"}
     for sample in left_out:
@@ -138,12 +140,12 @@ def test_what_is_not_run_says_why_and_imports_what_is_there() -> None:
             if (
                 isinstance(node, ast.ImportFrom)
                 and (node.module or "").startswith("treering")
-                and has_what_it_wants(sample)
+                and has_its_extras(sample)
             ):
-                exec(ast.unparse(node), {})  # noqa: S102 - the page's own
+                exec(ast.unparse(node), {})  # noqa: S102 - code of the page
 
 
-async def test_the_first_sample_shows_the_branch_that_was_taken_and_leaves_it_to_the_command(
+async def test_the_first_sample_prints_its_branch_and_leaves_a_session_for_the_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     first = SAMPLES["README.md"][0]
@@ -154,17 +156,17 @@ async def test_the_first_sample_shows_the_branch_that_was_taken_and_leaves_it_to
     assert row.message_count == 3
 
 
-# -- what stands ready
+# -- what samples can use
 
 
-async def somebodys_session(root: str) -> None:
+async def create_readers_session(root: str) -> None:
     async with SessionHost(root) as host:
         await (await host.create(cwd="/work/shop")).append_message("user", "Hello")
 
 
 @asynccontextmanager
-async def ready() -> AsyncGenerator[dict[str, Any]]:
-    """Yield what the pages leave to their readers."""
+async def names_for_samples() -> AsyncGenerator[dict[str, Any]]:
+    """Yield the names that the pages leave to their readers to define."""
 
     @tool
     async def deploy() -> str:
@@ -206,17 +208,17 @@ async def ready() -> AsyncGenerator[dict[str, Any]]:
         }
 
 
-# -- how they run
+# -- running samples
 
 
-def has_what_it_wants(sample: Sample) -> bool:
+def has_its_extras(sample: Sample) -> bool:
     from importlib.util import find_spec
 
     return all(find_spec(package) is not None for package, sign in EXTRAS.items() if f"models.{sign}" in sample.code)
 
 
 async def run(code: CodeType, page: dict[str, Any]) -> None:
-    """Run a sample, one that has an event loop of its own in a thread."""
+    """Run a sample; one that starts an event loop runs in a thread."""
     if "run" in code.co_names and "main" in code.co_names:
         await to_thread.run_sync(eval, code, page)
         return

@@ -11,7 +11,7 @@ from treering.events import index
 from treering.events.doctor import examine
 
 
-async def test_a_snapshot_of_another_version_is_stale_and_not_wrong(
+async def test_a_snapshot_of_another_version_is_a_note_and_not_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as earlier:

@@ -1,4 +1,4 @@
-"""Lines that lie together read like a list of them, and decode like each of them."""
+"""A block of lines can be read as the list of its lines, and decodes as each line does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LINE = (
 )
 
 
-def test_a_block_is_the_list_of_its_lines() -> None:
+def test_a_block_equals_the_list_of_its_lines() -> None:
     block = Block(b"one\ntwo\nthree\n", 3)
     assert len(block) == 3
     assert block == [b"one", b"two", b"three"]
@@ -24,14 +24,14 @@ def test_a_block_is_the_list_of_its_lines() -> None:
 @pytest.mark.parametrize(
     "odd",
     [
-        LINE % (2, 7),  # it is the second, whatever it says
+        LINE % (2, 7),  # its stored seq is wrong
         b"no json",
         LINE % (2, 2) + LINE % (3, 3),
         b'{"type":"novel","id":"2"}',
         b'{"type":\t"label"}',
     ],
 )
-def test_lines_decode_together_as_they_do_each(odd: bytes) -> None:
+def test_lines_decode_in_a_block_as_they_do_one_by_one(odd: bytes) -> None:
     dialect = NativeDialect()
     for lines in ([LINE % (1, 1), LINE % (2, 2), LINE % (3, 3)], [LINE % (1, 1), odd, LINE % (3, 3)]):
         together = dialect.decode_all(Block(b"\n".join(lines) + b"\n", 3), 1)

@@ -1,4 +1,4 @@
-"""Half of a surrogate pair is no character, and becomes U+FFFD wherever it stands."""
+"""Lone surrogates are replaced by U+FFFD in strings, keys and values of any kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from treering.events.entries import Message, Usage
 
 
 @pytest.mark.parametrize(
-    ("given", "made"),
+    ("given", "expected"),
     [
         ("plain é 😀", "plain é 😀"),
         ("caf\udce9", "caf\ufffd"),
@@ -27,11 +27,11 @@ from treering.events.entries import Message, Usage
         (Usage(1), Usage(1)),
     ],
 )
-def test_halves_are_replaced(given: object, made: object) -> None:
-    assert whole(given) == made
+def test_lone_surrogates_are_replaced_in_any_value(given: object, expected: object) -> None:
+    assert whole(given) == expected
 
 
-def test_json_is_mended_in_its_escapes() -> None:
+def test_lone_surrogates_in_json_escapes_are_replaced() -> None:
     assert (
         whole_json(rb'{"a": "\ud83d", "b": "\\ud83d \ud83d\ude00"}') == '{"a": "\ufffd", "b": "\\\\ud83d 😀"}'.encode()
     )

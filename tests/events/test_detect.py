@@ -1,4 +1,4 @@
-"""Which dialect a file is in, from its first bytes."""
+"""Detecting the dialect of a file from its first bytes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,9 @@ KINDS: list[tuple[bytes, type[Dialect], int]] = [
 
 @pytest.mark.parametrize(("block", "dialect", "version"), KINDS)
 @pytest.mark.parametrize("after", [b"", ENTRY, ENTRY + b'{"torn'])
-def test_the_dialect_is_told_from_the_header(block: bytes, dialect: type[Dialect], version: int, after: bytes) -> None:
+def test_the_dialect_is_detected_from_the_header(
+    block: bytes, dialect: type[Dialect], version: int, after: bytes
+) -> None:
     found = detect(block + after, "x.jsonl")
     assert type(found.dialect) is dialect
     assert found.header == Header(id="s", version=version, timestamp=AT, cwd="/w")
@@ -50,26 +52,26 @@ def test_the_dialect_is_told_from_the_header(block: bytes, dialect: type[Dialect
 
 @pytest.mark.parametrize(("block", "dialect", "version"), KINDS)
 @pytest.mark.parametrize("before", [b"\xef\xbb\xbf", b"\n\r\n  \n", b"\xef\xbb\xbf\n\n"])
-def test_marks_and_blank_lines_before_the_header_belong_to_it(
+def test_a_byte_order_mark_and_blank_lines_before_the_header_count_to_its_size(
     block: bytes, dialect: type[Dialect], version: int, before: bytes
 ) -> None:
-    dressed = before + block.replace(b"\n", b"\r\n")
-    found = detect(dressed + ENTRY, "x.jsonl")
+    prefixed = before + block.replace(b"\n", b"\r\n")
+    found = detect(prefixed + ENTRY, "x.jsonl")
     assert type(found.dialect) is dialect
     assert found.header.version == version
-    assert found.size == len(dressed)
-    assert header_size(dressed + ENTRY) == len(dressed)
+    assert found.size == len(prefixed)
+    assert header_size(prefixed + ENTRY) == len(prefixed)
 
 
 @pytest.mark.parametrize("block", [block for block, _, _ in KINDS])
-def test_a_header_may_end_with_the_file(block: bytes) -> None:
+def test_a_header_without_a_newline_ends_at_the_end_of_the_file(block: bytes) -> None:
     assert header_size(block[:-1]) is None
     assert header_size(block[:-1], at_end=True) == len(block) - 1
     assert detect(block[:-1], "x.jsonl").size == len(block) - 1
 
 
 @pytest.mark.parametrize("block", [block for block, _, _ in KINDS])
-def test_bytes_are_asked_for_until_the_header_ends(block: bytes) -> None:
+def test_the_header_size_is_unknown_until_the_header_ends(block: bytes) -> None:
     data = block + ENTRY
     for seen in range(len(data)):
         assert header_size(data[:seen]) == (len(block) if seen >= len(block) else None)
@@ -110,14 +112,14 @@ def test_a_blank_line_between_the_slot_and_the_header_is_read() -> None:
         (write_slot("T", "x"), "x.jsonl: "),
     ],
 )
-def test_what_begins_with_something_else_is_no_session(data: bytes, place: str) -> None:
+def test_a_file_without_a_valid_header_is_not_a_session(data: bytes, place: str) -> None:
     with pytest.raises(NotASession) as caught:
         detect(data, "x.jsonl")
     assert str(caught.value).startswith(place)
 
 
 @pytest.mark.parametrize("data", [b"garbage without an end", b"[" * 100, b'{"x":"' + b"y" * HEADER_MAX])
-def test_no_more_bytes_are_asked_for_where_no_header_can_come(data: bytes) -> None:
+def test_no_more_bytes_are_requested_if_the_first_ones_cannot_be_a_header(data: bytes) -> None:
     size = header_size(data)
     assert size is not None
     with pytest.raises(NotASession):
@@ -131,7 +133,7 @@ def test_a_newer_version_is_refused(before: bytes) -> None:
 
 
 @given(st.binary(max_size=300) | st.text(max_size=100).map(lambda text: b'{"type":"session","id":"%s' % text.encode()))
-def test_any_bytes_give_a_session_or_the_named_errors(data: bytes) -> None:
+def test_any_bytes_are_detected_or_raise_one_of_two_errors(data: bytes) -> None:
     size = header_size(data, at_end=True)
     assert size is not None
     try:
@@ -142,7 +144,7 @@ def test_any_bytes_give_a_session_or_the_named_errors(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(("version", "dialect"), [(1, PiOldDialect), (2, PiOldDialect), (3, PiDialect)])
-def test_a_version_of_pi_may_be_a_text(version: int, dialect: type[Dialect]) -> None:
+def test_the_version_of_a_pi_file_can_be_a_string(version: int, dialect: type[Dialect]) -> None:
     found = detect(
         b'{"type":"session","version":"%d","id":"s","timestamp":"2026-01-01T10:00:00Z"}\n' % version, "x.jsonl"
     )

@@ -1,4 +1,4 @@
-"""`Ids` finds the latest ordinal of an id, wherever it keeps it."""
+"""`Ids` finds the latest seq of an id, in its dictionary and in its sorted array."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def latest(names: list[str], wanted: str) -> int:
 
 
 @given(st.lists(st.tuples(NAMES, st.sampled_from(["settle", "restore", "nothing"]))))
-def test_the_latest_of_each_is_found_at_any_time(steps: list[tuple[str, str]]) -> None:
+def test_the_latest_seq_of_each_id_is_found_after_any_steps(steps: list[tuple[str, str]]) -> None:
     ids = Ids()
     names: list[str] = []
     for name, then in steps:
@@ -42,7 +42,7 @@ def test_the_latest_of_each_is_found_at_any_time(steps: list[tuple[str, str]]) -
 
 
 @given(st.lists(st.lists(st.sampled_from(["a", "b", "ü", "Ünï", "abcd"]), max_size=4)), st.data())
-def test_extending_is_appending_each(runs: list[list[str]], data: st.DataObject) -> None:
+def test_extend_equals_appending_each_id(runs: list[list[str]], data: st.DataObject) -> None:
     appended, extended = Ids(), Ids()
     for run in runs:
         extended.extend(run)
@@ -58,7 +58,7 @@ def test_extending_is_appending_each(runs: list[list[str]], data: st.DataObject)
     }
 
 
-def test_ids_of_one_length_cost_no_more_than_their_bytes_and_a_place_in_the_order() -> None:
+def test_ids_of_one_length_are_dumped_without_their_ends() -> None:
     names = [f"{number:036}" for number in range(1000)]
     text, ends, ordered = filled(*names).dump()
     assert (text.nbytes, ends.nbytes, ordered.nbytes) == (36 * 1000, 8, 8 * 1000)
@@ -69,19 +69,19 @@ def test_ids_of_one_length_cost_no_more_than_their_bytes_and_a_place_in_the_orde
         odd[1002]
 
 
-def test_ends_that_were_kept_without_need_are_read() -> None:
+def test_a_dump_with_needless_ends_is_restored() -> None:
     text, _, ordered = filled("a", "b").dump()
     ids = Ids.restore(text, memoryview(array("Q", [0, 1, 2]).tobytes()), ordered)
     assert ids == filled("a", "b")
     ids.append("c")
     assert ids == filled("a", "b", "c")
     assert (len(ids), ids[3], ids.find("b")) == (3, "c", 2)
-    begun = Ids.restore(*Ids().dump())
-    begun.extend(["a", "b"])
-    assert begun.dump()[1].nbytes == 8
+    empty = Ids.restore(*Ids().dump())
+    empty.extend(["a", "b"])
+    assert empty.dump()[1].nbytes == 8
 
 
-def test_a_shared_checksum_is_not_a_shared_id() -> None:
+def test_ids_with_the_same_checksum_are_distinguished() -> None:
     first, second = "plumless", "buckeroo"
     assert crc32(first.encode()) == crc32(second.encode())
     ids = filled(first, second, "another")
@@ -92,14 +92,24 @@ def test_a_shared_checksum_is_not_a_shared_id() -> None:
     assert ids.find(second) == 0
 
 
-def test_settling_waits_for_as_many_as_it_is_told() -> None:
+def test_settle_sorts_the_recent_ids_only_above_the_given_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked: list[bytes] = []
+
+    def checksum(data: bytes) -> int:
+        checked.append(data)
+        return crc32(data)
+
+    monkeypatch.setattr("treering.events.ids.crc32", checksum)
     ids = filled("a", "b")
     ids.settle(above=2)
+    assert checked == []
+    ids.settle(above=1)
+    assert checked == [b"a", b"b"]
     assert ids == filled("a", "b")
     assert ids.find("a") == 1
 
 
-def test_equality_is_of_the_column_alone() -> None:
+def test_equality_does_not_depend_on_whether_ids_are_sorted() -> None:
     settled = filled("a", "b", "a")
     settled.settle()
     assert settled == filled("a", "b", "a") != filled("a", "b")
@@ -107,7 +117,7 @@ def test_equality_is_of_the_column_alone() -> None:
     assert filled() != []
 
 
-def test_a_column_that_is_cut_off_is_refused() -> None:
+def test_a_truncated_dump_is_refused() -> None:
     text, ends, ordered = filled("a", "b").dump()
     with pytest.raises(ValueError, match="multiple of item size"):
         Ids.restore(text, ends[:-3], ordered)

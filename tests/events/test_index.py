@@ -1,4 +1,4 @@
-"""`LogIndex` knows what the session layer needs of every line, whatever it is; a snapshot restores an equal index."""
+"""`LogIndex` folds any lines into the tree, labels and counts of a session, and a snapshot restores an equal index."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ def at(second: int) -> datetime:
     return START + timedelta(seconds=second)
 
 
-def say(id: str, parent: str | None = None, role: str = "user", second: int = 0, **fields: object) -> MessageEntry:
+def message_entry(
+    id: str, parent: str | None = None, role: str = "user", second: int = 0, **fields: object
+) -> MessageEntry:
     make: Any = MessageEntry
     message = Message(role, (text("x"),))
     entry: MessageEntry = make(**{"id": id, "parent_id": parent, "timestamp": at(second), "message": message, **fields})
@@ -95,15 +97,22 @@ def path_ids(index: LogIndex, entry_id: str) -> list[str]:
 # -- the tree
 
 
-def test_an_empty_log() -> None:
+def test_the_index_of_an_empty_log_has_no_leaf() -> None:
     index = folded()
     assert (index.head, index.seen, index.leaf, index.leaf_id, index.message_count) == (0, 0, 0, None, 0)
     assert index.path(0) == []
     assert not index.is_ancestor(0, 0)
 
 
-def test_a_tree_with_branches() -> None:
-    index = folded(say("a"), say("b", "a"), say("c", "b"), say("d", "a"), say("e"), say("f", "d"))
+def test_paths_depths_and_ancestors_of_a_tree_with_branches() -> None:
+    index = folded(
+        message_entry("a"),
+        message_entry("b", "a"),
+        message_entry("c", "b"),
+        message_entry("d", "a"),
+        message_entry("e"),
+        message_entry("f", "d"),
+    )
     assert path_ids(index, "c") == ["a", "b", "c"]
     assert path_ids(index, "f") == ["a", "d", "f"]
     assert path_ids(index, "e") == ["e"]
@@ -118,7 +127,7 @@ def test_a_tree_with_branches() -> None:
 
 
 @given(strategies.trees(max_size=20))
-def test_any_tree_has_the_paths_that_its_parents_say(entries: list[KnownEntry]) -> None:
+def test_the_paths_of_any_tree_follow_its_parents(entries: list[KnownEntry]) -> None:
     index = folded(*entries)
     parents = {entry.id: entry.parent_id for entry in entries}
     for entry in entries:
@@ -135,9 +144,9 @@ def test_any_tree_has_the_paths_that_its_parents_say(entries: list[KnownEntry]) 
     assert index.last_time == max((entry.timestamp for entry in entries), default=index.last_time)
 
 
-def test_a_deep_chain_needs_no_recursion() -> None:
+def test_a_chain_of_100000_entries_can_be_folded_and_restored() -> None:
     count = 100_000
-    index = folded(*(say(str(n), str(n - 1) if n else None) for n in range(count)))
+    index = folded(*(message_entry(str(n), str(n - 1) if n else None) for n in range(count)))
     assert len(index.path(index.leaf)) == count
     assert index.is_ancestor(1, count)
     assert restored(index) == index
@@ -148,78 +157,93 @@ def test_a_deep_chain_needs_no_recursion() -> None:
 
 
 def test_a_missing_parent_ends_the_path() -> None:
-    index = folded(say("a", "lost"), say("b", "a"))
+    index = folded(message_entry("a", "lost"), message_entry("b", "a"))
     assert index.parents[1] == MISSING
     assert path_ids(index, "b") == ["a", "b"]
 
 
-def test_a_parent_that_comes_later_ends_the_path_too() -> None:
-    index = folded(say("a", "later"), say("b", "a"), say("later"), say("c", "later"))
+def test_a_parent_that_comes_later_ends_the_path() -> None:
+    index = folded(
+        message_entry("a", "later"), message_entry("b", "a"), message_entry("later"), message_entry("c", "later")
+    )
     assert index.parents[1] == MISSING
     assert path_ids(index, "b") == ["a", "b"]
     assert path_ids(index, "c") == ["later", "c"]
 
 
-def test_an_entry_that_is_its_own_parent_is_a_corrupt_root() -> None:
-    index = folded(say("a", "a"), say("b", "a"))
+def test_an_entry_that_is_its_own_parent_is_a_cycle() -> None:
+    index = folded(message_entry("a", "a"), message_entry("b", "a"))
     assert index.parents[1] == CYCLE
     with pytest.raises(CorruptTree, match=r"entry 'a' \(seq 1\) is its own ancestor"):
         index.path(2)
 
 
 @pytest.mark.parametrize("length", [2, 3, 50])
-def test_a_cycle_is_found_when_it_closes(length: int) -> None:
-    chain = [say(str(n), str((n - 1) % length)) for n in range(length)]
+def test_a_cycle_is_detected_when_its_last_entry_is_folded(length: int) -> None:
+    chain = [message_entry(str(n), str((n - 1) % length)) for n in range(length)]
     index = folded(*chain[:-1])
     assert index.parents[1] == MISSING
     index.fold(chain[-1])
     assert index.parents[1] == CYCLE
-    index.fold(say("outside"))
-    index.fold(say("inside", "0"))
+    index.fold(message_entry("outside"))
+    index.fold(message_entry("inside", "0"))
     assert path_ids(index, "outside") == ["outside"]
     for seq in (*range(1, length + 1), length + 2):
         with pytest.raises(CorruptTree):
             index.path(seq)
 
 
-def test_of_the_entries_that_wait_for_one_parent_only_its_ancestor_is_in_a_cycle() -> None:
-    index = folded(say("a", "late"), say("b", "late"), say("c", "b"), say("late", "c"))
+def test_of_entries_with_the_same_later_parent_only_its_ancestor_is_in_a_cycle() -> None:
+    index = folded(
+        message_entry("a", "late"), message_entry("b", "late"), message_entry("c", "b"), message_entry("late", "c")
+    )
     assert [index.parents[seq] for seq in (1, 2, 3, 4)] == [MISSING, CYCLE, 2, 3]
 
 
-def test_many_that_wait_for_parents_cost_no_hang() -> None:
+def test_many_entries_with_later_parents_do_not_take_quadratic_time() -> None:
     count = 20_000
-    waiting = [say(f"w{n}", f"p{n}") for n in range(count)]
-    parents = [say(f"p{n}", f"p{n - 1}" if n else None) for n in range(count)]
+    waiting = [message_entry(f"w{n}", f"p{n}") for n in range(count)]
+    parents = [message_entry(f"p{n}", f"p{n - 1}" if n else None) for n in range(count)]
     index = folded(*waiting, *parents)
     assert set(index.parents[1 : count + 1]) == {MISSING}
-    many = folded(*(say(f"w{n}", "late") for n in range(count)), *parents, say("late", f"p{count - 1}"))
+    many = folded(
+        *(message_entry(f"w{n}", "late") for n in range(count)), *parents, message_entry("late", f"p{count - 1}")
+    )
     assert set(many.parents[1 : count + 1]) == {MISSING}
 
 
-def test_a_reference_means_the_latest_line_before_it() -> None:
-    index = folded(say("a"), say("b", "a"), say("a", "b"), say("c", "a"), say("a", "a"), say("d", "a"))
+def test_a_parent_id_means_the_latest_line_before_with_that_id() -> None:
+    index = folded(
+        message_entry("a"),
+        message_entry("b", "a"),
+        message_entry("a", "b"),
+        message_entry("c", "a"),
+        message_entry("a", "a"),
+        message_entry("d", "a"),
+    )
     assert [index.parents[seq] for seq in range(1, 7)] == [ROOT, 1, 2, 3, 3, 5]
     assert index.find("a") == 5
 
 
-def test_damaged_and_nameless_lines_keep_their_place_and_are_passed_over() -> None:
-    index = folded(say("a"), None, unknown("odd", None), unknown("odd", ""), say("b", "a"), None)
+def test_damaged_lines_and_lines_without_an_id_keep_their_seq_and_are_skipped() -> None:
+    index = folded(message_entry("a"), None, unknown("odd", None), unknown("odd", ""), message_entry("b", "a"), None)
     assert (index.head, index.damaged, index.leaf_id) == (6, 2, "b")
     assert [index.type_of(seq) for seq in range(1, 7)] == ["message", "damaged", "odd", "odd", "message", "damaged"]
     assert [index.is_entry(seq) for seq in range(1, 7)] == [True, False, False, False, True, False]
     assert path_ids(index, "b") == ["a", "b"]
 
 
-def test_unknown_types_are_parents_with_a_name_and_no_more() -> None:
-    index = folded(say("a"), unknown("odd", "b", "a"), unknown("reset_boundary", "c", "b"), unknown("odd", "d", "c"))
+def test_entries_of_unknown_types_are_parents_and_no_messages() -> None:
+    index = folded(
+        message_entry("a"), unknown("odd", "b", "a"), unknown("reset_boundary", "c", "b"), unknown("odd", "d", "c")
+    )
     assert [index.type_of(seq) for seq in range(1, 5)] == ["message", "odd", "reset_boundary", "odd"]
     assert path_ids(index, "d") == ["a", "b", "c", "d"]
     assert index.message_count == 1
     assert index.boundaries[4] == 3
 
 
-def test_no_number_of_unknown_types_is_too_many() -> None:
+def test_70000_unknown_types_can_be_folded() -> None:
     index = folded(*(unknown(f"type {n}", str(n)) for n in range(70_000)))
     assert [index.type_of(seq) for seq in (1, 60_000, 70_000)] == ["type 0", "type 59999", "unknown"]
     index.fold(unknown("type 3", "again"))
@@ -230,24 +254,33 @@ def test_no_number_of_unknown_types_is_too_many() -> None:
 # -- atomic batches
 
 
-def marked(id: str, i: int, n: int, batch: str = "b", session: str = "this", parent: str | None = None) -> MessageEntry:
-    return say(id, parent, batch=Batch(session, batch, i, n))
+def entry_of_batch(
+    id: str, i: int, n: int, batch: str = "b", session: str = "this", parent: str | None = None
+) -> MessageEntry:
+    return message_entry(id, parent, batch=Batch(session, batch, i, n))
 
 
-def test_a_batch_is_withheld_until_it_is_whole() -> None:
-    index = folded(say("a"), marked("b", 0, 3, parent="a"), marked("c", 1, 3, parent="b"))
+def test_a_batch_is_hidden_until_it_is_complete() -> None:
+    index = folded(message_entry("a"), entry_of_batch("b", 0, 3, parent="a"), entry_of_batch("c", 1, 3, parent="b"))
     assert (index.head, index.seen, index.leaf_id, index.find("b")) == (1, 3, "a", 0)
-    index.fold(marked("d", 2, 3, parent="c"))
+    index.fold(entry_of_batch("d", 2, 3, parent="c"))
     assert (index.head, index.seen, index.leaf_id) == (4, 4, "d")
     assert path_ids(index, "d") == ["a", "b", "c", "d"]
     assert index.message_count == 4
 
 
 @pytest.mark.parametrize(
-    "after", [say("z", "a"), None, marked("z", 0, 1, "other"), marked("z", 2, 3), marked("z", 0, 2, session="that")]
+    "after",
+    [
+        message_entry("z", "a"),
+        None,
+        entry_of_batch("z", 0, 1, "other"),
+        entry_of_batch("z", 2, 3),
+        entry_of_batch("z", 0, 2, session="that"),
+    ],
 )
-def test_a_torn_batch_is_aborted_by_whatever_follows(after: Entry | None) -> None:
-    index = folded(say("a"), marked("b", 0, 3, parent="a"), after)
+def test_a_torn_batch_is_aborted_by_any_other_line(after: Entry | None) -> None:
+    index = folded(message_entry("a"), entry_of_batch("b", 0, 3, parent="a"), after)
     assert index.seen == index.head == 3
     assert index.type_of(2) == "aborted"
     assert path_ids(index, "b") == ["a", "b"]
@@ -256,7 +289,7 @@ def test_a_torn_batch_is_aborted_by_whatever_follows(after: Entry | None) -> Non
     assert index.message_count == 3 - len(aborted) - index.damaged
 
 
-def test_an_aborted_entry_contributes_nothing() -> None:
+def test_an_aborted_entry_changes_no_state() -> None:
     torn: list[KnownEntry] = [
         ModelChangeEntry(id="m", parent_id="a", timestamp=at(9), model_change=ModelChange("p", "m")),
         label("l", "a", "mark", "m"),
@@ -264,33 +297,33 @@ def test_an_aborted_entry_contributes_nothing() -> None:
         level("t", "i"),
     ]
     lines = [msgspec.structs.replace(entry, batch=Batch("this", "b", i, 5)) for i, entry in enumerate(torn)]
-    index = folded(say("a"), *lines, say("z", "t"))
+    index = folded(message_entry("a"), *lines, message_entry("z", "t"))
     assert (index.models[6], index.levels[6], dict(index.labels), index.info) == (0, 0, {}, SessionInfo())
     assert [index.type_of(seq) for seq in range(2, 6)] == ["aborted"] * 4
 
 
-def test_marks_of_another_session_mean_nothing_here() -> None:
-    index = folded(marked("a", 1, 3, session="that"), marked("b", 0, 3, session="that"))
+def test_batch_marks_of_another_session_are_ignored() -> None:
+    index = folded(entry_of_batch("a", 1, 3, session="that"), entry_of_batch("b", 0, 3, session="that"))
     assert (index.head, index.seen, index.message_count) == (2, 2, 2)
 
 
-def test_an_opaque_line_counts_in_its_batch() -> None:
+def test_an_opaque_line_can_be_part_of_a_batch() -> None:
     odd = msgspec.structs.replace(unknown("odd", "c", "b"), batch=Batch("this", "b", 1, 3))
-    index = folded(marked("b", 0, 3), odd, marked("d", 2, 3, parent="c"))
+    index = folded(entry_of_batch("b", 0, 3), odd, entry_of_batch("d", 2, 3, parent="c"))
     assert [index.type_of(seq) for seq in range(1, 4)] == ["message", "odd", "message"]
 
 
 @pytest.mark.parametrize(("i", "n"), [(0, 0), (0, -1), (-1, 2), (5, 2), (0, 1)])
-def test_marks_that_make_no_sense_stop_nothing(i: int, n: int) -> None:
-    index = folded(marked("a", i, n), say("b", "a"))
+def test_invalid_batch_marks_are_ignored(i: int, n: int) -> None:
+    index = folded(entry_of_batch("a", i, n), message_entry("b", "a"))
     assert path_ids(index, "b") == ["a", "b"]
 
 
-# -- what the entries say
+# -- labels, info, leaf and counts
 
 
-def test_labels_are_the_latest_of_each_entry() -> None:
-    index = folded(say("a"), label("l1", "a", "one"), label("l2", "b", "two"), label("l3", "a", "three"))
+def test_the_latest_label_of_each_entry_counts() -> None:
+    index = folded(message_entry("a"), label("l1", "a", "one"), label("l2", "b", "two"), label("l3", "a", "three"))
     assert index.labels == {"a": LabelMark("three", 4), "b": LabelMark("two", 3)}
     assert list(index.labels) == ["a", "b"]
     assert (index.label_of("a"), index.label_of("c")) == ("three", None)
@@ -300,7 +333,7 @@ def test_labels_are_the_latest_of_each_entry() -> None:
     assert index.labels == {}
 
 
-def test_info_is_said_field_by_field() -> None:
+def test_session_info_is_merged_field_by_field() -> None:
     metadata = raw_json({"a": 1})
     index = folded(info("i1", name="one", status="open"), info("i2", name="two", raw_metadata=metadata))
     assert index.info == SessionInfo(name="two", status="open", raw_metadata=metadata)
@@ -311,37 +344,45 @@ def test_info_is_said_field_by_field() -> None:
 
 
 def test_an_entry_aside_is_not_the_leaf() -> None:
-    index = folded(say("a"), say("b", "a"), say("c", "a", aside=True))
+    index = folded(message_entry("a"), message_entry("b", "a"), message_entry("c", "a", aside=True))
     assert (index.leaf_id, index.tip) == ("b", 2)
     assert path_ids(index, "c") == ["a", "c"]
-    assert folded(say("a", aside=True)).leaf_id is None
+    assert folded(message_entry("a", aside=True)).leaf_id is None
 
 
-def test_the_leaf_moves_and_the_next_entry_moves_it_again() -> None:
-    index = folded(say("a"), say("b", "a"))
+def test_a_moved_leaf_holds_until_the_next_entry() -> None:
+    index = folded(message_entry("a"), message_entry("b", "a"))
     index.move_leaf(1)
     assert (index.leaf_id, index.tip) == ("a", 2)
-    assert index == folded(say("a"), say("b", "a"))
+    assert index == folded(message_entry("a"), message_entry("b", "a"))
     index.move_leaf(0)
     assert index.leaf_id is None
-    index.fold(say("c"))
+    index.fold(message_entry("c"))
     assert index.leaf_id == "c"
 
 
-def test_the_path_tells_its_model_level_edits_and_boundary() -> None:
+def test_each_entry_has_the_model_level_edit_and_boundary_of_its_path() -> None:
     answer = Message("assistant", (text("x"),), model="m", provider="p")
     cut = CompactionEntry(id="c", parent_id="b", timestamp=START, compaction=Compaction("s", "a", 1))
     edit = ContextEditEntry(id="e", parent_id="c", timestamp=START, context_edit=ContextEdit("a"))
-    index = folded(say("a"), say("b", "a", message=answer), cut, edit, level("l", "e"), say("z", "a"), say("y", "l"))
+    index = folded(
+        message_entry("a"),
+        message_entry("b", "a", message=answer),
+        cut,
+        edit,
+        level("l", "e"),
+        message_entry("z", "a"),
+        message_entry("y", "l"),
+    )
     assert [index.models[seq] for seq in (1, 2, 5, 6, 7)] == [0, 2, 2, 0, 2]
     assert [index.boundaries[seq] for seq in (2, 3, 5, 6, 7)] == [0, 3, 3, 0, 3]
     assert [index.edits[seq] for seq in (3, 4, 6, 7)] == [0, 4, 0, 4]
     assert [index.levels[seq] for seq in (4, 5, 6, 7)] == [0, 5, 0, 5]
 
 
-def test_messages_are_counted_by_role_and_their_times_kept() -> None:
+def test_messages_are_counted_by_role_and_the_last_time_is_kept() -> None:
     roles = ["system", "assistant", "user", "tool", "custom", "user"]
-    index = folded(*(say(str(n), role=role, second=n) for n, role in enumerate(roles)), level("l"))
+    index = folded(*(message_entry(str(n), role=role, second=n) for n, role in enumerate(roles)), level("l"))
     assert index.message_counts == {
         Kind.USER: 2,
         Kind.ASSISTANT: 1,
@@ -351,7 +392,7 @@ def test_messages_are_counted_by_role_and_their_times_kept() -> None:
     }
     assert (index.message_count, index.first_user) == (6, 3)
     assert index.last_message_time == index.last_time == at(5)
-    assert folded(say("t", role="tool", second=9)).last_message_time == START
+    assert folded(message_entry("t", role="tool", second=9)).last_message_time == START
 
 
 # -- snapshots
@@ -362,7 +403,7 @@ def names() -> st.SearchStrategy[str]:
 
 
 def lines() -> st.SearchStrategy[Entry | None]:
-    """Lines of any sort over a handful of ids: with cycles, duplicates, torn batches and damage."""
+    """Lines of any kind with few different ids: cycles, duplicates, torn batches and damage."""
     marks = st.builds(
         Batch,
         st.sampled_from(["this", "that"]),
@@ -386,26 +427,26 @@ def lines() -> st.SearchStrategy[Entry | None]:
     return st.none() | odd | ordinary
 
 
-def same(index: LogIndex, other: LogIndex, through: Sequence[str]) -> bool:
+def equal_with_finds(index: LogIndex, other: LogIndex, through: Sequence[str]) -> bool:
     return index == other and all(index.find(name) == other.find(name) for name in through)
 
 
 @given(st.lists(lines(), max_size=16), st.data())
-def test_a_fold_from_a_snapshot_ends_where_a_whole_fold_does(found: list[Entry | None], data: st.DataObject) -> None:
+def test_folding_on_from_a_snapshot_gives_the_same_index(found: list[Entry | None], data: st.DataObject) -> None:
     whole = folded(*found)
-    begun = folded(*found[: data.draw(st.integers(0, len(found)))])
-    resumed = restored(begun)
-    for line in found[resumed.head :]:  # what was withheld is folded again
+    first_part = folded(*found[: data.draw(st.integers(0, len(found)))])
+    resumed = restored(first_part)
+    for line in found[resumed.head :]:  # hidden lines are folded again
         resumed.fold(line)
-    assert same(resumed, whole, "abcde")
+    assert equal_with_finds(resumed, whole, "abcde")
     assert whole.seen == len(found)
     assert whole.dump() == whole.dump()
     if whole.seen == whole.head:
-        assert same(restored(whole), whole, "abcde")
+        assert equal_with_finds(restored(whole), whole, "abcde")
 
 
 @given(st.lists(lines(), max_size=16))
-def test_no_lines_make_a_path_endless(found: list[Entry | None]) -> None:
+def test_paths_of_any_lines_end(found: list[Entry | None]) -> None:
     index = folded(*found)
     for seq in range(1, index.head + 1):
         assert index.parents[seq] < seq
@@ -417,20 +458,24 @@ def test_no_lines_make_a_path_endless(found: list[Entry | None]) -> None:
             assert any(parent == CYCLE for parent in index.parents)
 
 
-def test_indexes_of_other_logs_differ() -> None:
-    assert folded(say("a")) != folded(say("b"))
-    assert folded(say("a")) != folded(say("a"), say("a"))
-    assert folded(say("a")) != folded(level("a"))
+def test_indexes_of_different_logs_are_not_equal() -> None:
+    assert folded(message_entry("a")) != folded(message_entry("b"))
+    assert folded(message_entry("a")) != folded(message_entry("a"), message_entry("a"))
+    assert folded(message_entry("a")) != folded(level("a"))
     assert LogIndex(HEADER) != LogIndex(msgspec.structs.replace(HEADER, id="that"))
     assert folded() != "an index"
 
 
 SNAPSHOT = folded(
-    say("a"), say("b", "a"), label("l", "a", "mark", "b"), unknown("odd", "o", "l"), say("w", "lost")
+    message_entry("a"),
+    message_entry("b", "a"),
+    label("l", "a", "mark", "b"),
+    unknown("odd", "o", "l"),
+    message_entry("w", "lost"),
 ).dump()
 
 
-def test_a_snapshot_of_another_session_or_version_is_none() -> None:
+def test_a_snapshot_of_another_session_or_version_is_not_restored() -> None:
     assert LogIndex.restore(SNAPSHOT, msgspec.structs.replace(HEADER, id="that")) is None
     fields = msgspec.msgpack.decode(SNAPSHOT)
     assert LogIndex.restore(msgspec.msgpack.encode(fields), HEADER) is not None
@@ -439,69 +484,68 @@ def test_a_snapshot_of_another_session_or_version_is_none() -> None:
 
 @pytest.mark.parametrize("position", range(2, 11))
 @pytest.mark.parametrize("wrong", [None, -1, 10**6, b"\x01", [b"\x01"], [b"\x01"] * 3, [b"\x01"] * 7, [[]], "x"])
-def test_a_snapshot_with_a_part_that_is_wrong_is_none(position: int, wrong: object) -> None:
+def test_a_snapshot_with_a_wrong_field_is_not_restored(position: int, wrong: object) -> None:
     fields = msgspec.msgpack.decode(SNAPSHOT)
     fields[position] = wrong
     assert LogIndex.restore(msgspec.msgpack.encode(fields), HEADER) is None
 
 
 @given(st.binary(max_size=200))
-def test_garbage_is_none(garbage: bytes) -> None:
+def test_random_bytes_are_not_restored(garbage: bytes) -> None:
     assert LogIndex.restore(garbage, HEADER) is None
 
 
 @given(st.integers(0, len(SNAPSHOT) - 1))
-def test_a_snapshot_that_is_cut_off_is_none(size: int) -> None:
+def test_a_truncated_snapshot_is_not_restored(size: int) -> None:
     assert LogIndex.restore(SNAPSHOT[:size], HEADER) is None
 
 
 def chains() -> st.SearchStrategy[list[Entry | None]]:
-    """Lines of which many are messages that follow one another, now and then with something else between."""
+    """Lines that are mostly chains of messages, sometimes with other lines between them."""
 
-    def chained(drawn: list[tuple[Entry | None, str, int]]) -> list[Entry | None]:
+    def chain_of(drawn: list[tuple[Entry | None, str, int]]) -> list[Entry | None]:
         chain: list[Entry | None] = []
         for number, (other, role, second) in enumerate(drawn):
-            before = chain[-1] if chain else None
-            follows = before is not None and before.id
+            previous = chain[-1] if chain else None
+            follows = previous is not None and previous.id
             model = ("m", "p") if second % 2 else (None, None)
             chain.append(
                 other
                 if other is not None
                 else MessageEntry(
                     id=f"n{number}",
-                    parent_id=before.id if follows and before is not None else None,
+                    parent_id=previous.id if follows and previous is not None else None,
                     timestamp=at(second),
                     seq=number + 1,
-                    message=Message(role, (text("said"),), *model),
+                    message=Message(role, (text("x"),), *model),
                 )
             )
         return chain
 
     role = st.sampled_from(["user", "assistant", "tool", "system", "custom"])
     sometimes = st.none() | st.none() | st.none() | lines()
-    return st.lists(st.tuples(sometimes, role, st.integers(0, 50)), max_size=40).map(chained)
+    return st.lists(st.tuples(sometimes, role, st.integers(0, 50)), max_size=40).map(chain_of)
 
 
 @given(chains(), st.lists(st.integers(1, 12), min_size=1), st.booleans())
-def test_many_lines_at_once_are_the_same_as_each_in_turn(
-    found: list[Entry | None], sizes: list[int], changes_win: bool
-) -> None:
-    each, at_once = (LogIndex(HEADER, model_changes_win=changes_win) for _ in range(2))
+def test_fold_all_equals_folding_each_line(found: list[Entry | None], sizes: list[int], changes_win: bool) -> None:
+    one_by_one, together = (LogIndex(HEADER, model_changes_win=changes_win) for _ in range(2))
     for entry in found:
-        each.fold(entry)
+        one_by_one.fold(entry)
     start = 0
     for number in range(len(found)):
         size = sizes[number % len(sizes)]
-        at_once.fold_all(found[start : start + size])
+        together.fold_all(found[start : start + size])
         start += size
-    assert at_once == each
-    assert at_once.leaf == each.leaf
-    assert [each.find(f"n{number}") for number in range(40)] == [at_once.find(f"n{number}") for number in range(40)]
+    assert together == one_by_one
+    assert together.leaf == one_by_one.leaf
+    names = [f"n{number}" for number in range(40)]
+    assert [together.find(name) for name in names] == [one_by_one.find(name) for name in names]
 
 
-def test_a_written_batch_is_the_same_as_its_lines_in_turn() -> None:
+def test_fold_batch_equals_folding_each_line() -> None:
     for count in (1, 2, 5, 9):
-        batch = [marked(f"b{i}", i, count, parent=f"b{i - 1}" if i else "root") for i in range(count)]
-        each, at_once = folded(say("root"), *batch), folded(say("root"))
-        at_once.fold_batch(batch)
-        assert at_once == each
+        batch = [entry_of_batch(f"b{i}", i, count, parent=f"b{i - 1}" if i else "root") for i in range(count)]
+        one_by_one, together = folded(message_entry("root"), *batch), folded(message_entry("root"))
+        together.fold_batch(batch)
+        assert together == one_by_one

@@ -1,4 +1,4 @@
-"""The native dialect writes one line an entry, reads it back equal, and reads whatever differs without ever raising."""
+"""The native dialect writes one line per entry, reads it back equal, and reads any other line without raising."""
 
 from __future__ import annotations
 
@@ -88,23 +88,23 @@ def in_place_of(entry: KnownEntry, **fields: object) -> KnownEntry:
     return changed
 
 
-def says(role: str, *content: object, **fields: object) -> Message:
+def message_of(role: str, *content: object, **fields: object) -> Message:
     make: Any = Message
     message: Message = make(role, content, **fields)
     return message
 
 
-# -- what is written
+# -- writing
 
 
-def test_it_is_a_dialect() -> None:
+def test_the_native_dialect_implements_the_protocol() -> None:
     dialect: Dialect = NATIVE
     assert (dialect.name, dialect.version, dialect.shared, dialect.old) == ("native", 1, False, False)
     assert dialect.can_append_aside
 
 
 @given(strategies.entries())
-def test_every_entry_comes_back_equal(entry: KnownEntry) -> None:
+def test_any_entry_is_read_back_equal(entry: KnownEntry) -> None:
     line = NATIVE.encode(entry)
     assert line.count(b"\n") == 1
     assert NATIVE.decode(line[:-1], entry.seq) == entry
@@ -113,27 +113,27 @@ def test_every_entry_comes_back_equal(entry: KnownEntry) -> None:
 
 @pytest.mark.feature("G-16")
 @given(strategies.entries(["message"]))
-def test_messages_come_back_equal(entry: KnownEntry) -> None:
+def test_any_message_is_read_back_equal(entry: KnownEntry) -> None:
     assert NATIVE.decode(NATIVE.encode(entry)[:-1], entry.seq) == entry
 
 
 @pytest.mark.feature("G-21")
 @given(strategies.entries(["compaction"]))
-def test_compactions_come_back_equal(entry: KnownEntry) -> None:
+def test_any_compaction_is_read_back_equal(entry: KnownEntry) -> None:
     assert NATIVE.decode(NATIVE.encode(entry)[:-1], entry.seq) == entry
 
 
 @pytest.mark.feature("G-41")
 @given(st.text(st.characters(codec="utf-8")))
 def test_the_model_of_a_message_is_kept(model: str) -> None:
-    found = NATIVE.decode(NATIVE.encode(entry_of(says("assistant", model=model)))[:-1], 1)
+    found = NATIVE.decode(NATIVE.encode(entry_of(message_of("assistant", model=model)))[:-1], 1)
     assert isinstance(found, MessageEntry)
     assert found.message.model == model
 
 
 @pytest.mark.feature("G-44")
 @given(st.sampled_from(["off", "low", "high"]) | st.text(st.characters(codec="utf-8")))
-def test_any_thinking_level_comes_back(level: str) -> None:
+def test_any_thinking_level_is_kept(level: str) -> None:
     found = NATIVE.decode(NATIVE.encode(entry_of(ThinkingLevel(level)))[:-1], 1)
     assert isinstance(found, ThinkingLevelEntry)
     assert found.thinking_level.thinking_level == level
@@ -150,7 +150,7 @@ def test_every_line_has_the_four_keys_and_its_time_in_utc(entry: KnownEntry, hou
     assert datetime.fromisoformat(fields["timestamp"]) == entry.timestamp
 
 
-def test_what_is_not_given_is_not_written() -> None:
+def test_fields_that_are_not_set_are_not_written() -> None:
     line = NATIVE.encode(entry_of(Label("e0")))
     assert line == (
         b'{"type":"label","id":"e1","parent_id":null,"timestamp":"2024-05-01T12:00:00Z","seq":1,'
@@ -166,17 +166,17 @@ def test_raw_json_with_line_breaks_is_written_in_one_line() -> None:
 
 
 @pytest.mark.parametrize("entry", [entry_of(Custom("mine", msgspec.Raw(b"{oops"))), entry_of(ThinkingLevel("\ud83d"))])
-def test_what_is_no_json_is_refused(entry: KnownEntry) -> None:
+def test_an_entry_without_a_json_form_is_refused(entry: KnownEntry) -> None:
     with pytest.raises(InvalidEntry, match="cannot be written as JSON"):
         NATIVE.encode(entry)
 
 
 WRONG: list[tuple[KnownEntry, str]] = [
-    (entry_of(says("")), "$.message.role"),
-    (entry_of(says("user", "Hello")), "$.message.content[0]"),
+    (entry_of(message_of("")), "$.message.role"),
+    (entry_of(message_of("user", "Hello")), "$.message.content[0]"),
     (entry_of(Message("user", "Hello")), "$.message.content"),  # type: ignore[arg-type]
-    (entry_of(says("user", model=5)), "$.message.model"),
-    (entry_of(says("user", usage=Usage("many"))), "$.message.usage.input_tokens"),  # type: ignore[arg-type]
+    (entry_of(message_of("user", model=5)), "$.message.model"),
+    (entry_of(message_of("user", usage=Usage("many"))), "$.message.usage.input_tokens"),  # type: ignore[arg-type]
     (entry_of(ModelChange("", "m")), "$.model_change.provider"),
     (entry_of(ModelChange("p", "")), "$.model_change.model_id"),
     (entry_of(ThinkingLevel(None)), "$.thinking_level.thinking_level"),  # type: ignore[arg-type]
@@ -198,19 +198,19 @@ WRONG: list[tuple[KnownEntry, str]] = [
     (entry_of(ThinkingLevel("off"), timestamp="2024-05-01T12:00:00Z"), "$.timestamp"),
     (entry_of(ThinkingLevel("off"), timestamp=datetime(2024, 5, 1)), "$.timestamp"),
     (entry_of(ThinkingLevel("off"), batch=Batch("s", "b", 0, None)), "$.batch.n"),  # type: ignore[arg-type]
-    (entry_of(says(7, text("Hello"))), "$.message.role"),  # type: ignore[arg-type]
-    (entry_of(says("user", text(7))), "$.message.content[0].text.content"),  # type: ignore[arg-type]
-    (entry_of(says("user", TextPart(Text("Hello", 7)))), "$.message.content[0].text.signature"),  # type: ignore[arg-type]
-    (entry_of(says("user", text("Hello"), stop_reason=7)), "$.message.stop_reason"),
-    (entry_of(says("user", text("Hello")), id=""), "$.id"),
-    (entry_of(says("user", text("Hello")), id=7), "$.id"),
-    (entry_of(says("user", text("Hello")), parent_id=7), "$.parent_id"),
-    (entry_of(says("user", text("Hello")), timestamp=datetime(2024, 5, 1)), "$.timestamp"),
-    (entry_of(says("user", text("Hello")), seq=1.5), "$.seq"),
-    (entry_of(says("user", text("Hello")), aside=1), "$.aside"),
-    (entry_of(says("user", text("Hello")), command_id=7), "$.command_id"),
-    (entry_of(says("user", text("Hello")), batch=Batch("s", "b", 0, None)), "$.batch.n"),  # type: ignore[arg-type]
-    (entry_of(says("user", text("Hello")), batch=7), "$.batch"),
+    (entry_of(message_of(7, text("Hello"))), "$.message.role"),  # type: ignore[arg-type]
+    (entry_of(message_of("user", text(7))), "$.message.content[0].text.content"),  # type: ignore[arg-type]
+    (entry_of(message_of("user", TextPart(Text("Hello", 7)))), "$.message.content[0].text.signature"),  # type: ignore[arg-type]
+    (entry_of(message_of("user", text("Hello"), stop_reason=7)), "$.message.stop_reason"),
+    (entry_of(message_of("user", text("Hello")), id=""), "$.id"),
+    (entry_of(message_of("user", text("Hello")), id=7), "$.id"),
+    (entry_of(message_of("user", text("Hello")), parent_id=7), "$.parent_id"),
+    (entry_of(message_of("user", text("Hello")), timestamp=datetime(2024, 5, 1)), "$.timestamp"),
+    (entry_of(message_of("user", text("Hello")), seq=1.5), "$.seq"),
+    (entry_of(message_of("user", text("Hello")), aside=1), "$.aside"),
+    (entry_of(message_of("user", text("Hello")), command_id=7), "$.command_id"),
+    (entry_of(message_of("user", text("Hello")), batch=Batch("s", "b", 0, None)), "$.batch.n"),  # type: ignore[arg-type]
+    (entry_of(message_of("user", text("Hello")), batch=7), "$.batch"),
 ]
 
 
@@ -241,16 +241,16 @@ def test_a_payload_of_another_type_or_none_is_not_written(payload: object, belon
 
 
 class Words(str):
-    """Text of a program's own type."""
+    """A subclass of str, as programs can pass."""
 
 
 @given(strategies.messages(), st.sampled_from(["role", "content", ""]), st.booleans())
-def test_what_is_kept_of_a_written_entry_is_what_its_line_says(said: Message, own: str, batched: bool) -> None:
-    told = said.content
+def test_write_returns_the_entry_as_its_line_is_read_back(drawn: Message, own: str, batched: bool) -> None:
+    content = drawn.content
     if own == "content":
-        told = tuple(text(Words(each.text.content)) if isinstance(each, TextPart) else each for each in told)
+        content = tuple(text(Words(each.text.content)) if isinstance(each, TextPart) else each for each in content)
     batch = Batch("s", "b", 0, 2) if batched else None
-    message = msgspec.structs.replace(said, role=Words(said.role) if own == "role" else said.role, content=told)
+    message = msgspec.structs.replace(drawn, role=Words(drawn.role) if own == "role" else drawn.role, content=content)
     line, kept = NATIVE.write(entry_of(message, batch=batch))
     read = NATIVE.decode(line[:-1], 1)
     assert kept == read
@@ -259,32 +259,32 @@ def test_what_is_kept_of_a_written_entry_is_what_its_line_says(said: Message, ow
     assert all(type(each.text.content) is str for each in kept.message.content if isinstance(each, TextPart))
 
 
-def test_all_fields_are_looked_at_before_a_line_is_not_read_back() -> None:
+def test_the_fields_that_the_fast_path_of_write_checks_are_all_there_are() -> None:
     base = ("id", "parent_id", "timestamp", "seq", "aside", "command_id", "batch")
     assert MessageEntry.__struct_fields__ == (*base, "message")
     assert Message.__struct_fields__[:2] == ("role", "content")
     assert (TextPart.__struct_fields__, Text.__struct_fields__) == (("text",), ("content", "signature"))
 
 
-def test_text_beyond_ascii_is_kept_once() -> None:
-    said = "".join(["Grüße"] * 200)
-    _, kept = NATIVE.write(entry_of(says("user", text(said))))
+def test_text_beyond_ascii_is_kept_in_its_compact_form() -> None:
+    long_text = "".join(["Grüße"] * 200)
+    _, kept = NATIVE.write(entry_of(message_of("user", text(long_text))))
     part = kept.message.content[0] if isinstance(kept, MessageEntry) else None
     assert isinstance(part, TextPart)
-    assert part.text.content == said
-    assert sys.getsizeof(part.text.content) < sys.getsizeof(said)
+    assert part.text.content == long_text
+    assert sys.getsizeof(part.text.content) < sys.getsizeof(long_text)
 
 
-def test_an_opaque_entry_is_not_written_anew() -> None:
+def test_an_opaque_entry_is_not_encoded() -> None:
     entry: Any = opaque({"type": "label", **BASE})
     with pytest.raises(InvalidEntry, match="copy the line"):
         NATIVE.encode(entry)
 
 
-# -- what is read
+# -- reading
 
 
-def test_the_ordinal_is_where_the_line_stands_not_what_it_says() -> None:
+def test_the_seq_is_the_position_of_the_line_not_its_stored_value() -> None:
     line = NATIVE.encode(entry_of(ThinkingLevel("off"), seq=7))[:-1]
     for seq in (7, 9):
         entry = NATIVE.decode(line, seq)
@@ -292,7 +292,7 @@ def test_the_ordinal_is_where_the_line_stands_not_what_it_says() -> None:
         assert entry.seq == seq
 
 
-def test_a_simple_session_reads_as_it_is_told() -> None:
+def test_a_conversation_is_read() -> None:
     lines = b"""
 {"type":"message","id":"m-1","parent_id":null,"timestamp":"2025-03-01T09:00:01Z","message":\
 {"role":"user","content":[{"type":"text","text":{"content":"Morning"}}]}}
@@ -302,12 +302,12 @@ def test_a_simple_session_reads_as_it_is_told() -> None:
     first, second = (NATIVE.decode(line, seq) for seq, line in enumerate(lines, 1))
     assert isinstance(first, MessageEntry)
     assert isinstance(second, MessageEntry)
-    assert first.message == says("user", text("Morning"))
-    assert second.message == says("assistant", text("Good morning!"), model="small")
+    assert first.message == message_of("user", text("Morning"))
+    assert second.message == message_of("assistant", text("Good morning!"), model="small")
     assert (first.parent_id, second.parent_id, second.seq) == (None, "m-1", 2)
 
 
-def test_a_session_with_tools_reads_as_it_is_told() -> None:
+def test_a_tool_call_and_its_result_are_read() -> None:
     call, answer = (
         known({"type": "message", **BASE, "message": {"role": role, "content": [part]}})
         for role, part in [
@@ -315,22 +315,22 @@ def test_a_session_with_tools_reads_as_it_is_told() -> None:
             ("tool", {"type": "tool_result", "tool_result": {"tool_use_id": "c1", "content": "main.go"}}),
         ]
     )
-    assert payload_of(call) == says("assistant", tool_use("c1", "ls", {"at": "."}))
-    assert payload_of(answer) == says("tool", tool_result("c1", "main.go"))
+    assert payload_of(call) == message_of("assistant", tool_use("c1", "ls", {"at": "."}))
+    assert payload_of(answer) == message_of("tool", tool_result("c1", "main.go"))
 
 
 @pytest.mark.feature("G-38")
 @given(strategies.entries())
-def test_a_nested_and_a_flattened_payload_read_as_equal_entries(entry: KnownEntry) -> None:
+def test_a_nested_and_a_flat_payload_are_read_as_equal_entries(entry: KnownEntry) -> None:
     fields = msgspec.json.decode(NATIVE.encode(entry))
     payload = fields.pop(entry.type)
     flat = msgspec.json.encode({**fields, **payload})
-    # Laid flat, an empty payload is none.
+    # An empty payload in the flat form is a missing one.
     assert NATIVE.decode(flat, entry.seq) == entry if payload else isinstance(decoded(fields), OpaqueEntry)
 
 
 @pytest.mark.feature("G-38")
-def test_the_flattened_lines_of_labels_and_compactions_are_read() -> None:
+def test_flat_labels_and_compactions_are_read() -> None:
     label = {"type": "label", "id": "l", "parent_id": "m", "target_id": "m", "label": "greeting"}
     cut = {"type": "compaction", "id": "c", "parent_id": "l", "summary": "Hi.", "first_kept_entry_id": "m"}
     time = {"timestamp": "2024-05-01T12:00:00Z"}
@@ -356,13 +356,13 @@ def test_the_flattened_lines_of_labels_and_compactions_are_read() -> None:
         {"something": "else"},
     ],
 )
-def test_two_payloads_or_none_or_anothers_make_a_line_opaque(payloads: dict[str, object]) -> None:
+def test_a_line_with_two_payloads_none_or_one_of_another_type_is_opaque(payloads: dict[str, object]) -> None:
     entry = opaque({"type": "message", **BASE, **payloads})
     assert (entry.id, entry.parent_id, entry.seq) == ("e1", "e0", 1)
     assert "payload" in entry.reason
 
 
-def test_an_empty_payload_must_be_there_to_be_seen() -> None:
+def test_an_empty_payload_is_read_and_a_missing_one_is_not() -> None:
     assert payload_of(known({"type": "session_info", **BASE, "session_info": {}})) == SessionInfo()
     assert "payload" in opaque({"type": "session_info", **BASE}).reason
 
@@ -378,16 +378,16 @@ def test_both_names_of_the_thinking_level_are_read_and_one_is_written(name: str,
     assert json.loads(NATIVE.encode(found))["type"] == "thinking_level"
 
 
-def test_content_that_is_a_string_is_one_text_part() -> None:
+def test_string_content_is_read_as_one_text_part() -> None:
     for line in ({"message": {"role": "user", "content": "Hi"}}, {"role": "user", "content": "Hi"}):
-        assert payload_of(known({"type": "message", **BASE, **line})) == says("user", text("Hi"))
+        assert payload_of(known({"type": "message", **BASE, **line})) == message_of("user", text("Hi"))
     edit = {"type": "context_edit", **BASE, "target_id": "e0", "replacement": "shorter"}
     assert payload_of(known(edit)) == ContextEdit("e0", (text("shorter"),))
 
 
 @pytest.mark.feature("G-39")
 @pytest.mark.parametrize("message", [{"content": "Hi"}, {"role": None}, {"role": 7}, {"role": ""}])
-def test_a_message_needs_a_role(message: dict[str, object]) -> None:
+def test_a_message_without_a_role_is_opaque(message: dict[str, object]) -> None:
     assert "role" in opaque({"type": "message", **BASE, "message": message}).reason
 
 
@@ -407,7 +407,7 @@ REQUIRED: dict[str, dict[str, object]] = {
 
 @pytest.mark.feature("G-42", "G-43", "G-48", "G-50", "G-51", "G-53")
 @pytest.mark.parametrize(("name", "field"), [(name, field) for name, fields in REQUIRED.items() for field in fields])
-def test_each_required_field_is_required_and_of_its_type(name: str, field: str) -> None:
+def test_a_payload_without_a_required_field_or_with_a_wrong_one_is_opaque(name: str, field: str) -> None:
     whole = REQUIRED[name]
     assert known({"type": name, **BASE, name: whole}).type == name
     assert known({"type": name, **BASE, **whole}).type == name
@@ -418,14 +418,14 @@ def test_each_required_field_is_required_and_of_its_type(name: str, field: str) 
 
 
 @pytest.mark.parametrize("field", ["id", "timestamp"])
-def test_without_its_base_a_line_is_opaque(field: str) -> None:
+def test_a_line_without_an_id_or_a_timestamp_is_opaque(field: str) -> None:
     fields = {"type": "label", **BASE, "target_id": "e0"}
     del fields[field]
     entry = opaque(fields)
     assert (entry.id, entry.timestamp) == ((None, NOON) if field == "id" else ("e1", EPOCH))
 
 
-def test_without_a_parent_it_is_a_root() -> None:
+def test_a_line_without_a_parent_is_a_root() -> None:
     fields = {"type": "thinking_level", "thinking_level": "off", **BASE}
     del fields["parent_id"]
     assert known(fields).parent_id is None
@@ -444,7 +444,7 @@ def test_without_a_parent_it_is_a_root() -> None:
         ({}, EPOCH),
     ],
 )
-def test_any_time_can_be_compared_with_any_other(written: JSON, time: datetime) -> None:
+def test_any_stored_time_is_read_as_utc_or_as_the_epoch(written: JSON, time: datetime) -> None:
     assert time_of(written) == time
     entry = decoded({"type": "thinking_level", **BASE, "timestamp": written, "thinking_level": "off"})
     assert entry is not None
@@ -454,22 +454,24 @@ def test_any_time_can_be_compared_with_any_other(written: JSON, time: datetime) 
         assert entry.timestamp == NOON
 
 
-def test_unknown_keys_are_passed_over_and_unknown_types_kept() -> None:
+def test_unknown_keys_are_ignored_and_unknown_types_are_opaque() -> None:
     message = {"role": "user", "content": [{"type": "text", "text": {"content": "Hi", "new": 1}, "new": 2}], "new": 3}
-    assert payload_of(known({"type": "message", **BASE, "message": message, "new": 4})) == says("user", text("Hi"))
+    assert payload_of(known({"type": "message", **BASE, "message": message, "new": 4})) == message_of(
+        "user", text("Hi")
+    )
     line = {"type": "hologram", **BASE, "data": {"deep": [1]}, "aside": True, "command_id": "c"}
     entry = opaque(line)
     assert (entry.type, entry.id, entry.parent_id, entry.timestamp) == ("hologram", "e1", "e0", NOON)
     assert (entry.value, entry.aside, entry.command_id, entry.reason) == (line, True, "c", "unknown type")
 
 
-def test_an_opaque_line_keeps_its_place_in_its_batch() -> None:
+def test_an_opaque_line_keeps_its_batch_mark() -> None:
     mark = {"session": "s", "id": "b", "i": 1, "n": 3}
     assert opaque({"type": "hologram", **BASE, "batch": mark}).batch == Batch("s", "b", 1, 3)
     assert opaque({"type": "hologram", **BASE, "batch": {"session": "s"}}).batch is None
 
 
-def test_a_second_header_cannot_be_referred_to() -> None:
+def test_a_second_header_is_opaque_and_has_no_id() -> None:
     entry = opaque({"type": "session", "id": "s", "version": 1, "timestamp": "2024-05-01T12:00:00Z"})
     assert (entry.type, entry.id) == ("session", None)
 
@@ -491,11 +493,11 @@ def test_a_second_header_cannot_be_referred_to() -> None:
     ],
     ids=repr,
 )
-def test_a_damaged_line_is_none(line: bytes) -> None:
+def test_a_line_that_is_not_a_json_object_is_decoded_as_none(line: bytes) -> None:
     assert NATIVE.decode(line, 1) is None
 
 
-def test_half_a_surrogate_pair_spoils_nothing_but_itself() -> None:
+def test_a_lone_surrogate_is_replaced_and_the_rest_is_read() -> None:
     line = json.dumps({"type": "message", **BASE, "message": {"role": "user", "content": "cut \ud83d off 😀"}})
     assert "\\ud83d off" in line
     entry = NATIVE.decode(line.encode(), 1)
@@ -503,20 +505,20 @@ def test_half_a_surrogate_pair_spoils_nothing_but_itself() -> None:
     assert entry.message.content == (text("cut \ufffd off 😀"),)
     assert read_object(b'{"a":"\\ud83d"}') == {"a": "\ufffd"}
     assert read_object(b'{"a":"\\u12"}') is None
-    unknown = NATIVE.decode(json.dumps({"type": "bark", **BASE, "said": "cut \ud83d off 😀"}).encode(), 1)
+    unknown = NATIVE.decode(json.dumps({"type": "bark", **BASE, "text": "cut \ud83d off 😀"}).encode(), 1)
     assert isinstance(unknown, OpaqueEntry)
-    assert unknown.value == {"type": "bark", **BASE, "said": "cut \ufffd off 😀"}
+    assert unknown.value == {"type": "bark", **BASE, "text": "cut \ufffd off 😀"}
 
 
 @given(strategies.entries(), st.data())
-def test_a_truncated_line_never_raises(entry: KnownEntry, data: st.DataObject) -> None:
+def test_a_truncated_line_is_decoded_as_none(entry: KnownEntry, data: st.DataObject) -> None:
     line = NATIVE.encode(entry)[:-1]
     cut = data.draw(st.integers(0, len(line) - 1))
     assert NATIVE.decode(line[:cut], 1) is None
 
 
 @given(strategies.entries(), st.data())
-def test_a_line_with_other_bytes_in_it_never_raises(entry: KnownEntry, data: st.DataObject) -> None:
+def test_a_line_with_overwritten_bytes_never_raises(entry: KnownEntry, data: st.DataObject) -> None:
     line = bytearray(NATIVE.encode(entry)[:-1])
     start = data.draw(st.integers(0, len(line) - 1))
     line[start : start + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=8))
@@ -524,7 +526,7 @@ def test_a_line_with_other_bytes_in_it_never_raises(entry: KnownEntry, data: st.
 
 
 @given(st.dictionaries(st.sampled_from([*BASE, "type", *ENTRY_TYPES, "content", "usage"]), strategies.json_values()))
-def test_any_object_is_an_entry_and_never_raises(fields: dict[str, Any]) -> None:
+def test_any_json_object_is_decoded_to_an_entry(fields: dict[str, Any]) -> None:
     assert decoded(fields) is not None
 
 
@@ -546,7 +548,7 @@ HEADERS = st.builds(
 
 @pytest.mark.feature("G-15")
 @given(HEADERS)
-def test_a_header_comes_back_with_every_value_and_byte(header: Header) -> None:
+def test_a_header_is_read_back_equal_and_written_again_byte_for_byte(header: Header) -> None:
     line = NATIVE.encode_header(header)
     assert line.startswith(b'{"type":"session","id":')
     assert NATIVE.decode_header(line[:-1], HERE) == header
@@ -557,7 +559,7 @@ def test_a_header_comes_back_with_every_value_and_byte(header: Header) -> None:
 
 
 @pytest.mark.feature("G-36")
-def test_a_header_has_its_cwd_when_it_is_known() -> None:
+def test_a_header_has_a_cwd_only_if_it_is_known() -> None:
     header = Header(id="s", version=1, timestamp=NOON)
     assert b"cwd" not in NATIVE.encode_header(header)
     assert NATIVE.decode_header(NATIVE.encode_header(header)[:-1], HERE).cwd is None
@@ -566,7 +568,7 @@ def test_a_header_has_its_cwd_when_it_is_known() -> None:
     assert NATIVE.decode_header(NATIVE.encode_header(there)[:-1], HERE).cwd == "/work/project"
 
 
-def test_a_headers_time_may_lack_a_zone_and_it_may_have_keys_of_others() -> None:
+def test_a_header_with_a_time_without_zone_and_unknown_keys_is_read() -> None:
     line = b'{"type":"session","id":"s","version":1,"timestamp":"2024-05-01T12:00:00","harness":"x"}'
     assert NATIVE.decode_header(line, HERE) == Header(id="s", version=1, timestamp=NOON)
 
@@ -592,7 +594,7 @@ def test_a_header_of_another_type_is_refused(name: object) -> None:
     ],
     ids=repr,
 )
-def test_what_is_no_header_is_refused(line: bytes) -> None:
+def test_a_line_that_is_not_a_header_is_refused(line: bytes) -> None:
     with pytest.raises(NotASession):
         NATIVE.decode_header(line, HERE)
 
@@ -605,18 +607,18 @@ def test_a_header_of_a_newer_version_is_refused() -> None:
 # -- the rest of the protocol
 
 
-def test_a_new_id_is_the_uuid_and_must_be_new() -> None:
+def test_a_new_id_is_the_uuid_and_is_refused_if_it_is_taken() -> None:
     assert NATIVE.new_id("u", lambda _: False) == "u"
     with pytest.raises(InvalidEntry, match="twice"):
         NATIVE.new_id("u", lambda _: True)
 
 
-def test_there_is_nothing_to_migrate() -> None:
+def test_migrating_leaves_lines_as_they_are() -> None:
     assert NATIVE.migrated(b"{}", 1) == b"{}\n"
     assert NATIVE.migrated_header(b"{}\n") == b"{}\n"
 
 
-def test_the_payloads_of_one_caller_are_not_those_of_another() -> None:
+def test_changing_the_data_of_an_entry_does_not_change_the_entry() -> None:
     entry = entry_of(Custom("mine", raw_json({"a": [1]})))
     assert isinstance(entry, CustomEntry)
     mine: Any = entry.custom.data
@@ -624,11 +626,11 @@ def test_the_payloads_of_one_caller_are_not_those_of_another() -> None:
     assert entry.custom.data == {"a": [1]}
 
 
-def test_examples_of_each_message_come_back() -> None:
+def test_messages_with_optional_fields_are_read_back_equal() -> None:
     for message in (
-        says("user", text("Hi"), image("QQ==", "image/png"), raw_metadata=raw_json({"from": "cli"})),
-        says("assistant", thinking("hm", signature="s"), provider="p", model="m", usage=Usage(1, 2, cost=0.5)),
-        says("bashExecution", bash=BashExecution("ls", "a", exit_code=1, exclude_from_context=True)),
+        message_of("user", text("Hi"), image("QQ==", "image/png"), raw_metadata=raw_json({"from": "cli"})),
+        message_of("assistant", thinking("hm", signature="s"), provider="p", model="m", usage=Usage(1, 2, cost=0.5)),
+        message_of("bashExecution", bash=BashExecution("ls", "a", exit_code=1, exclude_from_context=True)),
     ):
         assert NATIVE.decode(NATIVE.encode(entry_of(message))[:-1], 1) == entry_of(message)
     with pytest.raises(ValueError, match="needs `bash` or content"):

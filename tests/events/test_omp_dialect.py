@@ -1,4 +1,4 @@
-"""oh-my-pi's dialect: where it differs from pi's."""
+"""The dialect of oh-my-pi: where it differs from that of pi."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ BOTH_WAYS: list[tuple[str, Payload]] = [
 
 
 @pytest.mark.parametrize(("line", "payload"), BOTH_WAYS)
-def test_entries_are_read_and_written_in_its_own_words(line: str, payload: Payload) -> None:
+def test_entries_are_read_and_written_with_the_keys_of_omp(line: str, payload: Payload) -> None:
     assert read(line) == entry(payload)
     assert omp.encode(entry(payload)).decode() == line.replace("ENVELOPE", ENVELOPE) + "\n"
 
@@ -128,14 +128,14 @@ def test_entries_are_read_and_written_in_its_own_words(line: str, payload: Paylo
         ),
     ],
 )
-def test_its_forms_and_pis_are_read(line: str, payload: Payload) -> None:
+def test_other_forms_of_omp_and_of_pi_are_read(line: str, payload: Payload) -> None:
     assert read(line) == entry(payload)
 
 
 @pytest.mark.parametrize(
     "name", ["service_tier_change", "mode_change", "ttsr_injection", "credential_pin", "session_init", "reset_boundary"]
 )
-def test_types_that_have_no_native_one_stay_what_they_are(name: str) -> None:
+def test_types_without_a_native_one_are_opaque(name: str) -> None:
     found = read(f'{{"type":"{name}",ENVELOPE,"x":1}}')
     assert isinstance(found, OpaqueEntry)
     assert (found.type, found.id, found.parent_id, found.reason) == (name, "0000000b", "0000000a", "unknown type")
@@ -145,13 +145,13 @@ def test_types_that_have_no_native_one_stay_what_they_are(name: str) -> None:
 @pytest.mark.parametrize(
     "keys", ['"model":"a/b","role":"smol"', '"model":"a"', '"model":"/b"', '"provider":"a"', '"x":1']
 )
-def test_a_model_that_does_not_answer_is_no_change_of_the_model(keys: str) -> None:
+def test_a_model_change_of_another_role_or_without_a_model_is_opaque(keys: str) -> None:
     found = read(f'{{"type":"model_change",ENVELOPE,{keys}}}')
     assert isinstance(found, OpaqueEntry)
     assert found.id == "0000000b"
 
 
-def test_an_older_file_that_nothing_tells_from_pis_has_its_models_too() -> None:
+def test_model_changes_of_older_omp_files_are_read_by_the_pi_dialect() -> None:
     header = b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T10:00:01.250Z"}'
     dialect = detect(header + b"\n", "x.jsonl").dialect
     assert isinstance(dialect, PiDialect)
@@ -164,28 +164,28 @@ def test_an_older_file_that_nothing_tells_from_pis_has_its_models_too() -> None:
     assert (written["provider"], written["modelId"], "model" in written) == ("a", "b/c", False)
 
 
-def test_usage_is_written_for_its_own_statistics() -> None:
+def test_usage_is_written_as_a_model_usage_entry() -> None:
     payload = UsageRecord("turn", Usage(1, 2, total_tokens=3), "p", "m", note="n", messages=4)
     line = json.loads(omp.encode(entry(payload)))
     assert (line["type"], line["purpose"], line["usage"]["totalTokens"]) == ("model_usage", "turn", 3)
     assert read(json.dumps(line)) == entry(payload)
 
 
-def test_what_is_said_of_a_session_without_a_title_changes_no_title() -> None:
+def test_session_info_without_a_name_is_written_as_a_custom_entry() -> None:
     line = json.loads(omp.encode(entry(SessionInfo(status="done"))))
     assert (line["type"], line["customType"]) == ("custom", "treering.session_info")
     assert read(json.dumps(line)) == entry(SessionInfo(status="done"))
 
 
-def test_a_provider_with_a_slash_is_refused() -> None:
+def test_a_provider_name_with_a_slash_is_refused() -> None:
     with pytest.raises(DialectCannot, match="slash"):
         omp.encode(entry(ModelChange("a/b", "c")))
 
 
-# -- the slot and the header
+# -- the title slot and the header
 
 
-def test_the_slot_is_256_bytes_and_says_the_title() -> None:
+def test_the_title_slot_is_256_bytes_and_holds_the_title() -> None:
     slot = write_slot("My title", "2026-11-21T21:06:49.610Z")
     assert len(slot) == SLOT_SIZE
     assert slot.endswith(b' "}\n')
@@ -207,7 +207,7 @@ def test_any_title_fits_and_is_read_back(title: str) -> None:
     assert found.size == len(block)
 
 
-def test_a_title_in_the_slot_goes_before_the_headers() -> None:
+def test_a_title_in_the_slot_takes_precedence_over_that_of_the_header() -> None:
     line = (
         b'{"type":"session","version":3,"id":"s","timestamp":"2026-01-01T10:00:01.250Z",'
         b'"title":"Foobar","titleSource":"auto"}'
@@ -217,13 +217,13 @@ def test_a_title_in_the_slot_goes_before_the_headers() -> None:
     assert OmpDialect.decode_header(line, PLACE, read_slot(write_slot("", "x")[:-1])).title == "Foobar"
 
 
-def test_a_parent_session_may_be_an_id_or_a_path() -> None:
+def test_a_header_with_a_parent_session_is_read_back_equal() -> None:
     header = Header(id="s", version=3, timestamp=AT, parent_session="01a1ffee", parent_entry="e", key="k", title="t")
     block = omp.encode_header(header)
     assert detect(block, "x").header == header
 
 
-def test_another_line_is_no_slot() -> None:
+def test_only_a_title_line_is_read_as_a_slot() -> None:
     assert read_slot(b'{"type":"session","id":"s"}') is None
     assert read_slot(b"") is None
     assert read_slot(b'{"type":"title"}') is not None
@@ -259,7 +259,7 @@ def test_a_real_file_is_read(real: bytes) -> None:
         ids.append(each.id)
 
 
-def test_its_slot_and_header_are_written_as_oh_my_pi_writes_them(real: bytes) -> None:
+def test_slot_and_header_are_written_as_oh_my_pi_writes_them(real: bytes) -> None:
     slot, header, _ = real.split(b"\n", 2)
     found = detect(real, REAL).header
     written_slot, written_header, _ = omp.encode_header(found).split(b"\n")
@@ -268,7 +268,7 @@ def test_its_slot_and_header_are_written_as_oh_my_pi_writes_them(real: bytes) ->
     assert written_header == header
 
 
-def test_lines_that_say_nothing_else_are_written_again_byte_for_byte(real: bytes) -> None:
+def test_lines_without_unknown_keys_are_written_again_byte_for_byte(real: bytes) -> None:
     lines = [
         line
         for line in real.splitlines()[2:]
@@ -282,18 +282,19 @@ def test_lines_that_say_nothing_else_are_written_again_byte_for_byte(real: bytes
         assert omp.encode(found) == line + b"\n"
 
 
-def test_lines_that_were_cut_never_raise(real: bytes) -> None:
+def test_truncated_lines_are_decoded_as_none(real: bytes) -> None:
     chance = random.Random(1)
     for line in real.splitlines():
         for _ in range(20):
             assert omp.decode(line[: chance.randrange(len(line))], 1) is None
 
 
-def test_pi_reads_what_both_say_alike(real: bytes) -> None:
+def test_the_pi_dialect_reads_common_lines_equally(real: bytes) -> None:
     lines = [
         line
         for line in real.splitlines()[2:]
         if json.loads(line)["type"] in ("message", "label", "custom", "compaction")
     ]
+    assert lines
     for line in lines:
         assert PiDialect().decode(line, 1) == omp.decode(line, 1)

@@ -1,4 +1,4 @@
-"""pi's dialect: what its lines say, how entries are written, and what neither may lose."""
+"""The dialect of pi: reading its lines, writing entries, and losing nothing either way."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def opaque(line: str | bytes, dialect: Dialect = pi) -> OpaqueEntry:
     return found
 
 
-def said(body: str) -> Message:
+def message_in(body: str) -> Message:
     found = known(f'{{"type":"message",{ENVELOPE},"message":{body}}}')
     assert isinstance(found, MessageEntry)
     return found.message
@@ -110,14 +110,14 @@ def line_of(payload: Payload, **fields: Any) -> str:  # noqa: ANN401
 
 
 def as_json(found: Entry) -> Any:  # noqa: ANN401
-    """An entry by value: the order of free JSON, and metadata without keys, say nothing."""
+    """An entry as JSON for comparison: the order of free JSON and empty metadata do not matter."""
     assert not isinstance(found, OpaqueEntry)
     value = json.loads(NativeDialect().encode(found))
     payload = value[found.type]
     if not payload.get("metadata", True):
         del payload["metadata"]
     if isinstance(payload.get("usage"), dict) and not payload["usage"].get("cost"):
-        payload["usage"].pop("cost", None)  # 0.0 is written or left out
+        payload["usage"].pop("cost", None)  # a cost of 0.0 can be written or left out
     return value
 
 
@@ -266,7 +266,7 @@ LINES = [(full(line), payload) for line, payload in LINES]
 
 
 @pytest.mark.parametrize(("line", "payload"), LINES)
-def test_a_line_is_read_as_its_entry(line: str, payload: Payload) -> None:
+def test_a_line_is_read_as_the_expected_entry(line: str, payload: Payload) -> None:
     assert known(line) == entry(payload)
 
 
@@ -275,11 +275,11 @@ def test_an_entry_is_written_as_pi_writes_it(line: str, payload: Payload) -> Non
     assert line_of(payload) == line + "\n"
 
 
-# -- rows of the checklist that a dialect proves alone
+# -- promises about lines
 
 
 @pytest.mark.feature("O-12")
-def test_content_that_is_a_string_is_one_text_and_is_written_as_a_string() -> None:
+def test_string_content_is_one_text_part_and_is_written_as_a_string() -> None:
     line = '{"type":"message",ENVELOPE,"message":{"role":"user","content":"Hello","timestamp":1}}'
     found = known(line)
     assert isinstance(found, MessageEntry)
@@ -288,7 +288,7 @@ def test_content_that_is_a_string_is_one_text_and_is_written_as_a_string() -> No
 
 
 @pytest.mark.feature("O-13")
-def test_an_assistants_message_keeps_what_it_has_and_what_is_unknown() -> None:
+def test_an_assistant_message_keeps_known_and_unknown_fields() -> None:
     usage = (
         '{"input":3,"output":191,"cacheRead":0,"cacheWrite":1684,"totalTokens":1878,'
         '"cost":{"input":0.000009,"output":0.002865,"cacheRead":0,"cacheWrite":0.006315,"total":0.009189}}'
@@ -298,7 +298,7 @@ def test_an_assistants_message_keeps_what_it_has_and_what_is_unknown() -> None:
         '"usage":USAGE,"stopReason":"stop","timestamp":5,"brandNew":{"deep":[1,null]}}'
     )
     body = body.replace("USAGE", usage)
-    message = said(body)
+    message = message_in(body)
     assert (message.provider, message.model, message.stop_reason) == ("p", "m", "stop")
     assert message.usage == Usage(3, 191, 0, 1684, 1878, 0.009189)
     assert message.metadata == {"api": "a", "timestamp": 5, "usage": json.loads(usage), "brandNew": {"deep": [1, None]}}
@@ -307,19 +307,19 @@ def test_an_assistants_message_keeps_what_it_has_and_what_is_unknown() -> None:
 
 @pytest.mark.feature("O-14", "G-26")
 @pytest.mark.parametrize("role", ["toolResult", "tool"])
-def test_a_tools_answer_pairs_with_its_call(role: str) -> None:
+def test_a_tool_result_names_the_id_of_its_call(role: str) -> None:
     body = (
         '{"role":"ROLE","toolCallId":"c1","toolName":"read","content":[{"type":"text","text":"out"}],"isError":false}'
     )
-    message = said(body.replace("ROLE", role))
-    call = said('{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"read","arguments":{}}]}')
+    message = message_in(body.replace("ROLE", role))
+    call = message_in('{"role":"assistant","content":[{"type":"toolCall","id":"c1","name":"read","arguments":{}}]}')
     (answer,) = message.content
-    (asked,) = call.content
+    (call_part,) = call.content
     assert message.role == "tool"
     assert message.tool_name == "read"
     assert answer == tool_result("c1", "out")
-    assert isinstance(asked, ToolUsePart)
-    assert asked.tool_use.id == "c1"
+    assert isinstance(call_part, ToolUsePart)
+    assert call_part.tool_use.id == "c1"
 
 
 @pytest.mark.parametrize(
@@ -357,14 +357,16 @@ def test_a_tools_answer_pairs_with_its_call(role: str) -> None:
         ),
     ],
 )
-def test_an_entry_goes_through_a_line_and_back(payload: Payload, keys: Mapping[str, object]) -> None:
+def test_an_entry_is_written_with_the_keys_of_pi_and_read_back_equal(
+    payload: Payload, keys: Mapping[str, object]
+) -> None:
     line = json.loads(line_of(payload))
     assert {key: value for key, value in line.items() if key not in ("type", "id", "parentId", "timestamp")} == keys
     assert known(line_of(payload)) == entry(payload)
 
 
 @pytest.mark.feature("O-19")
-def test_from_hook_is_kept_and_is_false_where_it_is_missing() -> None:
+def test_from_hook_is_kept_and_is_false_if_it_is_missing() -> None:
     assert '"fromHook":true' in line_of(Compaction("S", "a", 1, from_hook=True))
     assert "fromHook" not in line_of(Compaction("S", "a", 1))
     line = '{"type":"compaction",ENVELOPE,"summary":"S","firstKeptEntryId":"a","tokensBefore":1HOOK}'
@@ -373,19 +375,19 @@ def test_from_hook_is_kept_and_is_false_where_it_is_missing() -> None:
 
 
 @pytest.mark.feature("O-8", "G-18")
-def test_each_dialect_writes_its_own_names_and_both_are_read() -> None:
+def test_native_and_omp_write_their_own_names_of_the_thinking_level() -> None:
     level = entry(ThinkingLevel("high"))
-    ours, theirs = NativeDialect().encode(level), OmpDialect().encode(level)
-    assert json.loads(ours)["type"] == "thinking_level"
-    assert json.loads(theirs)["type"] == "thinking_level_change"
-    assert {"parentId", "thinkingLevel"} <= json.loads(theirs).keys()
-    assert "parent_id" in json.loads(ours)
-    assert "parentId" not in json.loads(ours)
-    assert NativeDialect().decode(ours[:-1], 1) == OmpDialect().decode(theirs[:-1], 1) == level
+    native, omp = NativeDialect().encode(level), OmpDialect().encode(level)
+    assert json.loads(native)["type"] == "thinking_level"
+    assert json.loads(omp)["type"] == "thinking_level_change"
+    assert {"parentId", "thinkingLevel"} <= json.loads(omp).keys()
+    assert "parent_id" in json.loads(native)
+    assert "parentId" not in json.loads(native)
+    assert NativeDialect().decode(native[:-1], 1) == OmpDialect().decode(omp[:-1], 1) == level
 
 
 @pytest.mark.feature("O-30")
-def test_a_missing_label_clears() -> None:
+def test_a_label_entry_without_a_label_is_read_as_a_removal() -> None:
     found = known('{"type":"label",ENVELOPE,"targetId":"0000000a"}')
     assert isinstance(found, LabelEntry)
     assert found.label.label is None
@@ -400,7 +402,7 @@ def test_the_folder_and_the_file_are_named_as_pi_names_them() -> None:
     assert path == "/root/--tmp-research--/2026-11-21T20-55-54-039Z_01a1ffe4-e7b6-761f-804f-fd94109d518e.jsonl"
 
 
-def test_a_folders_name_loses_one_leading_separator_alone() -> None:
+def test_one_leading_separator_is_left_out_of_a_folder_name() -> None:
     assert pi_directory_name("//a/b.c d") == "---a-b.c d--"
     assert pi_directory_name("C:\\Users\\me") == "--C--Users-me--"
     assert pi_directory_name("é") == "--é--"
@@ -410,17 +412,17 @@ def test_a_folders_name_loses_one_leading_separator_alone() -> None:
 
 
 @pytest.mark.feature("O-7")
-def test_ids_are_8_hex_digits_and_never_one_that_is_taken() -> None:
+def test_a_new_id_is_8_hex_digits_and_not_taken() -> None:
     taken: set[str] = set()
     for number in range(2000):
-        uuid = f"{number % 7:08x}{str(uuid4())[8:]}"  # most of them begin like one before
+        uuid = f"{number % 7:08x}{str(uuid4())[8:]}"  # most of them begin like an earlier one
         new = pi.new_id(uuid, taken.__contains__)
         assert new not in taken
         assert re.fullmatch("[0-9a-f]{8}", new)
         taken.add(new)
 
 
-def test_where_a_short_id_is_taken_others_of_the_uuid_serve_and_then_all_of_it() -> None:
+def test_if_a_short_id_is_taken_other_parts_of_the_uuid_are_used_and_then_all_of_it() -> None:
     uuid = "11111111-2222-4333-8444-555566667777"
     assert pi.new_id(uuid, set[str]().__contains__) == "11111111"
     assert pi.new_id(uuid, {"11111111"}.__contains__) == "22224333"
@@ -430,7 +432,7 @@ def test_where_a_short_id_is_taken_others_of_the_uuid_serve_and_then_all_of_it()
         pi.new_id(uuid, (short | {uuid}).__contains__)
 
 
-# -- patience: what pi shows is read
+# -- reading incomplete and odd lines
 
 
 @pytest.mark.parametrize(
@@ -478,7 +480,7 @@ def test_where_a_short_id_is_taken_others_of_the_uuid_serve_and_then_all_of_it()
         ),
     ],
 )
-def test_messages_of_odd_shapes_are_read_and_nothing_of_them_is_dropped(body: str, message: Message) -> None:
+def test_messages_of_odd_shapes_are_read_without_loss(body: str, message: Message) -> None:
     found = known(f'{{"type":"message",{ENVELOPE},"message":{body}}}')
     assert as_json(found) == as_json(entry(message))
     again = pi.encode(found)
@@ -501,7 +503,7 @@ def test_messages_of_odd_shapes_are_read_and_nothing_of_them_is_dropped(body: st
         ('"type":"usage","kind":"k"', UsageRecord("k", Usage())),
     ],
 )
-def test_lines_that_miss_something_are_read_as_pi_reads_them(keys: str, payload: Payload) -> None:
+def test_lines_with_missing_keys_are_read_as_pi_reads_them(keys: str, payload: Payload) -> None:
     assert known(f"{{{keys},{ENVELOPE}}}") == entry(payload)
 
 
@@ -519,7 +521,7 @@ def test_lines_that_miss_something_are_read_as_pi_reads_them(keys: str, payload:
         "{ENVELOPE}",
     ],
 )
-def test_what_makes_no_sense_is_opaque_and_a_valid_parent(line: str) -> None:
+def test_an_invalid_line_is_opaque_and_keeps_its_id(line: str) -> None:
     found = opaque(line)
     assert (found.id, found.parent_id, found.timestamp, found.seq) == ("0000000b", "0000000a", AT, 1)
     assert found.value == json.loads(full(line))
@@ -535,12 +537,12 @@ def test_what_makes_no_sense_is_opaque_and_a_valid_parent(line: str) -> None:
         '{"type":"session","version":3,"id":"01a1ffe4","timestamp":"2026-01-01T10:00:01.250Z"}',
     ],
 )
-def test_what_has_no_id_of_an_entry_cannot_be_referred_to(line: str) -> None:
+def test_a_line_without_a_valid_id_and_a_header_have_no_id(line: str) -> None:
     assert opaque(line).id is None
 
 
 @pytest.mark.parametrize("line", ["", "null", "5", "[]", '"x"', "{", '{"type":"message"', "\x00", "{}}", "[" * 100_000])
-def test_a_line_that_is_no_object_is_damaged(line: str) -> None:
+def test_a_line_that_is_not_a_json_object_is_decoded_as_none(line: str) -> None:
     assert pi.decode(line.encode(), 1) is None
 
 
@@ -569,15 +571,15 @@ def test_times_are_read_as_utc_or_are_the_epoch(written: str, time: datetime) ->
         assert found.timestamp.tzinfo is UTC
 
 
-def test_a_parent_that_is_no_id_is_none() -> None:
+def test_a_parent_id_that_is_not_a_string_is_none() -> None:
     assert known('{"type":"label","targetId":"a","id":"b","parentId":7,"timestamp":"x"}').parent_id is None
 
 
-def test_bytes_and_halves_of_characters_that_are_no_text_are_replaced() -> None:
+def test_invalid_bytes_and_lone_surrogates_are_replaced() -> None:
     line = (
         b'{"type":"message","id":"b","timestamp":"2026-01-01T10:00:01.250Z","message":{"role":"user","content":"%s"}}'
     )
-    for broken, mended in [
+    for broken, repaired in [
         (b"a\xffb", "a\ufffdb"),
         (b"a\\ud83db", "a\ufffdb"),
         (b"\\uDE00\\\\ud83d", "\ufffd\\ud83d"),
@@ -585,14 +587,14 @@ def test_bytes_and_halves_of_characters_that_are_no_text_are_replaced() -> None:
     ]:
         found = pi.decode(line % broken, 1)
         assert isinstance(found, MessageEntry)
-        assert found.message.content == (text(mended),)
+        assert found.message.content == (text(repaired),)
 
 
-def test_crlf_is_read() -> None:
+def test_a_line_with_a_carriage_return_is_read() -> None:
     assert known(LINES[0][0] + "\r") == entry(LINES[0][1])
 
 
-def test_another_programs_data_under_our_name_stays_what_it_is() -> None:
+def test_invalid_data_under_the_keys_of_treering_is_kept_or_ignored() -> None:
     payload = Custom("treering.tool_execution", raw_json({"other": 1}))
     assert known('{"type":"custom","customType":"treering.tool_execution","data":{"other":1},ENVELOPE}') == entry(
         payload
@@ -601,10 +603,10 @@ def test_another_programs_data_under_our_name_stays_what_it_is() -> None:
     assert known(foreign) == entry(Label("a"))
 
 
-# -- what pi has no words for
+# -- fields and entries that pi does not have
 
 
-def test_what_the_line_cannot_say_stands_under_one_key() -> None:
+def test_fields_that_pi_does_not_have_are_written_under_one_key() -> None:
     batch = Batch("s", "b", 0, 2)
     marked = entry(Label("0000000a", "x"), command_id="cmd", batch=batch)
     line = json.loads(pi.encode(marked))
@@ -634,7 +636,9 @@ def test_what_the_line_cannot_say_stands_under_one_key() -> None:
         (UsageRecord("turn", Usage(1), messages=3), {"provider": None, "model": None, "messages": 3}),
     ],
 )
-def test_fields_without_a_key_of_pis_are_read_back(payload: Payload, fields: Mapping[str, object] | None) -> None:
+def test_payload_fields_that_pi_does_not_have_are_read_back(
+    payload: Payload, fields: Mapping[str, object] | None
+) -> None:
     line = pi.encode(entry(payload))
     if fields is not None:
         assert json.loads(line)["treering"] == {"fields": fields}
@@ -648,7 +652,7 @@ def test_fields_without_a_key_of_pis_are_read_back(payload: Payload, fields: Map
         (SessionInfo(status="done", project="p"), "treering.session_info"),
     ],
 )
-def test_entries_that_pi_has_no_type_for_are_custom_ones(payload: Payload, custom_type: str) -> None:
+def test_entries_of_types_that_pi_does_not_have_are_written_as_custom(payload: Payload, custom_type: str) -> None:
     line = json.loads(pi.encode(entry(payload)))
     assert (line["type"], line["customType"]) == ("custom", custom_type)
     assert known(pi.encode(entry(payload))) == entry(payload)
@@ -671,7 +675,7 @@ def test_entries_that_pi_has_no_type_for_are_custom_ones(payload: Payload, custo
         (Message("bashExecution", bash=BashExecution("ls")), {"exitCode": "one", "cancelled": "no"}),
     ],
 )
-def test_metadata_is_not_shown_to_pi_where_it_expects_another_type(message: Message, odd: dict[str, Any]) -> None:
+def test_metadata_of_types_that_pi_does_not_expect_is_kept_apart(message: Message, odd: dict[str, Any]) -> None:
     metadata = {**odd, "mine": 1}
     one = entry(replace(message, raw_metadata=raw_json(metadata)))
     line = json.loads(pi.encode(one))
@@ -681,7 +685,7 @@ def test_metadata_is_not_shown_to_pi_where_it_expects_another_type(message: Mess
     assert as_json(known(pi.encode(one))) == as_json(one)
 
 
-def test_what_pi_insists_on_is_always_written() -> None:
+def test_keys_that_pi_requires_are_always_written() -> None:
     body = json.loads(line_of(Message("assistant", (tool_use("c", "n"),))))["message"]
     assert body["usage"]["cost"]["total"] == 0
     assert (body["provider"], body["model"], body["stopReason"]) == ("unknown", "unknown", "toolUse")
@@ -690,7 +694,7 @@ def test_what_pi_insists_on_is_always_written() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"error": "e", "raw_metadata": raw_json({"new": 1})}])
-def test_why_an_answer_ended_that_calls_tools_is_said_in_the_words_of_each(more: dict[str, Any]) -> None:
+def test_the_stop_reason_for_tool_calls_is_translated_both_ways(more: dict[str, Any]) -> None:
     model = {"provider": "p", "model": "m", "usage": Usage(), **more}
     answer = entry(Message("assistant", (tool_use("c", "n"),), stop_reason="tool_use", **model))
     line = json.loads(pi.encode(answer))
@@ -701,7 +705,7 @@ def test_why_an_answer_ended_that_calls_tools_is_said_in_the_words_of_each(more:
     assert known(pi.encode(odd)) == odd
 
 
-def test_a_name_is_brought_onto_one_line() -> None:
+def test_a_name_is_written_on_one_line() -> None:
     line = line_of(SessionInfo(" My\r\n\nname "))
     assert json.loads(line)["name"] == "My name"
     assert "treering" not in line
@@ -710,24 +714,24 @@ def test_a_name_is_brought_onto_one_line() -> None:
 @pytest.mark.parametrize("dialect", [pi, OmpDialect()])
 def test_a_name_of_bytes_is_refused(dialect: Dialect) -> None:
     with pytest.raises(InvalidEntry, match="session_info"):
-        dialect.encode(entry(SessionInfo(b"My name")))  # type: ignore[arg-type]  # the point of the test
+        dialect.encode(entry(SessionInfo(b"My name")))  # type: ignore[arg-type]  # this is refused
 
 
-def test_times_are_written_in_milliseconds_of_utc() -> None:
+def test_times_are_written_in_utc_with_milliseconds() -> None:
     away = datetime(2026, 1, 1, 12, 0, 1, 250999, timezone(timedelta(hours=2)))
     line = json.loads(line_of(Message("user", (text("x"),)), timestamp=away))
     assert line["timestamp"] == "2026-01-01T10:00:01.250Z"
     assert line["message"]["timestamp"] == AT_MS
 
 
-def test_free_json_over_several_lines_stays_on_one() -> None:
+def test_free_json_with_line_breaks_is_written_on_one_line() -> None:
     line = line_of(Custom("x", Raw(b'{\n  "a": 1.50\r\n}')))
     assert line.count("\n") == 1
     assert '"data":{"a":1.50}' in line
 
 
 @pytest.mark.parametrize(
-    ("payload", "fields", "said"),
+    ("payload", "fields", "message"),
     [
         (Label("a"), {"aside": True}, "does not become the leaf"),
         (Message("user", (tool_result("a", "1"), tool_result("b", "2"))), {}, "one message per result"),
@@ -738,15 +742,15 @@ def test_free_json_over_several_lines_stays_on_one() -> None:
         (Custom("treering.tool_execution", raw_json({"tool_call_id": "a", "tool_name": "b"})), {}, "as another"),
     ],
 )
-def test_what_pi_cannot_say_is_refused(payload: Payload, fields: Mapping[str, Any], said: str) -> None:
-    with pytest.raises(DialectCannot, match=said):
+def test_entries_that_pi_cannot_hold_are_refused(payload: Payload, fields: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(DialectCannot, match=message):
         pi.encode(entry(payload, **fields))
 
 
 @pytest.mark.parametrize(
     ("payload", "path"),
     [
-        (Message(5, (text("x"),)), r"\$\.message\.role"),  # type: ignore[arg-type]  # the point of the test
+        (Message(5, (text("x"),)), r"\$\.message\.role"),  # type: ignore[arg-type]  # this is refused
         (Message("user", (text("x"),), raw_metadata=Raw(b"[]")), r"\$\.message\.metadata"),
         (Label(""), r"\$\.label\.target_id"),
         (Compaction("S", "a", -1), r"\$\.compaction\.tokens_before"),
@@ -762,7 +766,7 @@ def test_fields_of_the_wrong_type_are_refused_with_their_path(payload: Payload, 
 PLACE = Where("x.jsonl", 1, 0)
 
 
-def test_a_header_goes_through_a_line_and_back() -> None:
+def test_a_header_is_read_back_equal() -> None:
     header = Header(
         id="s", version=3, timestamp=AT, cwd="/w", parent_session="/p.jsonl", parent_entry="e", key="k", title="t"
     )
@@ -776,7 +780,7 @@ def test_a_header_goes_through_a_line_and_back() -> None:
     assert PiDialect.decode_header(pi.encode_header(bare)[:-1], PLACE) == bare
 
 
-def test_a_header_without_a_version_is_of_the_first() -> None:
+def test_a_header_without_a_version_has_version_1() -> None:
     assert PiDialect.decode_header(b'{"type":"session","id":"s","timestamp":5,"cwd":7}', PLACE) == Header(
         id="s", version=1, timestamp=EPOCH + timedelta(milliseconds=5)
     )
@@ -785,7 +789,7 @@ def test_a_header_without_a_version_is_of_the_first() -> None:
 @pytest.mark.parametrize(
     "line", [b"", b"[]", b'{"type":"title"}', b'{"type":"session","version":3,"id":5}', b'{"id":"s"}']
 )
-def test_other_lines_are_no_headers(line: bytes) -> None:
+def test_a_line_that_is_not_a_header_is_refused(line: bytes) -> None:
     with pytest.raises(NotASession, match=r"x\.jsonl:1:0"):
         PiDialect.decode_header(line, PLACE)
 
@@ -817,7 +821,7 @@ def read_all(dialect: Dialect, lines: list[bytes]) -> list[Entry | None]:
     return [dialect.decode(line, seq) for seq, line in enumerate(lines, 1)]
 
 
-def test_lines_of_version_1_are_a_chain_around_what_is_no_entry() -> None:
+def test_entries_of_version_1_are_a_chain_that_skips_other_lines() -> None:
     first, torn, novel, header, hook, compaction, bare = read_all(old_dialect(), OLD)
     assert torn is None
     assert isinstance(header, OpaqueEntry)
@@ -835,7 +839,7 @@ def test_lines_of_version_1_are_a_chain_around_what_is_no_entry() -> None:
     assert bare.compaction.first_kept_entry_id is None
 
 
-def test_lines_of_version_1_can_be_asked_for_in_any_order_once_they_were_seen() -> None:
+def test_lines_of_version_1_can_be_decoded_again_in_any_order() -> None:
     dialect = old_dialect()
     in_order = read_all(dialect, OLD)
     for seq in random.Random(1).sample(range(1, len(OLD) + 1), len(OLD)):
@@ -844,7 +848,7 @@ def test_lines_of_version_1_can_be_asked_for_in_any_order_once_they_were_seen() 
     assert read_all(old_dialect(OLD_HEADER.replace(b"d703a1a9", b"d703a1aa")), OLD) != in_order
 
 
-def test_ids_of_version_1_never_meet() -> None:
+def test_ids_of_version_1_are_unique() -> None:
     dialect = old_dialect()
     found = [dialect.decode(b'{"type":"custom","customType":"x"}', seq) for seq in range(1, 20_000)]
     ids = {each.id for each in found if each is not None and each.id}
@@ -852,7 +856,7 @@ def test_ids_of_version_1_never_meet() -> None:
     assert all(len(each) == 8 for each in ids)
 
 
-def test_a_migrated_file_reads_as_the_old_one() -> None:
+def test_a_migrated_file_is_read_as_the_old_one() -> None:
     reader, writer = old_dialect(), old_dialect()
     migrated = [writer.migrated(line, seq) for seq, line in enumerate(OLD, 1)]
     assert read_all(pi, [line[:-1] for line in migrated]) == read_all(reader, OLD)
@@ -862,7 +866,7 @@ def test_a_migrated_file_reads_as_the_old_one() -> None:
     assert header == {**json.loads(OLD_HEADER), "version": 3}
 
 
-def test_version_2_differs_in_one_name() -> None:
+def test_version_2_differs_in_the_name_of_one_role() -> None:
     dialect = old_dialect(b'{"type":"session","version":2,"id":"s","timestamp":"2025-11-20T23:33:50.805Z"}')
     plain, hook = (
         b'{"type":"message",%s,"message":{"role":"%s","customType":"h","content":"b","display":true}}'
@@ -877,7 +881,7 @@ def test_version_2_differs_in_one_name() -> None:
     assert pi.decode(dialect.migrated(hook, 2)[:-1], 2) == found
 
 
-def test_the_current_version_needs_no_migration() -> None:
+def test_migrating_the_current_version_changes_nothing() -> None:
     assert pi.migrated(b"x", 1) == b"x\n"
     assert pi.migrated_header(b"x\n") == b"x\n"
 
@@ -900,7 +904,7 @@ def real_lines(shared_fixtures: Path, name: str) -> tuple[Dialect, list[bytes]]:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_every_line_of_a_real_file_is_known(shared_fixtures: Path, name: str) -> None:
+def test_every_line_of_a_real_file_is_read_as_a_known_entry(shared_fixtures: Path, name: str) -> None:
     dialect, lines = real_lines(shared_fixtures, name)
     expected = json.loads((shared_fixtures / "pi" / "expected.json").read_bytes())[name]["0.73.1"]["entries"]
     assert len(lines) == expected
@@ -919,7 +923,7 @@ def test_lines_that_pi_wrote_are_written_again_byte_for_byte(shared_fixtures: Pa
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_entries_of_real_files_are_written_and_read_back(shared_fixtures: Path, name: str) -> None:
+def test_entries_of_real_files_are_written_and_read_back_equal(shared_fixtures: Path, name: str) -> None:
     dialect, lines = real_lines(shared_fixtures, name)
     for seq, line in enumerate(lines, 1):
         found = known(line, dialect, seq)
@@ -930,13 +934,13 @@ def test_entries_of_real_files_are_written_and_read_back(shared_fixtures: Path, 
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_a_real_file_that_was_migrated_reads_as_before(shared_fixtures: Path, name: str) -> None:
+def test_a_real_file_is_read_the_same_after_its_migration(shared_fixtures: Path, name: str) -> None:
     dialect, lines = real_lines(shared_fixtures, name)
     before = read_all(dialect, lines)
     assert read_all(pi, [dialect.migrated(line, seq)[:-1] for seq, line in enumerate(lines, 1)]) == before
 
 
-# -- anything at all
+# -- any entries and lines
 
 names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 words = names.filter(bool)
@@ -1026,7 +1030,7 @@ entries: st.SearchStrategy[KnownEntry] = st.builds(
 
 @pytest.mark.parametrize("dialect", [PiDialect(), OmpDialect()], ids=["pi", "omp"])
 @given(original=entries)
-def test_every_entry_is_read_back_as_it_was(dialect: Dialect, original: KnownEntry) -> None:
+def test_any_entry_is_read_back_equal(dialect: Dialect, original: KnownEntry) -> None:
     line = dialect.encode(original)
     assert line.count(b"\n") == 1
     in_ms = original.timestamp.replace(microsecond=original.timestamp.microsecond // 1000 * 1000)
@@ -1096,7 +1100,7 @@ odd_lines = st.dictionaries(
     line=odd_lines,
     role=st.sampled_from(["user", "assistant", "toolResult", "tool", "bashExecution", "custom", "x"]),
 )
-def test_no_object_at_all_makes_reading_raise(kind: str, line: dict[str, Any], role: str) -> None:
+def test_reading_any_json_object_does_not_raise(kind: str, line: dict[str, Any], role: str) -> None:
     line = {"id": "a", **line, "type": kind}
     if isinstance(line.get("message"), dict):
         line["message"] = {"role": role, **line["message"]}
@@ -1109,20 +1113,20 @@ def test_no_object_at_all_makes_reading_raise(kind: str, line: dict[str, Any], r
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_at_all_make_reading_raise(data: bytes) -> None:
+def test_reading_any_bytes_does_not_raise(data: bytes) -> None:
     for dialect in (pi, OmpDialect(), old_dialect()):
         dialect.decode(data, 1)
 
 
 @given(st.data())
-def test_a_line_that_was_cut_never_raises(data: st.DataObject) -> None:
+def test_a_truncated_line_is_decoded_as_none(data: st.DataObject) -> None:
     line = data.draw(st.sampled_from(LINES))[0].encode()
     cut = data.draw(st.integers(0, len(line) - 1))
     for dialect in (pi, OmpDialect(), old_dialect()):
         assert dialect.decode(line[:cut], 1) is None
 
 
-def test_lines_of_real_files_that_were_cut_never_raise(shared_fixtures: Path) -> None:
+def test_truncated_lines_of_real_files_are_decoded_as_none(shared_fixtures: Path) -> None:
     chance = random.Random(1)
     for name in REAL:
         dialect, lines = real_lines(shared_fixtures, name)

@@ -1,4 +1,4 @@
-"""Providers' messages become ours and ours theirs, and what both can say comes back equal."""
+"""Messages are converted to and from the forms of providers, and common content is read back equal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from treering.events.providers.rendering import rendered
 from treering.testing import strategies
 
 
-def says(role: str, *content: Content, **fields: object) -> Message:
+def message_of(role: str, *content: Content, **fields: object) -> Message:
     make: Any = Message
     message: Message = make(role, content, **fields)
     return message
@@ -59,7 +59,7 @@ SHOWN = st.lists(TEXTS | IMAGES, min_size=1, max_size=3)
 
 
 def message(role: str, *parts: SearchStrategy[Any], **fields: SearchStrategy[Any]) -> SearchStrategy[Message]:
-    """Messages whose content is the lists of parts that are drawn, one after the other."""
+    """Messages whose content is the drawn lists of parts, joined."""
     content = st.tuples(*parts).map(lambda drawn: tuple(part for each in drawn for part in each))
     return st.builds(Message, st.just(role), content, **fields)
 
@@ -72,30 +72,32 @@ OPENAI = st.one_of(
     message("assistant", st.lists(TEXTS, max_size=2), st.lists(CALLS, min_size=1, max_size=2)),
     message("assistant", st.lists(TEXTS, min_size=1, max_size=2), stop_reason=st.sampled_from([None, "refusal"])),
     st.builds(
-        lambda call, body: says("tool", tool_result(call, body)), IDS, WORDS | st.lists(TEXTS, min_size=1, max_size=3)
+        lambda call, body: message_of("tool", tool_result(call, body)),
+        IDS,
+        WORDS | st.lists(TEXTS, min_size=1, max_size=3),
     ),
 )
 
 
 @given(OPENAI)
-def test_openai_gives_back_what_it_is_given(given_message: Message) -> None:
+def test_a_message_is_read_back_equal_from_the_openai_form(given_message: Message) -> None:
     [written] = to_openai([given_message])
     assert from_openai(json.loads(json.dumps(written))) == given_message
 
 
 @pytest.mark.feature("G-69")
 @pytest.mark.parametrize("role", ["user", "assistant", "system"])
-def test_openais_string_is_one_text_part(role: str) -> None:
-    assert from_openai({"role": role, "content": "Hello"}) == says(role, text("Hello"))
+def test_openai_string_content_is_one_text_part(role: str) -> None:
+    assert from_openai({"role": role, "content": "Hello"}) == message_of(role, text("Hello"))
 
 
 @pytest.mark.feature("G-70")
-def test_openais_parts_are_text_parts() -> None:
+def test_openai_text_parts_are_text_parts() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    assert from_openai({"role": "user", "content": parts}) == says("user", text("a"), text("b"))
+    assert from_openai({"role": "user", "content": parts}) == message_of("user", text("a"), text("b"))
 
 
-def test_openais_images_come_inline_or_by_their_address() -> None:
+def test_openai_images_are_base64_or_a_url() -> None:
     urls = {
         "data:image/png;base64,QUJD": image("QUJD", "image/png"),
         "data:image/svg+xml,%3Csvg/%3E": image("data:image/svg+xml,%3Csvg/%3E", "image/svg+xml", kind="url"),
@@ -103,18 +105,18 @@ def test_openais_images_come_inline_or_by_their_address() -> None:
         "https://a.example/b": image("https://a.example/b", "image/*", kind="url"),
     }
     for url, part in urls.items():
-        for spelled in ({"url": url, "detail": "low"}, url):
-            given_message = {"role": "user", "content": [{"type": "image_url", "image_url": spelled}]}
-            assert from_openai(given_message) == says("user", part)
-        assert to_openai([says("user", part)])[0]["content"] == [{"type": "image_url", "image_url": {"url": url}}]
+        for form in ({"url": url, "detail": "low"}, url):
+            given_message = {"role": "user", "content": [{"type": "image_url", "image_url": form}]}
+            assert from_openai(given_message) == message_of("user", part)
+        assert to_openai([message_of("user", part)])[0]["content"] == [{"type": "image_url", "image_url": {"url": url}}]
 
 
 @pytest.mark.parametrize("arguments", ['{"path": "main.go"}', {"path": "main.go"}, '{\n  "path": "main.go"\n}'])
 @pytest.mark.parametrize("content", [None, ""])
-def test_openais_calls_have_their_arguments_as_a_string_or_an_object(arguments: object, content: str | None) -> None:
+def test_openai_calls_are_read_with_arguments_as_a_string_or_an_object(arguments: object, content: str | None) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "read_file", "arguments": arguments}}
     found = from_openai({"role": "assistant", "content": content, "tool_calls": [call], "refusal": None, "audio": None})
-    assert found == says("assistant", tool_use("c1", "read_file", {"path": "main.go"}))
+    assert found == message_of("assistant", tool_use("c1", "read_file", {"path": "main.go"}))
     assert to_openai([found]) == [
         {
             "role": "assistant",
@@ -130,25 +132,25 @@ def test_openais_calls_have_their_arguments_as_a_string_or_an_object(arguments: 
     ]
 
 
-def test_openais_call_without_arguments() -> None:
+def test_an_openai_call_without_arguments_is_read() -> None:
     for function in ({"name": "ls", "arguments": ""}, {"name": "ls"}):
         call = {"id": "c1", "type": "function", "function": function}
-        assert from_openai({"role": "assistant", "tool_calls": [call]}) == says("assistant", tool_use("c1", "ls"))
+        assert from_openai({"role": "assistant", "tool_calls": [call]}) == message_of("assistant", tool_use("c1", "ls"))
 
 
-def test_openais_tool_developer_refusal_and_reasoning() -> None:
+def test_openai_tool_results_developer_messages_refusals_and_reasoning_are_read() -> None:
     answer = {"role": "tool", "tool_call_id": "c1", "content": "done"}
-    assert from_openai(answer) == says("tool", tool_result("c1", "done"))
+    assert from_openai(answer) == message_of("tool", tool_result("c1", "done"))
     assert from_openai({**answer, "name": "ls"}).tool_name == "ls"
-    assert from_openai({"role": "developer", "content": "Be brief."}) == says("system", text("Be brief."))
-    refused = says("assistant", text("No."), stop_reason="refusal")
+    assert from_openai({"role": "developer", "content": "Be brief."}) == message_of("system", text("Be brief."))
+    refused = message_of("assistant", text("No."), stop_reason="refusal")
     assert from_openai({"role": "assistant", "content": None, "refusal": "No."}) == refused
     part = {"type": "refusal", "refusal": "No."}
     assert from_openai({"role": "assistant", "content": [part]}) == refused
     assert to_openai([refused]) == [{"role": "assistant", "content": [part]}]
     for key in ("reasoning_content", "reasoning"):
         found = from_openai({"role": "assistant", "content": "Hi", key: "hm"})
-        assert found == says("assistant", thinking("hm"), text("Hi"))
+        assert found == message_of("assistant", thinking("hm"), text("Hi"))
         assert to_openai([found]) == [{"role": "assistant", "content": "Hi"}]
 
 
@@ -160,31 +162,31 @@ def test_openais_tool_developer_refusal_and_reasoning() -> None:
         {"role": "user", "content": [{"type": "input_text", "text": "Hi"}]},
     ],
 )
-def test_items_of_openais_other_interface_are_called_so(item: dict[str, object]) -> None:
+def test_items_of_the_openai_responses_form_are_refused_by_name(item: dict[str, object]) -> None:
     with pytest.raises(InvalidEntry, match="an item of the Responses form, and only chat completions are read"):
         from_openai(item)
 
 
 @pytest.mark.parametrize("wrong", [None, "Hi", 5, {"role": "user", "content": [{"type": "audio"}]}, {"role": 5}])
-def test_what_is_of_neither_interface_is_not(wrong: object) -> None:
+def test_invalid_openai_messages_are_refused_without_mentioning_responses(wrong: object) -> None:
     with pytest.raises(InvalidEntry, match=r"^(?!.*Responses).* of a message of OpenAI$"):
-        from_openai(wrong)  # type: ignore[arg-type]  # that it is no message is what is tried
+        from_openai(wrong)  # type: ignore[arg-type]  # this is refused
 
 
 @pytest.mark.parametrize("read", [from_openai, from_anthropic])
-def test_a_list_of_messages_is_read_one_by_one(read: Callable[[object], Message]) -> None:
+def test_a_list_instead_of_a_message_is_refused(read: Callable[[object], Message]) -> None:
     with pytest.raises(InvalidEntry, match=r"a list is not a message of .*: read its messages one by one"):
         read([{"role": "user", "content": "Hi"}])
 
 
-def test_openais_results_come_right_after_the_calls_and_their_images_after_them() -> None:
+def test_openai_results_directly_follow_their_calls_and_images_come_after_them() -> None:
     shot = image("QUJD", "image/png")
     written = to_openai(
         [
-            says("assistant", text("I drew."), tool_use("c1", "shot"), tool_use("c2", "ls"), shot),
-            says("tool", tool_result("c1", [shot])),
-            says("user", tool_result("c2", [text("a"), shot]), text("And?")),
-            says("user", text("Go on.")),
+            message_of("assistant", text("I drew."), tool_use("c1", "shot"), tool_use("c2", "ls"), shot),
+            message_of("tool", tool_result("c1", [shot])),
+            message_of("user", tool_result("c2", [text("a"), shot]), text("And?")),
+            message_of("user", text("Go on.")),
         ]
     )
     assert [block["role"] for block in written] == ["assistant", "tool", "tool", "user", "user", "user"]
@@ -192,7 +194,7 @@ def test_openais_results_come_right_after_the_calls_and_their_images_after_them(
     assert [block["content"] for block in written if block["role"] == "user"][::2] == ["And?", "Go on."]
     shown: Any = written[4]["content"]
     assert [part["type"] for part in shown] == ["text", "image_url", "image_url", "image_url"]
-    assert to_openai([says("assistant", shot)])[-1]["role"] == "user"
+    assert to_openai([message_of("assistant", shot)])[-1]["role"] == "user"
 
 
 # -- Anthropic
@@ -209,27 +211,27 @@ ANTHROPIC = st.one_of(
 
 
 @given(ANTHROPIC)
-def test_anthropic_gives_back_what_it_is_given(given_message: Message) -> None:
+def test_a_message_is_read_back_equal_from_the_anthropic_form(given_message: Message) -> None:
     system, [written] = to_anthropic([given_message])
     assert system == []
     assert from_anthropic(json.loads(json.dumps(written))) == given_message
 
 
 @given(message("system", st.lists(TEXTS, min_size=1, max_size=3)))
-def test_anthropics_system_stands_apart_and_comes_back(given_message: Message) -> None:
+def test_a_system_message_is_separate_in_the_anthropic_form_and_read_back_equal(given_message: Message) -> None:
     prompt = to_anthropic([given_message])
     assert prompt.messages == []
     assert from_anthropic({"role": "system", "content": prompt.system}) == given_message
 
 
 @pytest.mark.feature("G-71")
-def test_anthropics_blocks_are_text_parts() -> None:
+def test_anthropic_text_blocks_are_text_parts() -> None:
     blocks = [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "cache_control": {"type": "ephemeral"}}]
-    assert from_anthropic({"role": "user", "content": blocks}) == says("user", text("a"), text("b"))
-    assert from_anthropic({"role": "user", "content": "a"}) == says("user", text("a"))
+    assert from_anthropic({"role": "user", "content": blocks}) == message_of("user", text("a"), text("b"))
+    assert from_anthropic({"role": "user", "content": "a"}) == message_of("user", text("a"))
 
 
-def test_anthropics_whole_answer() -> None:
+def test_a_whole_anthropic_answer_is_read_and_written() -> None:
     answer = {
         "id": "msg_1",
         "type": "message",
@@ -252,7 +254,7 @@ def test_anthropics_whole_answer() -> None:
         },
     }
     found = from_anthropic(answer)
-    assert found == says(
+    assert found == message_of(
         "assistant",
         thinking("hm", signature="s"),
         ThinkingPart(Thinking("", "xyz", redacted=True)),
@@ -270,36 +272,36 @@ def test_anthropics_whole_answer() -> None:
     ]
 
 
-def test_anthropics_tool_result_has_a_string_a_list_or_nothing() -> None:
-    spelled: list[tuple[object, str | list[TextPart]]] = [
+def test_an_anthropic_tool_result_is_read_with_a_string_a_list_or_no_content() -> None:
+    form: list[tuple[object, str | list[TextPart]]] = [
         ("a", "a"),
         ([{"type": "text", "text": "a"}], [text("a")]),
         ([], ""),
         (None, ""),
     ]
-    for content, body in spelled:
+    for content, body in form:
         block = {"type": "tool_result", "tool_use_id": "t1", "content": content, "is_error": True}
         found = from_anthropic({"role": "user", "content": [block]})
-        assert found == says("tool", tool_result("t1", body, is_error=True))
-    assert from_anthropic({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1"}]}) == says(
+        assert found == message_of("tool", tool_result("t1", body, is_error=True))
+    assert from_anthropic({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1"}]}) == message_of(
         "tool", tool_result("t1")
     )
 
 
-def test_anthropics_roles_take_turns_and_results_come_first() -> None:
+def test_anthropic_roles_alternate_and_results_come_first() -> None:
     shot = image("https://a.example/b.png", "image/png", kind="url")
     prompt = to_anthropic(
         [
-            says("system", text("Be brief.")),
-            says("user", text("a")),
-            says("user", text("b"), text("")),
-            says("assistant", thinking("unsigned"), tool_use("t1", "ls"), shot),
-            says("user", text("Wait,")),
-            says("tool", tool_result("t1", "x")),
-            says("branchSummary", text("They tried.")),
-            says("assistant", thinking("unsigned")),
-            says("system", text("Still.")),
-            says("user", text("c")),
+            message_of("system", text("Be brief.")),
+            message_of("user", text("a")),
+            message_of("user", text("b"), text("")),
+            message_of("assistant", thinking("unsigned"), tool_use("t1", "ls"), shot),
+            message_of("user", text("Wait,")),
+            message_of("tool", tool_result("t1", "x")),
+            message_of("branchSummary", text("They tried.")),
+            message_of("assistant", thinking("unsigned")),
+            message_of("system", text("Still.")),
+            message_of("user", text("c")),
         ]
     )
     assert prompt == AnthropicPrompt(
@@ -323,7 +325,7 @@ def test_anthropics_roles_take_turns_and_results_come_first() -> None:
             },
         ],
     )
-    assert [turn["role"] for turn in to_anthropic([says("assistant", text("a"), shot)]).messages] == [
+    assert [turn["role"] for turn in to_anthropic([message_of("assistant", text("a"), shot)]).messages] == [
         "assistant",
         "user",
     ]
@@ -351,7 +353,7 @@ GOOGLE = st.one_of(
 
 
 @given(GOOGLE)
-def test_google_gives_back_what_it_is_given(given_message: Message) -> None:
+def test_a_message_is_read_back_equal_from_the_google_form(given_message: Message) -> None:
     instruction, [written] = to_google([given_message])
     assert instruction is None
     assert from_google(written) == given_message
@@ -359,17 +361,17 @@ def test_google_gives_back_what_it_is_given(given_message: Message) -> None:
 
 
 def camel(value: object, key: str = "") -> Any:  # noqa: ANN401
-    """Spell the keys of a content as JSON from the interface has them, but for those of arguments and answers."""
+    """Convert the keys of a content to camel case, as in its JSON form, except in arguments and responses."""
     if isinstance(value, list):
         return [camel(each) for each in value]
     if not isinstance(value, dict) or key in {"args", "response"}:
         return value
-    spelled = {name: "".join([name.split("_")[0], *(part.title() for part in name.split("_")[1:])]) for name in value}
-    return {spelled[name]: camel(each, name) for name, each in value.items()}
+    form = {name: "".join([name.split("_")[0], *(part.title() for part in name.split("_")[1:])]) for name in value}
+    return {form[name]: camel(each, name) for name, each in value.items()}
 
 
 @given(message("system", st.lists(TEXTS, min_size=1, max_size=3)))
-def test_googles_instruction_stands_apart_and_comes_back(given_message: Message) -> None:
+def test_a_system_message_is_separate_in_the_google_form_and_read_back_equal(given_message: Message) -> None:
     prompt = to_google([given_message])
     assert prompt.contents == []
     assert prompt.system_instruction is not None
@@ -377,10 +379,10 @@ def test_googles_instruction_stands_apart_and_comes_back(given_message: Message)
 
 
 @pytest.mark.feature("G-72")
-def test_googles_text_parts_are_text_parts() -> None:
+def test_google_text_parts_are_text_parts() -> None:
     parts = [{"text": "a"}, {"text": "b"}]
-    assert from_google({"role": "user", "parts": parts}) == says("user", text("a"), text("b"))
-    assert from_google({"role": "model", "parts": parts}) == says("assistant", text("a"), text("b"))
+    assert from_google({"role": "user", "parts": parts}) == message_of("user", text("a"), text("b"))
+    assert from_google({"role": "model", "parts": parts}) == message_of("assistant", text("a"), text("b"))
     assert from_google({"parts": parts}).role == "user"
 
 
@@ -392,31 +394,33 @@ def test_googles_text_parts_are_text_parts() -> None:
         {"inlineData": {"mimeType": "image/png", "data": "QUJD"}},
     ],
 )
-def test_googles_inline_data_is_an_image(part: dict[str, object]) -> None:
-    assert from_google({"role": "user", "parts": [part]}) == says("user", image("QUJD", "image/png"))
+def test_google_inline_data_is_an_image(part: dict[str, object]) -> None:
+    assert from_google({"role": "user", "parts": [part]}) == message_of("user", image("QUJD", "image/png"))
 
 
-def test_googles_files_are_images_by_their_address() -> None:
+def test_google_file_data_is_an_image_with_a_url() -> None:
     for file in (
         {"file_data": {"file_uri": "gs://b/c.png", "mime_type": "image/png"}},
         {"fileData": {"fileUri": "gs://b/c.png"}},
     ):
         found = from_google({"parts": [file]})
-        assert found == says("user", image("gs://b/c.png", "image/png", kind="url"))
+        assert found == message_of("user", image("gs://b/c.png", "image/png", kind="url"))
 
 
-def test_googles_calls_without_ids_pair_with_their_responses() -> None:
+def test_google_calls_without_ids_are_paired_with_their_responses() -> None:
     calls = [{"functionCall": {"name": name, "args": {"userName": 1}}} for name in ("a.b", "c", "a.b")]
     answers = [{"functionResponse": {"name": name, "response": {"output": "x"}}} for name in ("c", "a.b", "a.b")]
     called = from_google({"role": "model", "parts": calls}, prefix="turn3")
     answered = from_google({"role": "function", "parts": answers}, prefix="turn3")
-    assert called == says(
+    assert called == message_of(
         "assistant",
         tool_use("turn3_a_b_1", "a.b", {"userName": 1}),
         tool_use("turn3_c_1", "c", {"userName": 1}),
         tool_use("turn3_a_b_2", "a.b", {"userName": 1}),
     )
-    assert answered == says("tool", *(tool_result(name, "x") for name in ("turn3_c_1", "turn3_a_b_1", "turn3_a_b_2")))
+    assert answered == message_of(
+        "tool", *(tool_result(name, "x") for name in ("turn3_c_1", "turn3_a_b_1", "turn3_a_b_2"))
+    )
     contents = to_google([called, answered]).contents
     parts: Any = contents[1]["parts"]
     assert [part["function_response"]["name"] for part in parts] == ["c", "a.b", "a.b"]
@@ -434,23 +438,23 @@ def test_googles_calls_without_ids_pair_with_their_responses() -> None:
         (None, "", False),
     ],
 )
-def test_googles_responses(response: object, content: str, is_error: bool) -> None:
+def test_a_google_function_response_is_read_as_a_tool_result(response: object, content: str, is_error: bool) -> None:
     part = {"function_response": {"id": "c1", "name": "ls", "response": response}}
     found = from_google({"role": "user", "parts": [part]})
-    assert found == says("tool", tool_result("c1", content, is_error=is_error), tool_name="ls")
+    assert found == message_of("tool", tool_result("c1", content, is_error=is_error), tool_name="ls")
 
 
-def test_googles_roles_take_turns_and_responses_come_together() -> None:
+def test_google_roles_alternate_and_responses_come_together() -> None:
     shot = image("QUJD", "image/png")
     prompt = to_google(
         [
-            says("system", text("Be brief.")),
-            says("assistant", tool_use("c1", "ls"), ThinkingPart(Thinking("", "x", redacted=True)), shot),
-            says("tool", tool_result("c1", [text("a"), shot])),
-            says("tool", tool_result("c2", "b"), tool_name="cat"),
-            says("tool", tool_result("c3", "b")),
-            says("assistant"),
-            says("user", text("Go on.")),
+            message_of("system", text("Be brief.")),
+            message_of("assistant", tool_use("c1", "ls"), ThinkingPart(Thinking("", "x", redacted=True)), shot),
+            message_of("tool", tool_result("c1", [text("a"), shot])),
+            message_of("tool", tool_result("c2", "b"), tool_name="cat"),
+            message_of("tool", tool_result("c3", "b")),
+            message_of("assistant"),
+            message_of("user", text("Go on.")),
         ]
     )
     shown: Block = {"inline_data": {"mime_type": "image/png", "data": "QUJD"}}
@@ -472,7 +476,7 @@ def test_googles_roles_take_turns_and_responses_come_together() -> None:
     )
 
 
-# -- what cannot be kept
+# -- content that cannot be held
 
 
 Reader = Callable[[Mapping[str, object]], Message]
@@ -527,23 +531,27 @@ FILE = {"type": "document", "source": {"type": "text", "data": "x"}}
         (from_google, {"role": "user"}, "`parts`"),
     ],
 )
-def test_what_a_message_cannot_hold_is_refused_with_its_place(read: Reader, given_message: Any, place: str) -> None:  # noqa: ANN401
+def test_content_that_a_message_cannot_hold_is_refused_with_its_place(
+    read: Reader,
+    given_message: Any,  # noqa: ANN401
+    place: str,
+) -> None:
     with pytest.raises(InvalidEntry) as caught:
         read(given_message)
     assert place in str(caught.value)
 
 
 @pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', '{"a":NaN}', "[" * 100_000])
-def test_arguments_that_are_no_object_are_refused_with_their_place(arguments: str) -> None:
+def test_arguments_that_are_not_an_object_are_refused_with_their_place(arguments: str) -> None:
     calls = [{"id": "c", "type": "function", "function": {"name": "ls", "arguments": arguments}}]
     with pytest.raises(InvalidEntry, match=r"at `\$\.tool_calls\[0\]\.function\.arguments`"):
         from_openai({"role": "assistant", "tool_calls": calls})
 
 
-# -- messages that no provider has a role for
+# -- messages with roles that providers do not have
 
 
-def told(given_message: Message) -> str:
+def rendered_text(given_message: Message) -> str:
     found = rendered(given_message)
     assert found is not None
     assert found.role == "user"
@@ -552,17 +560,17 @@ def told(given_message: Message) -> str:
     return part.text.content
 
 
-def ran(command: str, output: str = "", **fields: object) -> Message:
+def bash_message(command: str, output: str = "", **fields: object) -> Message:
     make: Any = BashExecution
-    return says("bashExecution", bash=make(command, output, **fields))
+    return message_of("bashExecution", bash=make(command, output, **fields))
 
 
-def test_summaries_are_told_as_pi_tells_them() -> None:
-    assert told(says("branchSummary", text("They tried."))) == (
+def test_summaries_are_rendered_as_in_pi() -> None:
+    assert rendered_text(message_of("branchSummary", text("They tried."))) == (
         "The following is a summary of a branch that this conversation came back from:\n\n"
         "<summary>\nThey tried.</summary>"
     )
-    assert told(says("compactionSummary", text("They met."), text("They left."))) == (
+    assert rendered_text(message_of("compactionSummary", text("They met."), text("They left."))) == (
         "The conversation history before this point was compacted into the following summary:\n\n"
         "<summary>\nThey met.\nThey left.\n</summary>"
     )
@@ -571,69 +579,69 @@ def test_summaries_are_told_as_pi_tells_them() -> None:
 @pytest.mark.parametrize(
     ("execution", "expected"),
     [
-        (ran("ls", "a\nb"), "Ran `ls`\n```\na\nb\n```"),
-        (ran("true"), "Ran `true`\n(no output)"),
-        (ran("false", exit_code=1), "Ran `false`\n(no output)\n\nCommand exited with code 1"),
-        (ran("ls", "a", exit_code=0), "Ran `ls`\n```\na\n```"),
-        (ran("sleep 9", exit_code=130, cancelled=True), "Ran `sleep 9`\n(no output)\n\n(command cancelled)"),
+        (bash_message("ls", "a\nb"), "Ran `ls`\n```\na\nb\n```"),
+        (bash_message("true"), "Ran `true`\n(no output)"),
+        (bash_message("false", exit_code=1), "Ran `false`\n(no output)\n\nCommand exited with code 1"),
+        (bash_message("ls", "a", exit_code=0), "Ran `ls`\n```\na\n```"),
+        (bash_message("sleep 9", exit_code=130, cancelled=True), "Ran `sleep 9`\n(no output)\n\n(command cancelled)"),
         (
-            ran("yes", "y", exit_code=2, truncated=True, full_output_path="/tmp/o"),
+            bash_message("yes", "y", exit_code=2, truncated=True, full_output_path="/tmp/o"),
             "Ran `yes`\n```\ny\n```\n\nCommand exited with code 2\n\n[Output truncated. Full output: /tmp/o]",
         ),
-        (ran("yes", "y", truncated=True), "Ran `yes`\n```\ny\n```"),
-        (ran("yes", "y", full_output_path="/tmp/o"), "Ran `yes`\n```\ny\n```"),
-        (says("bashExecution", text("as it is")), "as it is"),
+        (bash_message("yes", "y", truncated=True), "Ran `yes`\n```\ny\n```"),
+        (bash_message("yes", "y", full_output_path="/tmp/o"), "Ran `yes`\n```\ny\n```"),
+        (message_of("bashExecution", text("as it is")), "as it is"),
     ],
 )
-def test_executions_are_told_as_pi_tells_them(execution: Message, expected: str) -> None:
-    assert told(execution) == expected
+def test_bash_executions_are_rendered_as_in_pi(execution: Message, expected: str) -> None:
+    assert rendered_text(execution) == expected
 
 
-def test_what_is_kept_from_the_model_is_not_told() -> None:
-    assert rendered(ran("env", "SECRET=1", exclude_from_context=True)) is None
-    assert rendered(says("somebodys", text("a"))) is None
+def test_excluded_executions_and_unknown_roles_are_not_rendered() -> None:
+    assert rendered(bash_message("env", "SECRET=1", exclude_from_context=True)) is None
+    assert rendered(message_of("unknown", text("a"))) is None
 
 
-def test_a_developer_s_message_is_told_as_a_system_s() -> None:
-    said = says("developer", text("Be brief."))
-    assert rendered(said) == says("system", text("Be brief."))
-    assert to_openai([said]) == [{"role": "system", "content": "Be brief."}]
-    assert to_anthropic([said]).system == [{"type": "text", "text": "Be brief."}]
+def test_a_developer_message_is_rendered_as_a_system_message() -> None:
+    developer = message_of("developer", text("Be brief."))
+    assert rendered(developer) == message_of("system", text("Be brief."))
+    assert to_openai([developer]) == [{"role": "system", "content": "Be brief."}]
+    assert to_anthropic([developer]).system == [{"type": "text", "text": "Be brief."}]
 
 
-def test_the_roles_are_those_that_models_are_told_of() -> None:
-    assert all(rendered(says(role, text("a"))) is not None for role in ROLES)
-    assert rendered(says("asistant", text("a"))) is None
+def test_messages_of_all_known_roles_are_rendered_and_others_are_not() -> None:
+    assert all(rendered(message_of(role, text("a"))) is not None for role in ROLES)
+    assert rendered(message_of("asistant", text("a"))) is None
 
 
-def test_messages_that_providers_know_are_told_as_they_are() -> None:
+def test_messages_with_roles_of_providers_are_rendered_as_the_same_object() -> None:
     for role in ("user", "assistant", "tool", "system"):
-        given_message = says(role, text("a"))
+        given_message = message_of(role, text("a"))
         assert rendered(given_message) is given_message
 
 
-def test_an_extensions_message_and_a_summarys_image_are_told() -> None:
+def test_custom_messages_and_images_of_summaries_are_rendered() -> None:
     shot = image("QUJD", "image/png")
-    assert rendered(says("custom", text("a"), shot, custom_type="mine")) == says("user", text("a"), shot)
-    found = rendered(says("branchSummary", shot, text("a")))
+    assert rendered(message_of("custom", text("a"), shot, custom_type="mine")) == message_of("user", text("a"), shot)
+    found = rendered(message_of("branchSummary", shot, text("a")))
     assert found is not None
     assert isinstance(found.content[1], ImagePart)
 
 
-def test_an_image_that_is_not_in_the_session_is_named_in_words() -> None:
-    there = image("blob:sha256:" + "0a" * 32, "image/png")
-    said = [
-        says("user", text("See"), there, image("QUJD", "image/png")),
-        says("assistant", tool_use("c1", "look", {})),
-        says("tool", tool_result("c1", [there])),
+def test_an_image_that_is_stored_elsewhere_is_replaced_by_a_note() -> None:
+    elsewhere = image("blob:sha256:" + "0a" * 32, "image/png")
+    messages = [
+        message_of("user", text("See"), elsewhere, image("QUJD", "image/png")),
+        message_of("assistant", tool_use("c1", "look", {})),
+        message_of("tool", tool_result("c1", [elsewhere])),
     ]
-    for sent in (to_openai(said), to_anthropic(said).messages, to_google(said).contents):
-        told = json.dumps(sent)
-        assert (told.count("[image: image/png]"), told.count("QUJD"), "blob:" in told) == (2, 1, False)
+    for sent in (to_openai(messages), to_anthropic(messages).messages, to_google(messages).contents):
+        encoded = json.dumps(sent)
+        assert (encoded.count("[image: image/png]"), encoded.count("QUJD"), "blob:" in encoded) == (2, 1, False)
 
 
 @given(st.lists(strategies.messages(), max_size=6))
-def test_any_messages_can_be_told_to_any_provider(messages: Sequence[Message]) -> None:
+def test_any_messages_can_be_converted_to_every_provider(messages: Sequence[Message]) -> None:
     assert {message.role for message in messages} <= ROLES
     openai, anthropic, google = to_openai(messages), to_anthropic(messages), to_google(messages)
     json.dumps([openai, anthropic, google])

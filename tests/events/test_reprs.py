@@ -1,4 +1,4 @@
-"""What values and handles show of themselves: what was said, and neither defaults nor addresses of memory."""
+"""The repr of values and handles: their content, without defaults and without memory addresses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from treering.events.content import raw_json
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "expected"),
     [
         (message("user", "Hello"), "Message(role='user', content=(TextPart(text=Text(content='Hello')),))"),
         (
@@ -47,11 +47,11 @@ from treering.events.content import raw_json
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_value_shows_what_it_says(value: object, told: str) -> None:
-    assert repr(value) == told
+def test_the_repr_of_a_value_shows_the_fields_that_are_set(value: object, expected: str) -> None:
+    assert repr(value) == expected
 
 
-async def test_entries_show_no_addresses() -> None:
+async def test_the_repr_of_entries_shows_json_and_no_addresses() -> None:
     every: list[Payload] = [
         message("assistant", [tool_use("1", "run", {"a": 1})], metadata={"b": 2}),
         message("tool", [tool_result("1", "done")]),
@@ -69,29 +69,29 @@ async def test_entries_show_no_addresses() -> None:
         assert value in repr(entries)
 
 
-async def test_open_calls_show_what_they_were_called_with() -> None:
-    told = "OpenCall(id='1', name='run', input={\"a\":1}, message_id="
+async def test_the_repr_of_open_calls_shows_their_input() -> None:
+    expected = "OpenCall(id='1', name='run', input={\"a\":1}, message_id="
     async with SessionHost() as host:
         session = await host.create()
         await session.append_message("assistant", tool_use("1", "run", {"a": 1}))
         (call,) = await session.open_calls()
         recovery = await session.recover()
-    assert repr(call).startswith(told)
+    assert repr(call).startswith(expected)
     for value in (recovery, Recovered(recovery), Turn((), Usage(), "suspended", (call,))):
-        assert told in repr(value)
+        assert expected in repr(value)
         assert " object at 0x" not in repr(value)
     spec = ToolSpec.of("run", "Run.", {"type": "object"})
     assert repr(spec) == "ToolSpec(name='run', description='Run.', parameters={\"type\":\"object\"})"
 
 
-def test_an_entry_of_an_unknown_type_shows_its_line() -> None:
+def test_the_repr_of_an_opaque_entry_shows_its_line() -> None:
     time = datetime(2026, 1, 1, tzinfo=UTC)
     entry = OpaqueEntry(type="new", id="a", parent_id=None, timestamp=time, raw=msgspec.Raw(b'{"type":"new","b":1}'))
     assert repr(entry).startswith("OpaqueEntry(type='new', id='a', parent_id=None, timestamp=datetime.datetime(")
     assert 'raw={"type":"new","b":1}' in repr(entry)
 
 
-def test_hosts_show_where_their_sessions_are(tmp_path: Path) -> None:
+def test_the_repr_of_a_host_shows_its_root_or_store(tmp_path: Path) -> None:
     assert repr(SessionHost(tmp_path)) == f"SessionHost({str(tmp_path)!r})"
     assert repr(SyncHost(tmp_path)) == f"SyncHost({str(tmp_path)!r})"
     assert repr(SessionHost()) == "SessionHost(store=MemoryStore())"

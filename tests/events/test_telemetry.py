@@ -1,4 +1,4 @@
-"""Where events are logged: to structlog as the program configured it, else to the standard library; never to stdout."""
+"""Events are logged to structlog if the program configured it, otherwise to the standard library, never to stdout."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import structlog
 
 from treering.events.telemetry import logger
 
-HOUSE = Path(__file__).resolve().parents[2]
-PAGE = HOUSE / "docs" / "logging.md"
+PROJECT = Path(__file__).resolve().parents[2]
+PAGE = PROJECT / "docs" / "logging.md"
 
 PROGRAM = """
 import anyio, json, sys
@@ -49,29 +49,31 @@ def _unconfigured() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-def ran(*arguments: str) -> tuple[Any, str]:
-    """Run a program whose tool fails; return what it printed, which is JSON and nothing else, and its stderr."""
+def run_program(*arguments: str) -> tuple[Any, str]:
+    """Run a program whose tool fails; return its stdout, which must be JSON, and its stderr."""
     ended = subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, check=True)
     return json.loads(ended.stdout), ended.stderr
 
 
-def test_a_program_that_configures_nothing_has_its_stdout_to_itself() -> None:
-    printed, told = ran()
+def test_without_configuration_events_go_to_stderr_and_not_to_stdout() -> None:
+    printed, logged_text = run_program()
     assert printed == {"text": "Done.", "structlog": False}
     assert re.fullmatch(
-        r"tool_failed session_id=None call_id='\w+' tool='broken' error='OSError' raised_at=\[.*\]\n", told
+        r"tool_failed session_id=None call_id='\w+' tool='broken' error='OSError' raised_at=\[.*\]\n", logged_text
     )
-    assert "secret" not in told
+    assert "secret" not in logged_text
 
 
-def test_a_program_that_configures_structlog_gets_its_events_there() -> None:
-    printed, told = ran("structlog")
+def test_events_go_to_structlog_if_the_program_configured_it() -> None:
+    printed, logged_text = run_program("structlog")
     assert printed == {"text": "Done.", "structlog": True}
-    event = json.loads(told)
+    event = json.loads(logged_text)
     assert (event["event"], event["tool"], event["error"]) == ("tool_failed", "broken", "OSError")
 
 
-def test_the_standard_logger_gets_the_event_its_fields_and_who_logged_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_of_the_standard_logger_has_the_event_its_fields_and_its_caller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.INFO, logger="treering")
     logger().debug("too_fine", a=1)
     logger().warning("what_100%_happened", session_id="s", count=2)
@@ -81,11 +83,11 @@ def test_the_standard_logger_gets_the_event_its_fields_and_who_logged_it(caplog:
     assert vars(record)["treering"] == {"session_id": "s", "count": 2}
     assert (record.pathname, record.funcName) == (
         __file__,
-        "test_the_standard_logger_gets_the_event_its_fields_and_who_logged_it",
+        "test_a_record_of_the_standard_logger_has_the_event_its_fields_and_its_caller",
     )
 
 
-def test_structlog_is_asked_anew_for_each_event(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_configuration_of_structlog_is_checked_for_each_event(caplog: pytest.LogCaptureFixture) -> None:
     with structlog.testing.capture_logs() as captured:
         logger().error("to_structlog", a=1)
     structlog.reset_defaults()
@@ -97,8 +99,8 @@ def test_structlog_is_asked_anew_for_each_event(caplog: pytest.LogCaptureFixture
 def test_the_page_lists_every_event_with_its_level() -> None:
     sources = [
         path
-        for room in ("events", "projections", "actors", "src/treering/models")
-        for path in HOUSE.glob(f"{room}/**/*.py")
+        for package in ("events", "projections", "actors", "src/treering/models")
+        for path in PROJECT.glob(f"{package}/**/*.py")
     ]
     logged = {
         (name, level)

@@ -1,4 +1,4 @@
-"""Times as they are told and as they are given."""
+"""Printing times relative to now, and parsing times on the command line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = datetime(2026, 12, 25, 15, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("moment", "told"),
+    ("moment", "expected"),
     [
         (datetime(2026, 12, 25, 14, 30, tzinfo=UTC), "Today 2:30 PM"),
         (datetime(2026, 12, 25, 10, 15, tzinfo=UTC), "Today 10:15 AM"),
@@ -28,25 +28,25 @@ NOW = datetime(2026, 12, 25, 15, 0, tzinfo=UTC)
         (datetime(2026, 12, 26, tzinfo=UTC), "Dec 26"),
     ],
 )
-def test_relative_dates(moment: datetime, told: str) -> None:
-    assert when(moment, NOW, UTC) == told
+def test_a_time_is_printed_relative_to_now(moment: datetime, expected: str) -> None:
+    assert when(moment, NOW, UTC) == expected
 
 
-def test_days_are_those_of_a_zone() -> None:
+def test_today_and_yesterday_depend_on_the_zone() -> None:
     late = datetime(2026, 12, 25, 1, 0, tzinfo=UTC)
     assert when(late, NOW, timezone(timedelta(hours=-5))) == "Yesterday"
     assert when(late, NOW, timezone(timedelta(hours=2))) == "Today 3:00 AM"
 
 
-def test_moments() -> None:
-    given = Moment()
-    assert given.convert("2026-01-31T14:30Z", None, None) == datetime(2026, 1, 31, 14, 30, tzinfo=UTC)
-    local = given.convert("2026-01-31", None, None)
+def test_times_and_ages_are_parsed() -> None:
+    moment_type = Moment()
+    assert moment_type.convert("2026-01-31T14:30Z", None, None) == datetime(2026, 1, 31, 14, 30, tzinfo=UTC)
+    local = moment_type.convert("2026-01-31", None, None)
     assert local.utcoffset() is not None
     assert local.replace(tzinfo=None) == datetime(2026, 1, 31)
     before = datetime.now(UTC) - timedelta(days=7)
-    assert before <= given.convert("7d", None, None) <= datetime.now(UTC) - timedelta(days=7)
-    assert given.convert(local, None, None) is local
+    assert before <= moment_type.convert("7d", None, None) <= datetime.now(UTC) - timedelta(days=7)
+    assert moment_type.convert(local, None, None) is local
     for wrong in ("soon", "", "7x", "2026-13-01", "99999999999w"):
         with pytest.raises(click.BadParameter, match="is not a time"):
-            given.convert(wrong, None, None)
+            moment_type.convert(wrong, None, None)

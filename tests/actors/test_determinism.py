@@ -1,4 +1,4 @@
-"""Clock, ids, disk and offload are given to the host: whoever holds them holds every byte that is written."""
+"""The clock, ids, disk and offload that a host is given determine every byte that it writes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ LOOPS: dict[str, dict[str, Any]] = {
 }
 
 
-class Seams:
-    """A clock that ticks with each look, ids that count, and an offload that notes what it was given."""
+class Inputs:
+    """A clock that advances with each call, ids from a counter, and an offload that counts its calls."""
 
     def __init__(self, *, start: int = 0) -> None:
         self._ids: Iterator[int] = count(start)
@@ -50,16 +50,16 @@ class Seams:
         return fn(*args)
 
 
-async def program(root: str, disk: Disk, seams: Seams, dialect: Name, durability: Literal["os", "file"]) -> None:
-    """Use all that writes something."""
+async def program(root: str, disk: Disk, inputs: Inputs, dialect: Name, durability: Literal["os", "file"]) -> None:
+    """Use every operation that writes."""
     async with SessionHost(
         root,
         dialect=dialect,
         durability=durability,
         disk=disk,
-        clock=seams.clock,
-        new_id=seams.new_id,
-        offload=seams.offload,
+        clock=inputs.clock,
+        new_id=inputs.new_id,
+        offload=inputs.offload,
         writes="inline",
         limits=Limits(snapshot_after_lines=4),
     ) as host:
@@ -77,7 +77,7 @@ async def program(root: str, disk: Disk, seams: Seams, dialect: Name, durability
         await session.passivate()
         await session.append_model_change("p", "m")
         await session.branch_with_summary(first, "left", details={"files": []})
-        last = await session.append_message("user", "on")
+        last = await session.append_message("user", "run_on")
         await session.append_compaction("short", last, 1000)
         await session.append_session_info("name")
         if dialect == "native":
@@ -89,24 +89,26 @@ async def program(root: str, disk: Disk, seams: Seams, dialect: Name, durability
         await other.reset_leaf()
 
 
-def on(loop: str, run: Callable[..., Any], *args: object) -> None:
+def run_on(loop: str, run: Callable[..., Any], *args: object) -> None:
     anyio.run(partial(run, *args), **LOOPS[loop])
 
 
 @pytest.mark.feature("X-35")
 @pytest.mark.parametrize("durability", ["os", "file"])
 @pytest.mark.parametrize("dialect", ["native", "pi", "omp"])
-def test_the_same_seams_write_the_same_bytes_on_every_loop(dialect: Name, durability: Literal["os", "file"]) -> None:
+def test_the_same_clock_ids_and_disk_give_the_same_bytes_on_every_loop(
+    dialect: Name, durability: Literal["os", "file"]
+) -> None:
     pytest.importorskip("uvloop")
     written: list[dict[str, bytes]] = []
     done: list[list[object]] = []
     threads = threading.active_count()
     for loop in [*LOOPS, *LOOPS]:
-        disk, seams = RecordingDisk(MemoryDisk()), Seams()
-        on(loop, program, "/sessions", disk, seams, dialect, durability)
+        disk, inputs = RecordingDisk(MemoryDisk()), Inputs()
+        run_on(loop, program, "/sessions", disk, inputs, dialect, durability)
         written.append(disk.memory.files())
         done.append(list(disk.operations))
-        assert seams.offloaded > 0
+        assert inputs.offloaded > 0
         assert threading.active_count() == threads  # all blocking work went through the offload
     assert sum(path.endswith(".jsonl") and "/.treering/" not in path for path in written[0]) == 4
     assert all(files == written[0] for files in written)
@@ -114,17 +116,17 @@ def test_the_same_seams_write_the_same_bytes_on_every_loop(dialect: Name, durabi
 
 
 @pytest.mark.feature("X-35")
-def test_the_bytes_come_from_the_seams(tmp_path: Path) -> None:
+def test_other_ids_give_other_files_and_another_disk_the_same_files(tmp_path: Path) -> None:
     contents: list[dict[str, bytes]] = []
     for name, start in (("one", 0), ("two", 0), ("three", 1000)):
         root = tmp_path / name
-        on("asyncio", program, str(root), OsDisk(), Seams(start=start), "native", "os")
+        run_on("asyncio", program, str(root), OsDisk(), Inputs(start=start), "native", "os")
         contents.append({log.name: log.read_bytes().replace(str(root).encode(), b"") for log in root.glob("*.jsonl")})
     one, two, three = contents
     assert one == two
     assert one.keys() != three.keys()
     memory = MemoryDisk()
-    on("trio", program, "/sessions", memory, Seams(), "native", "os")
+    run_on("trio", program, "/sessions", memory, Inputs(), "native", "os")
     in_memory = {
         path.removeprefix("/sessions/"): data.replace(b"/sessions", b"") for path, data in memory.files().items()
     }
@@ -132,7 +134,7 @@ def test_the_bytes_come_from_the_seams(tmp_path: Path) -> None:
 
 
 async def test_a_clock_without_a_zone_is_refused_before_anything_is_written() -> None:
-    async with SessionHost(clock=lambda: datetime(2026, 1, 1)) as host:  # what is refused
+    async with SessionHost(clock=lambda: datetime(2026, 1, 1)) as host:
         for make in (host.create, partial(host.open, "a"), partial(host.get_or_create, "key")):
             with pytest.raises(InvalidInput, match="has no time zone: give one"):
                 await make()

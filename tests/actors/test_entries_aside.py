@@ -1,4 +1,4 @@
-"""Agents that work beside the conversation append below any entry, and the leaf stays where it is."""
+"""Entries that are appended aside, below any entry, leave the leaf of the session where it is."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ AGENTS = 8
 TURNS = 12
 
 
-def written(session: Session) -> bytes:
+def log_bytes(session: Session) -> bytes:
     assert session.file_path is not None
     return Path(session.file_path).read_bytes()
 
 
-async def work(session: Session, agent: int, start: str, chains: dict[int, list[str]]) -> None:
-    """Append turn after turn, each below the one before."""
+async def append_turns(session: Session, agent: int, start: str, chains: dict[int, list[str]]) -> None:
+    """Append the turns of one agent aside, each below the previous one."""
     chain = chains[agent] = [start]
     for turn in range(TURNS):
         if turn % 4 == 3:
@@ -31,7 +31,9 @@ async def work(session: Session, agent: int, start: str, chains: dict[int, list[
             chain.append(await session.append_message("user", f"{agent}-{turn}", below=chain[-1], aside=True))
 
 
-async def check(session: Session, main: list[str], leaf: str, chains: dict[int, list[str]]) -> None:
+async def assert_chains_beside_the_path(
+    session: Session, main: list[str], leaf: str, chains: dict[int, list[str]]
+) -> None:
     assert session.leaf_id == leaf
     assert session.path() == main
     assert len(await session.entries()) == len(main) + AGENTS * TURNS
@@ -46,7 +48,7 @@ async def check(session: Session, main: list[str], leaf: str, chains: dict[int, 
 
 @pytest.mark.feature("X-10")
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_eight_agents_grow_eight_chains_beside_the_leaf(
+async def test_eight_agents_append_chains_aside_and_the_leaf_does_not_move(
     tmp_path: Path, writes: Literal["inline", "thread"]
 ) -> None:
     chains: dict[int, list[str]] = {}
@@ -56,33 +58,33 @@ async def test_eight_agents_grow_eight_chains_beside_the_leaf(
         leaf = main[-1]
         async with anyio.create_task_group() as tasks:
             for agent in range(AGENTS):
-                tasks.start_soon(work, session, agent, main[agent % 4], chains)
-        await check(session, main, leaf, chains)
+                tasks.start_soon(append_turns, session, agent, main[agent % 4], chains)
+        await assert_chains_beside_the_path(session, main, leaf, chains)
         assert await session.passivate()
-        await check(session, main, leaf, chains)
+        await assert_chains_beside_the_path(session, main, leaf, chains)
     async with SessionHost(tmp_path) as host:
         session = await host.load("s")
-        await check(session, main, leaf, chains)
+        await assert_chains_beside_the_path(session, main, leaf, chains)
         assert session.path(await session.append_message("user", "on")) == [*main, session.leaf_id]
 
 
 @pytest.mark.feature("X-10")
 @pytest.mark.parametrize("dialect", ["pi", "omp"])
 @pytest.mark.parametrize("writes", ["inline", "thread"])
-async def test_a_dialect_that_cannot_say_so_refuses(
+async def test_a_dialect_without_entries_aside_refuses_one_and_writes_nothing(
     tmp_path: Path, dialect: Literal["pi", "omp"], writes: Literal["inline", "thread"]
 ) -> None:
     async with SessionHost(tmp_path, dialect=dialect, writes=writes) as host:
         session = await host.create()
         first = await session.append_message("user", "one")
-        lines = written(session)
+        lines = log_bytes(session)
         with pytest.raises(DialectCannot, match=dialect):
             await session.append_message("user", "two", below=first, aside=True)
-        assert written(session) == lines
+        assert log_bytes(session) == lines
         assert session.path() == [first]
 
 
-async def test_an_entry_aside_needs_a_place() -> None:
+async def test_an_entry_aside_is_refused_unless_its_parent_is_given() -> None:
     async with SessionHost() as host:
         session = await host.create()
         with pytest.raises(InvalidEntry):

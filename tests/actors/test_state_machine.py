@@ -1,7 +1,7 @@
-"""Whatever is asked of a session, in whatever order, through crashes and restarts: the log replays to the live state.
+"""Any commands in any order, through crashes and restarts: replaying the log gives the live state.
 
-A session is driven at random, and after each step compared with a fold over its file and with a model that knows
-nothing but lists. A move of the leaf is in neither: the model keeps it apart.
+A session gets random commands. After each step it is compared with a fold over its file, and with a model that is
+only a list of lines. A move of the leaf is not in the file, so the model records it separately.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ LOOPS: dict[str, tuple[str, dict[str, Any]]] = {
 LOG = "/sessions/s.jsonl"
 
 
-async def at_once(fn: Callable[[*Ts], T], *args: *Ts) -> T:
-    """An offload without threads."""
+async def run_inline(fn: Callable[[*Ts], T], *args: *Ts) -> T:
+    """Run blocking work on the spot: an offload that uses no threads."""
     return fn(*args)
 
 
 class Line:
-    """A line as the model knows it. `batch` says which of how many lines of an atomic append it is."""
+    """A line in the model. `batch` is its position in its atomic append, and how many lines that has."""
 
     def __init__(self, entry_id: str, parent: int, payload: Payload, batch: tuple[int, int], *, aside: bool) -> None:
         self.entry_id = entry_id
@@ -80,12 +80,12 @@ class Line:
 
 
 class Model:
-    """A session as a list of lines, all else being found by looking through it.
+    """A session as a list of lines; everything else is computed from the list.
 
     Attributes:
         lines: The lines, in order.
-        moved: The leaf that was moved to, until an entry becomes the leaf; None where it was not.
-        record: The lines as they were when it was last moved, and where to.
+        moved: Where the leaf was last moved to, until an entry becomes the leaf; None if it was not moved since.
+        record: The lines at the time of the last move of the leaf, and where it was moved to.
     """
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ class Model:
 
     @property
     def torn(self) -> set[int]:
-        """The ordinals of lines whose batch is not whole."""
+        """The ordinals of the lines of incomplete batches."""
         torn: set[int] = set()
         for seq, line in enumerate(self.lines, 1):
             i, n = line.batch
@@ -106,13 +106,13 @@ class Model:
 
     @property
     def visible(self) -> int:
-        """The ordinal of the last line that is shown: a torn batch at the end is not."""
+        """The ordinal of the last line that the session shows: it hides a torn batch at the end."""
         last = len(self.lines)
         return last - self.lines[-1].batch[0] - 1 if last in self.torn else last
 
     @property
     def tip(self) -> int:
-        """The ordinal of the last visible line that was not appended aside and is of no torn batch."""
+        """The ordinal of the last visible line that was neither appended aside nor part of a torn batch."""
         whole = set(range(1, self.visible + 1)) - self.torn
         return max((seq for seq in whole if not self.lines[seq - 1].aside), default=0)
 
@@ -127,7 +127,7 @@ class Model:
     def ids(self) -> list[str]:
         return [line.entry_id for line in self.lines[: self.visible]]
 
-    def name_of(self, seq: int) -> str | None:
+    def id_at(self, seq: int) -> str | None:
         return self.lines[seq - 1].entry_id if seq else None
 
     def path(self) -> list[str]:
@@ -138,30 +138,34 @@ class Model:
             seq = self.lines[seq - 1].parent
         return found[::-1]
 
-    def said(self) -> list[Payload]:
-        """The payloads that count."""
+    def payloads_of_whole_batches(self) -> list[Payload]:
+        """The payloads of the visible lines, without those of torn batches."""
         torn = self.torn
         return [line.payload for seq, line in enumerate(self.lines[: self.visible], 1) if seq not in torn]
 
     def labels(self) -> dict[str, str]:
         found: dict[str, str] = {}
-        for payload in self.said():
+        for payload in self.payloads_of_whole_batches():
             if isinstance(payload, Label):
-                found.pop(payload.target_id, None) if not payload.label else found.update(
-                    {payload.target_id: payload.label}
-                )
+                found.pop(payload.target_id, None)
+                if payload.label:
+                    found[payload.target_id] = payload.label
         return found
 
     def name(self) -> str | None:
-        names = [each.name for each in self.said() if isinstance(each, SessionInfo) and each.name is not None]
+        names = [
+            each.name
+            for each in self.payloads_of_whole_batches()
+            if isinstance(each, SessionInfo) and each.name is not None
+        ]
         return names[-1] or None if names else None
 
-    def append(self, made: Sequence[str], asked: Sequence[Payload], parent: int, *, aside: bool = False) -> None:
-        named = self.name_of(parent)
-        if named is not None:  # the latest line of this name, that of a torn batch included which was withheld so far
-            parent = max(seq for seq, line in enumerate(self.lines, 1) if line.entry_id == named)
-        for i, (entry_id, payload) in enumerate(zip(made, asked, strict=True)):
-            self.lines.append(Line(entry_id, parent, payload, (i, len(made)), aside=aside))
+    def append(self, entry_ids: Sequence[str], sent: Sequence[Payload], parent: int, *, aside: bool = False) -> None:
+        parent_id = self.id_at(parent)
+        if parent_id is not None:  # the latest line with this id, even if it is in a torn batch that was hidden so far
+            parent = max(seq for seq, line in enumerate(self.lines, 1) if line.entry_id == parent_id)
+        for i, (entry_id, payload) in enumerate(zip(entry_ids, sent, strict=True)):
+            self.lines.append(Line(entry_id, parent, payload, (i, len(entry_ids)), aside=aside))
             parent = len(self.lines)
         if not aside:
             self.moved = None
@@ -171,7 +175,7 @@ class Model:
         self.record = self.lines[:], seq
 
     def cut(self, count: int) -> None:
-        """Keep the first lines; the last move of the leaf holds again where all that followed it is gone or aside."""
+        """Keep the first lines. The last move of the leaf holds again if no later line outside aside remains."""
         del self.lines[count:]
         self.moved = None
         if self.record is not None:
@@ -181,7 +185,7 @@ class Model:
 
 
 class Sessions(RuleBasedStateMachine):
-    """One session on one disk, its host opened and closed, its file cut."""
+    """One session on one disk: commands, restarts of its host, and crashes that cut its file."""
 
     loop = "asyncio"
 
@@ -199,14 +203,14 @@ class Sessions(RuleBasedStateMachine):
         self.portal = self.stack.enter_context(start_blocking_portal(backend, options))
         self.hosting = ExitStack()
 
-    # -- how it is driven
+    # -- hosting the session
 
     def open(self) -> None:
         limits = Limits(snapshot_after_lines=3)
         host = SessionHost(
             "/sessions",
             disk=self.disk,
-            offload=at_once,
+            offload=run_inline,
             writes=self.writes,
             limits=limits,
             clock=self.clock,
@@ -235,8 +239,8 @@ class Sessions(RuleBasedStateMachine):
     def data(self) -> bytes:
         return self.disk.files().get(LOG, b"")
 
-    def placed(self, payload: Payload, draw: st.DataObject, base: int) -> Payload:
-        """Let a payload refer to entries that there are, wherever there are any."""
+    def with_known_targets(self, payload: Payload, draw: st.DataObject, base: int) -> Payload:
+        """Make a drawn payload refer to entries that exist."""
         ids = self.model.ids()
         if isinstance(payload, Label):
             return replace(payload, target_id=draw.draw(st.sampled_from(ids))) if ids else Custom("no label", None)
@@ -276,79 +280,79 @@ class Sessions(RuleBasedStateMachine):
         base = model.leaf
         if place != "leaf":
             base = draw.draw(st.integers(0, model.visible)) if place != "root" else 0
-            base = model.find(model.name_of(base) or "")
-            options["below"] = model.name_of(base)
+            base = model.find(model.id_at(base) or "")
+            options["below"] = model.id_at(base)
         aside = place == "aside"
         if aside:
             options["aside"] = True
-        asked = [self.placed(each, draw, base) for each in drawn]
+        sent = [self.with_known_targets(each, draw, base) for each in drawn]
         if named:
             options["command_id"] = f"command-{next(self.numbers)}"
         before = self.data()
         try:
-            made = self.call(self.session.append_many, asked, **options)
+            entry_ids = self.call(self.session.append_many, sent, **options)
         except InvalidInput:
-            assert any(isinstance(each, (Compaction, ContextEdit)) for each in asked)
+            assert any(isinstance(each, (Compaction, ContextEdit)) for each in sent)
             assert self.data() == before
             return
         if named:
-            self.commands[options["command_id"]] = asked
-        left = model.name_of(model.leaf) or "root"
-        kept = [replace(e, from_id=left) if isinstance(e, BranchSummary) and not e.from_id else e for e in asked]
-        model.append(made, kept, base, aside=aside)
+            self.commands[options["command_id"]] = sent
+        left = model.id_at(model.leaf) or "root"
+        kept = [replace(e, from_id=left) if isinstance(e, BranchSummary) and not e.from_id else e for e in sent]
+        model.append(entry_ids, kept, base, aside=aside)
 
     @rule(callers=st.integers(2, 6))
-    def append_at_once(self, callers: int) -> None:
-        """Several callers: whichever comes first goes below the leaf, the next one below it."""
-        made: dict[str, Payload] = {}
+    def append_concurrently(self, callers: int) -> None:
+        """Several callers append at the same time; each entry goes below the one before it."""
+        appended: dict[str, Payload] = {}
 
-        async def ask(caller: int) -> None:
+        async def append_one(caller: int) -> None:
             payload = SessionInfo(f"name {caller}")
-            made[await self.session.append(payload)] = payload
+            appended[await self.session.append(payload)] = payload
 
-        async def all_of_them() -> list[str]:
+        async def append_all() -> list[str]:
             async with anyio.create_task_group() as tasks:
                 for caller in range(callers):
-                    tasks.start_soon(ask, caller)
+                    tasks.start_soon(append_one, caller)
             index = (await self.session.log()).index
-            return sorted(made, key=index.find)
+            return sorted(appended, key=index.find)
 
-        for entry_id in self.call(all_of_them):
-            self.model.append([entry_id], [made[entry_id]], self.model.leaf)
+        for entry_id in self.call(append_all):
+            self.model.append([entry_id], [appended[entry_id]], self.model.leaf)
 
     @precondition(lambda self: self.commands)
     @rule(draw=st.data())
     def repeat(self, draw: st.DataObject) -> None:
-        """The same command again: it is answered, or carried out where a crash took what it had made."""
+        """Repeat a command: it returns the same ids, or is carried out again if a crash lost its lines."""
         name = draw.draw(st.sampled_from(sorted(self.commands)))
-        asked = self.commands[name]
+        sent = self.commands[name]
         before, base = self.data(), self.model.leaf
         try:
-            made = self.call(self.session.append_many, asked, command_id=name)
-        except (InvalidInput, LookupError):  # what it refers to is gone, too
+            entry_ids = self.call(self.session.append_many, sent, command_id=name)
+        except (InvalidInput, LookupError):  # a crash also lost the entry that it refers to
             assert self.data() == before
             return
         if self.data() == before:
-            assert self.model.ids()[self.model.find(made[0]) - 1 :][: len(made)] == made
+            assert self.model.ids()[self.model.find(entry_ids[0]) - 1 :][: len(entry_ids)] == entry_ids
             return
-        assert not any(self.model.find(each) and self.model.find(each) not in self.model.torn for each in made)
-        left = self.model.name_of(base) or "root"
-        kept = [replace(e, from_id=left) if isinstance(e, BranchSummary) and not e.from_id else e for e in asked]
-        self.model.append(made, kept, base)
+        assert not any(self.model.find(each) and self.model.find(each) not in self.model.torn for each in entry_ids)
+        left = self.model.id_at(base) or "root"
+        kept = [replace(e, from_id=left) if isinstance(e, BranchSummary) and not e.from_id else e for e in sent]
+        self.model.append(entry_ids, kept, base)
 
     @precondition(lambda self: self.commands)
     @rule(draw=st.data())
     def contradict(self, draw: st.DataObject) -> None:
-        """The same command id with another payload; and an outdated expectation."""
+        """Send another payload under a used command id, and an expectation that does not hold."""
         before = self.data()
         name = draw.draw(st.sampled_from(sorted(self.commands)))
         try:
-            made = self.call(self.session.append, Custom("another", None), command_id=name)
+            entry_id = self.call(self.session.append, Custom("another", None), command_id=name)
         except CommandConflict:
             assert self.data() == before
         else:
-            del self.commands[name]  # a crash took what it had made
-            self.model.append([made], [Custom("another", None)], self.model.leaf)
+            del self.commands[name]  # a crash lost its lines
+            self.model.append([entry_id], [Custom("another", None)], self.model.leaf)
         before = self.data()
         with pytest.raises(LeafMoved):
             self.call(self.session.append, Custom("late", None), expected_leaf="another")
@@ -357,20 +361,20 @@ class Sessions(RuleBasedStateMachine):
     @rule(draw=st.data())
     def move_leaf(self, draw: st.DataObject) -> None:
         before = self.data()
-        seq = self.model.find(self.model.name_of(draw.draw(st.integers(0, self.model.visible))) or "")
-        entry_id = self.model.name_of(seq)
+        seq = self.model.find(self.model.id_at(draw.draw(st.integers(0, self.model.visible))) or "")
+        entry_id = self.model.id_at(seq)
         self.call(self.session.reset_leaf) if entry_id is None else self.call(self.session.branch, entry_id)
         self.model.move(seq)
         assert self.data() == before
 
     @rule(draw=st.data(), summary=st.text(max_size=5))
     def branch_with_summary(self, draw: st.DataObject, summary: str) -> None:
-        base = self.model.find(self.model.name_of(draw.draw(st.integers(0, self.model.visible))) or "")
-        left = self.model.name_of(self.model.leaf) or "root"
-        made = self.call(self.session.branch_with_summary, self.model.name_of(base), summary)
-        self.model.append([made], [BranchSummary(summary, left)], base)
+        base = self.model.find(self.model.id_at(draw.draw(st.integers(0, self.model.visible))) or "")
+        left = self.model.id_at(self.model.leaf) or "root"
+        entry_id = self.call(self.session.branch_with_summary, self.model.id_at(base), summary)
+        self.model.append([entry_id], [BranchSummary(summary, left)], base)
 
-    # -- what becomes of the session
+    # -- passivation, restarts and crashes
 
     @rule()
     def passivate(self) -> None:
@@ -384,7 +388,7 @@ class Sessions(RuleBasedStateMachine):
     @precondition(lambda self: self.model.lines)
     @rule(draw=st.data())
     def crash(self, draw: st.DataObject) -> None:
-        """The process ends, and what it was writing is cut off at any byte."""
+        """End the process, and cut the end of the file at any byte."""
         self.close()
         data = self.data()
         header = data.index(b"\n") + 1
@@ -398,11 +402,11 @@ class Sessions(RuleBasedStateMachine):
         self.model.cut(whole + (len(left) in ends[1:]))  # a whole line that lacks its newline gets one
         self.open()
 
-    # -- what holds
+    # -- invariants
 
     @invariant()
-    def replay_is_live(self) -> None:
-        """The file folded anew is the live index, whether it is looked into or taken up."""
+    def replay_equals_live_state(self) -> None:
+        """Folding the file gives the live index, and the model is right before and after the session is activated."""
         if not hasattr(self, "session"):
             return
         self.check_model()
@@ -433,16 +437,16 @@ class Sessions(RuleBasedStateMachine):
             )
 
         assert self.portal.call(look) == (
-            model.name_of(model.leaf),
+            model.id_at(model.leaf),
             model.path(),
             model.name(),
-            sum(isinstance(each, Message) for each in model.said()),
+            sum(isinstance(each, Message) for each in model.payloads_of_whole_batches()),
             model.labels(),
             model.visible,
         )
 
     @invariant()
-    def the_tree_is_the_models(self) -> None:
+    def the_tree_equals_the_model(self) -> None:
         if not hasattr(self, "session"):
             return
         index, model = self.call(self.session.log).index, self.model
@@ -473,7 +477,7 @@ def drive(loop: str, *, examples: int, steps: int, derandomize: bool) -> None:
 
 @pytest.mark.feature("X-12")
 @pytest.mark.parametrize("loop", LOOPS)
-def test_replay_is_live_after_every_step(loop: str) -> None:
+def test_replay_equals_the_live_state_after_every_step(loop: str) -> None:
     if loop == "uvloop":
         pytest.importorskip("uvloop")
     drive(loop, examples=25, steps=15, derandomize=True)
@@ -482,5 +486,5 @@ def test_replay_is_live_after_every_step(loop: str) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("loop", LOOPS)
-def test_replay_is_live_after_many_more_steps(loop: str) -> None:
+def test_replay_equals_the_live_state_after_each_of_many_steps(loop: str) -> None:
     drive(loop, examples=1000, steps=50, derandomize=False)

@@ -1,4 +1,4 @@
-"""What sessions are not: checkpoints of files, scoped state, composite keys; and what stands in their place."""
+"""What sessions do not do (file checkpoints, scoped state, composite keys), and what programs can use instead."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from treering.projections.building.summaries import SummaryRequest
 from treering.projections.metadata import metadata_of
 from treering.projections.tree import build_tree
 
-Make = Callable[..., Awaitable[Session]]
+CreateSession = Callable[..., Awaitable[Session]]
 SOURCE = "def main():\n    print('a line that no session needs to hold')\n"
 
 
-def tree_of(folder: Path) -> dict[Path, bytes | None]:
+def contents_of(folder: Path) -> dict[Path, bytes | None]:
     return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
@@ -29,14 +29,14 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-async def used(host: SessionHost, project: Path) -> Session:
-    """Do with a session what a coding agent does."""
+async def use_session(host: SessionHost, project: Path) -> Session:
+    """Use a session as a coding agent does."""
     session = await host.create("s", cwd=project)
-    asked = await session.append_message("user", "Change main.py, and say why. " * 20)
+    question = await session.append_message("user", "Change main.py, and say why. " * 20)
     await session.append_tool_execution("c1", "write_file", {"path": "main.py"}, "written")
     await session.append_message("assistant", "Done. " * 50)
-    await session.set_label(asked, "before the change")
-    await session.branch(asked)
+    await session.set_label(question, "before the change")
+    await session.branch(question)
     await session.append_message("assistant", "Or otherwise. " * 50)
     await session.compact(summarized, keep_tokens=1)
     await session.update_metadata(extra={"a": 1})
@@ -52,27 +52,27 @@ async def summarized(request: SummaryRequest) -> str:
 
 
 @pytest.mark.feature("N-161", "N-162")
-async def test_no_session_operation_writes_a_checkpoint_or_keeps_a_file_of_the_project(
+async def test_sessions_write_nothing_into_the_project_and_no_checkpoint_of_its_files(
     root: Path, project: Path
 ) -> None:
-    before = tree_of(project)
+    before = contents_of(project)
     async with SessionHost(root) as host:
-        await used(host, project)
-    assert tree_of(project) == before  # global storage: nothing lies in the project
-    found = tree_of(root)
+        await use_session(host, project)
+    assert contents_of(project) == before  # nothing is written into the project
+    found = contents_of(root)
     assert all(b"a line that no session needs" not in (content or b"") for content in found.values())
     assert not any("checkpoint" in path.name for path in found)
-    async with SessionHost(root) as host:  # continuity
+    async with SessionHost(root) as host:
         messages = await (await host.load("s")).messages()
         assert messages[-1].role == "assistant"
 
 
 @pytest.mark.feature("N-163")
-async def test_a_link_between_a_checkpoint_and_a_session_goes_there_and_back(
-    root: Path, project: Path, made: Make
+async def test_a_checkpoint_can_refer_to_an_entry_and_the_session_to_the_checkpoint(
+    root: Path, project: Path, create_session: CreateSession
 ) -> None:
     async with SessionHost(root) as host:
-        session = await made(host, "s", cwd=project)
+        session = await create_session(host, "s", cwd=project)
         at = session.leaf_id
         checkpoint = {"id": "cp-7", "files": {"main.py": "sha256:00ff"}, "sessionId": session.id, "entryId": at}
         await session.append_custom_entry("checkpoint", {"checkpointId": checkpoint["id"]})
@@ -81,15 +81,15 @@ async def test_a_link_between_a_checkpoint_and_a_session_goes_there_and_back(
     async with SessionHost(root) as host:
         resumed = await host.load(str(checkpoint["sessionId"]))
         (link,) = await resumed.entries(custom_type="checkpoint")
-        assert getattr(link, "custom").data == {"checkpointId": "cp-7"}  # noqa: B009 - it is one of many types
+        assert getattr(link, "custom").data == {"checkpointId": "cp-7"}  # noqa: B009 - entries have no common `custom`
         await resumed.branch(str(checkpoint["entryId"]))
         assert [message.role for message in await resumed.messages()] == ["user"]
 
 
 @pytest.mark.feature("N-166")
-async def test_a_session_is_forked_from_any_point(root: Path, made: Make) -> None:
+async def test_a_session_can_be_forked_and_branched_at_any_entry(root: Path, create_session: CreateSession) -> None:
     async with SessionHost(root) as host:
-        session = await made(host, "s")
+        session = await create_session(host, "s")
         middle = await session.append_message("assistant", "One")
         await session.append_message("user", "Two")
         branch = await session.create_branched_session(middle)
@@ -101,28 +101,30 @@ async def test_a_session_is_forked_from_any_point(root: Path, made: Make) -> Non
 
 
 @pytest.mark.feature("N-168")
-async def test_the_summarizer_is_injected_with_each_call(root: Path, made: Make) -> None:
-    asked: list[str] = []
+async def test_each_compaction_uses_the_summarizer_of_its_call(root: Path, create_session: CreateSession) -> None:
+    requested: list[str] = []
 
     def by(name: str) -> Callable[[SummaryRequest], Awaitable[str]]:
         async def summarize(request: SummaryRequest) -> str:
-            asked.append(name)
+            requested.append(name)
             return f"By {name}."
 
         return summarize
 
     async with SessionHost(root) as host:
-        session = await made(host, "s", "word " * 200)
+        session = await create_session(host, "s", "word " * 200)
         for name in ("the small model", "the large model"):
             await session.append_message("assistant", "word " * 200)
             await session.append_message("user", "word " * 200)
             report = await session.compact(by(name), keep_tokens=1)
             assert report.summary == f"By {name}."
-    assert asked == ["the small model", "the large model"]
+    assert requested == ["the small model", "the large model"]
 
 
 @pytest.mark.feature("N-18", "N-156", "N-157", "N-158", "N-159")
-async def test_a_cached_summary_tells_what_it_stands_for_and_is_made_once(root: Path, made: Make) -> None:
+async def test_a_stored_summary_names_its_range_and_is_requested_once(
+    root: Path, create_session: CreateSession
+) -> None:
     calls: list[SummaryRequest] = []
 
     class Model:
@@ -133,7 +135,7 @@ async def test_a_cached_summary_tells_what_it_stands_for_and_is_made_once(root: 
             return "They talked."
 
     async with SessionHost(root) as host:
-        session = await made(host, "s", "word " * 50)
+        session = await create_session(host, "s", "word " * 50)
         first = session.leaf_id
         edited = await session.append_message("assistant", "word " * 50)
         last = await session.append_message("user", "word " * 50)
@@ -158,7 +160,7 @@ async def test_a_cached_summary_tells_what_it_stands_for_and_is_made_once(root: 
 
 
 @pytest.mark.feature("D-64", "D-67")
-async def test_a_free_map_and_one_string_do_for_scopes_and_composite_keys(root: Path) -> None:
+async def test_extra_metadata_and_a_key_can_hold_scopes_and_composite_keys(root: Path) -> None:
     async with SessionHost(root) as host:
         session = await host.get_or_create("shop:anna:42")
         await session.update_metadata(extra={"app:theme": "dark", "user:name": "Anna", "temp:cart": [1, 2]})
@@ -171,7 +173,7 @@ async def test_a_free_map_and_one_string_do_for_scopes_and_composite_keys(root: 
 @pytest.mark.feature("D-65")
 async def test_a_state_rebuilt_from_the_entries_equals_the_live_one(root: Path, project: Path) -> None:
     async with SessionHost(root) as host:
-        session = await used(host, project)
+        session = await use_session(host, project)
         live = (await session.log()).index
         entries = await session.entries()
         rebuilt = LogIndex(session.header)

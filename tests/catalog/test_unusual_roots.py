@@ -1,4 +1,4 @@
-"""Roots that hold more than sessions: folders that nobody may list, links to sessions, and what is no file at all."""
+"""Roots that hold other things than session files: folders without permission, links, a named pipe."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from treering.events.stores.files import FileStore
 from treering.testing.clocks import ManualClock
 from treering.testing.disks import FaultyDisk, WrappedDisk
 
-Make = Callable[..., Awaitable[Session]]
+CreateSession = Callable[..., Awaitable[Session]]
 
 
-class Guarded(OsDisk):
-    """A disk with a folder that may not be listed."""
+class ScanningDiskWithLockedFolder(OsDisk):
+    """A disk that scans directories in one call, with a folder that cannot be listed."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -40,13 +40,15 @@ class Guarded(OsDisk):
         return super().list_directory(path)
 
 
-def guarded(name: str) -> Disk:
+def disk_with_locked_folder(name: str) -> Disk:
     disk = FaultyDisk(OsDisk())
     disk.fail("list_directory", EACCES, path=f"*/{name}", times=None)
     return disk
 
 
-DISKS = pytest.mark.parametrize("disk_of", [Guarded, guarded], ids=["scanned at once", "one by one"])
+DISKS = pytest.mark.parametrize(
+    "disk_of", [ScanningDiskWithLockedFolder, disk_with_locked_folder], ids=["scanned at once", "one by one"]
+)
 
 
 def without_scan(_: str = "") -> Disk:
@@ -54,14 +56,14 @@ def without_scan(_: str = "") -> Disk:
 
 
 @DISKS
-async def test_a_folder_that_may_not_be_listed_is_told_of_once_and_hides_no_other(
-    root: Path, made: Make, disk_of: Callable[[str], Disk]
+async def test_a_folder_that_cannot_be_listed_is_logged_once_and_the_others_are_listed(
+    root: Path, create_session: CreateSession, disk_of: Callable[[str], Disk]
 ) -> None:
     (root / "lost+found").mkdir(parents=True)
     clock = ManualClock(datetime(2026, 1, 1, tzinfo=UTC))
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logs:
         async with SessionHost(root, disk=disk_of("lost+found"), clock=clock) as host:
-            await made(host, "one")
+            await create_session(host, "one")
             for _ in range(2):
                 assert [row.id for row in await host.list_sessions()] == ["one"]
                 assert [hit.session_id async for hit in host.search("Hello", index=True)] == ["one"]
@@ -69,32 +71,32 @@ async def test_a_folder_that_may_not_be_listed_is_told_of_once_and_hides_no_othe
             recent = await host.find_recent()
             assert recent is not None
             assert (await host.apply_retention()).archived == ()
-    passed_over = [event["path"] for event in told if event["event"] == "folder_unreadable"]
-    assert passed_over == [str(root / "lost+found")]
+    skipped = [event["path"] for event in logs if event["event"] == "folder_unreadable"]
+    assert skipped == [str(root / "lost+found")]
     async with aclosing(FileStore(root, disk=disk_of("lost+found"))) as store:
         assert [info.ref for info in await store.page()] == ["one.jsonl"]
 
 
 @DISKS
-async def test_a_root_that_may_not_be_listed_is_an_error(
-    root: Path, made: Make, disk_of: Callable[[str], Disk]
+async def test_a_root_that_cannot_be_listed_is_an_error(
+    root: Path, create_session: CreateSession, disk_of: Callable[[str], Disk]
 ) -> None:
     async with SessionHost(root) as host:
-        await made(host, "one")
+        await create_session(host, "one")
     async with SessionHost(root, disk=disk_of(root.name)) as host:
         with pytest.raises(PermissionError):
             await host.list_sessions()
 
 
 @pytest.mark.parametrize("disk_of", [OsDisk, without_scan], ids=["scanned at once", "one by one"])
-async def test_a_link_to_what_lies_under_the_root_is_no_second_session(
-    root: Path, tmp_path: Path, made: Make, disk_of: Callable[[], Disk]
+async def test_a_link_to_a_session_under_the_same_root_is_not_listed(
+    root: Path, tmp_path: Path, create_session: CreateSession, disk_of: Callable[[], Disk]
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     async with SessionHost(elsewhere) as host:
-        await made(host, "other")
+        await create_session(host, "other")
     async with SessionHost(root) as host:
-        await made(host, "one")
+        await create_session(host, "one")
     (root / "work").mkdir()
     (root / "one.jsonl").rename(root / "work" / "one.jsonl")
     (root / "data").write_bytes((root / "work" / "one.jsonl").read_bytes().replace(b'"one"', b'"three"'))
@@ -114,9 +116,9 @@ async def test_a_link_to_what_lies_under_the_root_is_no_second_session(
         assert [info.ref for info in await store.page()] == expected
 
 
-async def test_a_pipe_among_the_sessions_keeps_nobody_waiting(root: Path, made: Make) -> None:
+async def test_a_named_pipe_under_the_root_blocks_no_operation(root: Path, create_session: CreateSession) -> None:
     async with SessionHost(root) as host:
-        await made(host, "one")
+        await create_session(host, "one")
         os.mkfifo(root / "pipe.jsonl")
         assert [row.id for row in await host.list_sessions()] == ["one"]
         assert [hit.session_id async for hit in host.search("Hello", index=True)] == ["one"]

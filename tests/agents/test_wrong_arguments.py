@@ -1,6 +1,6 @@
-"""What an agent is given is looked at when it is given, and a wrong thing is refused with what to give instead."""
+"""Wrong arguments, models, hooks and results are refused, with an error that says what to pass instead."""
 
-# ruff: noqa: ANN401  # what is wrong has any type
+# ruff: noqa: ANN401  # wrong arguments have any type
 
 from __future__ import annotations
 
@@ -31,31 +31,31 @@ from treering import (
 from treering.models.echo import EchoModel
 from treering.testing.models import ScriptedModel, answer
 
-Making = Callable[[Any, Tool], object]
+Factory = Callable[[Any, Tool], object]
 
 AGENT: Any = AgentSession
 HOOKS: Any = AgentHooks
-"""The classes without their types, which would refuse what is wrong earlier."""
+"""The classes as `Any`, so that the type checkers accept wrong arguments."""
 
 
 class Answers(EchoModel):
-    """A model that gives its whole answer at once."""
+    """A model that returns a whole message instead of a stream."""
 
-    async def generate(self, request: ModelRequest) -> Any:  # type: ignore[override]  # that is what is refused
+    async def generate(self, request: ModelRequest) -> Any:  # type: ignore[override]  # this is refused
         return Message("assistant", (text("Hello"),))
 
 
 class Blocks(EchoModel):
-    """A model of a program without an event loop."""
+    """A model that returns a plain generator."""
 
-    def generate(self, request: ModelRequest) -> Iterator[ModelEvent]:  # type: ignore[override]  # that is what is refused
+    def generate(self, request: ModelRequest) -> Iterator[ModelEvent]:  # type: ignore[override]  # this is refused
         yield from ()
 
 
 class Wraps(EchoModel):
-    """A model whose coroutine function hides behind a plain one."""
+    """A model whose plain function returns a coroutine."""
 
-    def generate(self, request: ModelRequest) -> Any:  # that is what is refused
+    def generate(self, request: ModelRequest) -> Any:  # this is refused
         return self._answer()
 
     async def _answer(self) -> str:
@@ -63,7 +63,7 @@ class Wraps(EchoModel):
 
 
 class Delegates(EchoModel):
-    """A model that hands on the stream of another."""
+    """A model that returns the stream of another one."""
 
     def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         return EchoModel().generate(request)
@@ -101,13 +101,13 @@ class Delegates(EchoModel):
         (lambda model, add: AGENT(model, session="main"), "`str` is not a session: it lacks `id`"),
     ],
 )
-def test_what_is_no_model_tool_or_session_is_refused(make: Making, why: str, add: Tool) -> None:
+def test_wrong_arguments_of_an_agent_are_refused(make: Factory, why: str, add: Tool) -> None:
     with pytest.raises(InvalidInput, match=why):
         make(ScriptedModel([]), add)
 
 
 @pytest.mark.parametrize("place", ["pre_generation", "post_generation"])
-async def test_a_hook_that_is_not_async_is_told_of(place: str) -> None:
+async def test_a_hook_that_is_not_async_is_refused(place: str) -> None:
     def as_it_is(given: Any) -> Any:
         return given
 
@@ -116,7 +116,7 @@ async def test_a_hook_that_is_not_async_is_told_of(place: str) -> None:
         await agent.respond("Hello")
 
 
-async def test_a_session_that_is_none_is_refused_by_the_call(session: Session) -> None:
+async def test_a_call_with_a_wrong_session_is_refused(session: Session) -> None:
     agent = AgentSession(EchoModel())
     wrong: Any = session.id
     with pytest.raises(InvalidInput, match="is not a session: it lacks"):
@@ -126,7 +126,7 @@ async def test_a_session_that_is_none_is_refused_by_the_call(session: Session) -
 
 
 @pytest.mark.parametrize("results", ["yes", ["yes"], None, 5])
-async def test_results_that_are_not_by_their_calls_are_refused(results: Any, session: Session) -> None:
+async def test_resuming_with_anything_but_a_dict_of_results_is_refused(results: Any, session: Session) -> None:
     agent = AgentSession(EchoModel(), session=session)
     with pytest.raises(InvalidInput, match="must be a dict by call id"):
         await agent.resume(results)
@@ -134,7 +134,7 @@ async def test_results_that_are_not_by_their_calls_are_refused(results: Any, ses
 
 
 @pytest.mark.parametrize("results", [{"c": object()}, {1: "a", "c": "b"}, {"c": [{1, object()}]}])
-async def test_results_that_no_tool_may_return_are_refused(results: Any, session: Session) -> None:
+async def test_resuming_with_results_that_cannot_be_encoded_is_refused(results: Any, session: Session) -> None:
     async def ask(arguments: object) -> str:
         raise Suspend("may I?")
 
@@ -148,21 +148,21 @@ async def test_results_that_no_tool_may_return_are_refused(results: Any, session
     assert [each.id for each in await session.open_calls()] == ["c"]
 
 
-@pytest.mark.parametrize("said", [5, {"role": "user", "content": "Hello"}, b"Hello", [5], object()])
-async def test_what_cannot_be_said_is_refused_before_anything_is_written(said: Any, session: Session) -> None:
+@pytest.mark.parametrize("given", [5, {"role": "user", "content": "Hello"}, b"Hello", [5], object()])
+async def test_wrong_input_of_a_turn_is_refused_before_anything_is_written(given: Any, session: Session) -> None:
     agent = AgentSession(EchoModel(), session=session)
     with pytest.raises(InvalidInput, match="give a string"):
-        await agent.respond(said)
+        await agent.respond(given)
     assert session.message_count == 0
 
 
 @pytest.mark.parametrize("model", [Blocks(), Wraps()])
-async def test_a_model_that_does_not_stream_is_told_of_by_its_first_answer(model: Any) -> None:
+async def test_a_model_that_does_not_stream_is_refused_at_its_first_answer(model: Any) -> None:
     with pytest.raises(InvalidInput, match="is not an async generator"):
         await AgentSession(model).respond("Hello")
 
 
-async def test_a_model_that_does_not_stream_summarizes_nothing(session: Session) -> None:
+async def test_a_model_that_does_not_stream_is_refused_as_a_summarizer(session: Session) -> None:
     for turn in range(4):
         await session.append_message("user", f"{turn}" * 500)
         await session.append_message("assistant", f"{turn}" * 500)
@@ -172,12 +172,12 @@ async def test_a_model_that_does_not_stream_summarizes_nothing(session: Session)
     assert session.message_count == 8
 
 
-async def test_a_model_may_hand_on_the_stream_of_another() -> None:
+async def test_a_model_can_return_the_stream_of_another_one() -> None:
     assert (await AgentSession(Delegates()).respond("Hello")).text.endswith("Hello")
 
 
 @pytest.mark.parametrize(
-    ("made", "why"),
+    ("returned", "why"),
     [
         ("No.", "`str` as an answer: return a `Message`"),
         ({"role": "assistant"}, "`dict` as an answer"),
@@ -185,9 +185,9 @@ async def test_a_model_may_hand_on_the_stream_of_another() -> None:
         (Message("assistant", cast("tuple[Content, ...]", "No.")), "content"),
     ],
 )
-async def test_what_a_hook_makes_of_an_answer_must_be_one(made: Any, why: str, session: Session) -> None:
-    async def hook(said: Message) -> Any:
-        return made
+async def test_a_hook_that_returns_anything_but_an_answer_is_refused(returned: Any, why: str, session: Session) -> None:
+    async def hook(answer: Message) -> Any:
+        return returned
 
     agent = AgentSession(ScriptedModel(["Yes."]), session=session, hooks=AgentHooks(post_generation=(hook,)))
     with pytest.raises(InvalidInput, match=why):
@@ -196,8 +196,8 @@ async def test_what_a_hook_makes_of_an_answer_must_be_one(made: Any, why: str, s
     assert (kept.content, kept.stop_reason) == ((text("Yes."),), "aborted")
 
 
-async def test_an_answer_of_which_a_hook_makes_what_a_dialect_cannot_hold_is_kept_as_it_was() -> None:
-    async def hook(said: Message) -> Message:
+async def test_the_model_s_answer_is_kept_as_aborted_if_a_hook_returns_one_that_the_dialect_cannot_hold() -> None:
+    async def hook(answer: Message) -> Message:
         return Message("assistant", (image("https://example.org/a.png", "image/png", kind="url"),))
 
     async with SessionHost(dialect="pi") as host:
@@ -209,10 +209,10 @@ async def test_an_answer_of_which_a_hook_makes_what_a_dialect_cannot_hold_is_kep
         assert (kept.content, kept.stop_reason) == ((text("Yes."),), "aborted")
 
 
-@pytest.mark.parametrize("begun", ["Hello", Message("user", ()), 5])
-async def test_what_a_hook_begins_a_turn_with_must_be_its_input(begun: Any, session: Session) -> None:
+@pytest.mark.parametrize("returned", ["Hello", Message("user", ()), 5])
+async def test_a_hook_that_returns_anything_but_a_turn_input_is_refused(returned: Any, session: Session) -> None:
     async def hook(turn: TurnInput) -> Any:
-        return begun
+        return returned
 
     agent = AgentSession(ScriptedModel([]), session=session, hooks=AgentHooks(pre_generation=(hook,)))
     with pytest.raises(InvalidInput, match="return a `TurnInput`, or None"):
@@ -221,7 +221,7 @@ async def test_what_a_hook_begins_a_turn_with_must_be_its_input(begun: Any, sess
 
 
 @pytest.mark.parametrize("given", ["Yes.", None, Message("user", (text("Yes."),))])
-async def test_a_model_must_complete_an_answer(given: Any, session: Session) -> None:
+async def test_a_model_that_completes_with_anything_but_an_answer_is_refused(given: Any, session: Session) -> None:
     class Wrong(EchoModel):
         async def generate(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
             yield Completed(given)
@@ -232,7 +232,7 @@ async def test_a_model_must_complete_an_answer(given: Any, session: Session) -> 
 
 
 class Pieces:
-    """An asynchronous iterator that is no generator, and can be closed."""
+    """An async iterable with `aclose` that is not a generator."""
 
     def __init__(self, pieces: AsyncIterator[ModelEvent]) -> None:
         self._pieces = pieces
@@ -245,13 +245,13 @@ class Pieces:
         self.closed = True
 
 
-async def test_a_stream_need_not_be_a_generator() -> None:
-    made: list[Pieces] = []
+async def test_any_async_iterable_is_accepted_as_a_stream_and_is_closed() -> None:
+    streams: list[Pieces] = []
 
     class Streams(EchoModel):
-        def generate(self, request: ModelRequest) -> Any:  # a stream in all that matters
-            made.append(Pieces(EchoModel().generate(request)))
-            return made[-1]
+        def generate(self, request: ModelRequest) -> Any:
+            streams.append(Pieces(EchoModel().generate(request)))
+            return streams[-1]
 
     assert (await AgentSession(Streams()).respond("Hello")).text.endswith("Hello")
-    assert [each.closed for each in made] == [True]
+    assert [each.closed for each in streams] == [True]

@@ -1,4 +1,4 @@
-"""What is kept and what goes: archive, unarchive, delete, gc, rename, label."""
+"""The commands archive, unarchive, delete, gc, rename and label."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from treering.events.stores.files.locks import locks_of_this_system
 from .terminal import Terminal
 
 Treering = Callable[..., Result]
-Talked = Callable[..., str]
+CreateSession = Callable[..., str]
 AtTerminal = Callable[..., Terminal]
 
 NOW = datetime.now(UTC)
@@ -30,9 +30,11 @@ def ids(treering: Treering, *args: str) -> list[str]:
     return [row["id"] for row in json.loads(treering("sessions", "--json", "-q", *args).stdout)]
 
 
-def test_archiving_and_bringing_back(treering: Treering, talked: Talked, root: Path) -> None:
-    talked("One", session_id="one", at=NOW - timedelta(hours=2))
-    talked("Two", session_id="two")
+def test_an_archived_session_can_be_read_and_unarchived(
+    treering: Treering, create_session: CreateSession, root: Path
+) -> None:
+    create_session("One", session_id="one", at=NOW - timedelta(hours=2))
+    create_session("Two", session_id="two")
     before = (root / "one.jsonl").read_bytes()
     result = treering("archive", "one")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1 session archived\n")
@@ -41,16 +43,18 @@ def test_archiving_and_bringing_back(treering: Treering, talked: Talked, root: P
     for command in ("tree", "context", "labels", "entries", "info", "export"):
         assert treering(command, "one").exit_code == 0, command
     assert "One" in treering("tree", root / "one.jsonl").stdout
-    assert (ids(treering), ids(treering, "--archived")) == (["two"], ["one"])  # looking brings nothing back
+    assert (ids(treering), ids(treering, "--archived")) == (["two"], ["one"])  # reading unarchives nothing
 
     assert treering("unarchive", "one", "-q").output == ""
     assert sorted(ids(treering)) == ["one", "two"]
     assert (root / "one.jsonl").read_bytes().startswith(before)
 
 
-def test_several_at_once_or_none(treering: Treering, talked: Talked) -> None:
-    talked("One", session_id="one")
-    talked("Two", session_id="two")
+def test_a_command_on_several_sessions_applies_to_all_or_none(
+    treering: Treering, create_session: CreateSession
+) -> None:
+    create_session("One", session_id="one")
+    create_session("Two", session_id="two")
     for command in (["archive"], ["delete", "--yes"]):
         assert treering(*command, "one", "gone").exit_code == 1
         assert sorted(ids(treering)) == ["one", "two"]
@@ -58,11 +62,11 @@ def test_several_at_once_or_none(treering: Treering, talked: Talked) -> None:
     assert ids(treering) == []
 
 
-def test_what_cannot_be_compressed_is_archived_all_the_same(
-    treering: Treering, talked: Talked, root: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_session_that_cannot_be_compressed_is_archived_with_a_warning(
+    treering: Treering, create_session: CreateSession, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    talked("One", session_id="one", name="First")
-    talked("Two", session_id="two")
+    create_session("One", session_id="one", name="First")
+    create_session("Two", session_id="two")
     open_file = OsDisk.open
 
     def refuse(disk: OsDisk, path: str, flags: int) -> int:
@@ -74,25 +78,25 @@ def test_what_cannot_be_compressed_is_archived_all_the_same(
     result = treering("archive", "one", "two", "--json")
     assert result.exit_code == 0
     assert [each["id"] for each in json.loads(result.stdout)["archived"]] == ["one", "two"]
-    failed, told = result.stderr.splitlines()
+    failed, count = result.stderr.splitlines()
     assert failed.startswith("First: archived, but not compressed: ")
     assert failed.endswith("Permission denied")
-    assert told == "2 sessions archived"
+    assert count == "2 sessions archived"
     assert sorted(ids(treering, "--archived")) == ["one", "two"]
     assert (root / "one.jsonl").is_file()
     assert not (root / "two.jsonl").exists()
 
 
-def test_an_empty_text_deletes_nothing(treering: Treering, talked: Talked) -> None:
-    talked("One", session_id="one")
+def test_deleting_an_empty_text_is_refused(treering: Treering, create_session: CreateSession) -> None:
+    create_session("One", session_id="one")
     result = treering("delete", "", "--yes")
     assert (result.exit_code, result.stdout) == (1, "")
     assert ids(treering) == ["one"]
 
 
-def test_only_what_changed_is_counted(treering: Treering, talked: Talked) -> None:
-    talked("One", session_id="one")
-    talked("Two", session_id="two")
+def test_only_changed_sessions_are_counted(treering: Treering, create_session: CreateSession) -> None:
+    create_session("One", session_id="one")
+    create_session("Two", session_id="two")
     assert treering("unarchive", "one").stderr == "1 session was not archived\n"
     assert treering("archive", "one", "one").stderr == "1 session archived\n"
     assert treering("archive", "one").stderr == "1 session was already archived\n"
@@ -101,36 +105,40 @@ def test_only_what_changed_is_counted(treering: Treering, talked: Talked) -> Non
     assert treering("unarchive", "one", "two").stderr == "2 sessions restored\n"
 
 
-def test_what_was_done_for_programs(treering: Treering, talked: Talked, root: Path, tmp_path: Path) -> None:
-    talked("One", session_id="one")
-    talked("Two", session_id="two")
+def test_changes_can_be_printed_as_json(
+    treering: Treering, create_session: CreateSession, root: Path, tmp_path: Path
+) -> None:
+    create_session("One", session_id="one")
+    create_session("Two", session_id="two")
     one, two = ({"id": each, "path": str(root / f"{each}.jsonl")} for each in ("one", "two"))
 
-    def told(*args: str) -> object:
+    def reported(*args: str) -> object:
         result = treering(*args, "--json")
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
-    assert told("archive", "one") == {"archived": [one], "archived_before": []}
-    assert told("unarchive", "one", "two") == {"brought_back": [one], "active_before": [two]}
-    assert told("rename", "one", "First") == {**one, "name": "First"}
-    assert told("rename", "one", "") == {**one, "name": None}
+    assert reported("archive", "one") == {"archived": [one], "archived_before": []}
+    assert reported("unarchive", "one", "two") == {"brought_back": [one], "active_before": [two]}
+    assert reported("rename", "one", "First") == {**one, "name": "First"}
+    assert reported("rename", "one", "") == {**one, "name": None}
     entry = json.loads(treering("entries", str(root / "one.jsonl"), "--json").stdout.splitlines()[0])["id"]
-    assert told("label", "one", entry, "start") == {"session_id": "one", "entry_id": entry, "label": "start"}
-    assert told("label", "one", entry) == {"session_id": "one", "entry_id": entry, "label": None}
+    assert reported("label", "one", entry, "start") == {"session_id": "one", "entry_id": entry, "label": "start"}
+    assert reported("label", "one", entry) == {"session_id": "one", "entry_id": entry, "label": None}
     target = tmp_path / "one.md"
-    assert told("export", "one", "-o", str(target)) == {"path": str(target), "format": "markdown", "redacted": None}
-    assert told("export", "one", "-o", str(target), "--force", "--redact") == {
+    assert reported("export", "one", "-o", str(target)) == {"path": str(target), "format": "markdown", "redacted": None}
+    assert reported("export", "one", "-o", str(target), "--force", "--redact") == {
         "path": str(target),
         "format": "markdown",
         "redacted": {},
     }
     assert treering("export", "one", "--json").exit_code == 2
-    assert told("delete", "one", "two", "--yes") == {"deleted": [one, two]}
+    assert reported("delete", "one", "two", "--yes") == {"deleted": [one, two]}
 
 
-def test_errors_speak_of_options(treering: Treering, talked: Talked, tmp_path: Path, root: Path) -> None:
-    talked("One", session_id="one")
+def test_errors_name_options_of_the_command_line(
+    treering: Treering, create_session: CreateSession, tmp_path: Path, root: Path
+) -> None:
+    create_session("One", session_id="one")
     target = tmp_path / "one.json"
     assert treering("export", "one", "-f", "json", "--redact", "-o", target).exit_code == 0
     result = treering("export", "one", "-o", target)
@@ -146,8 +154,10 @@ def test_errors_speak_of_options(treering: Treering, talked: Talked, tmp_path: P
     locks.close()
 
 
-def test_a_session_in_two_formats_is_named_by_its_path(treering: Treering, talked: Talked, root: Path) -> None:
-    talked("One", session_id="one")
+def test_an_id_of_two_files_is_ambiguous_and_a_path_is_not(
+    treering: Treering, create_session: CreateSession, root: Path
+) -> None:
+    create_session("One", session_id="one")
     native = (root / "one.jsonl").rename(root / "moved.jsonl")
     pi = root / "--work--" / "2026-01-01_one.jsonl"
     pi.parent.mkdir()
@@ -160,28 +170,33 @@ def test_a_session_in_two_formats_is_named_by_its_path(treering: Treering, talke
     assert treering("info", pi).exit_code == 0
 
 
-def test_ctrl_c_deletes_nothing(
-    treering: Treering, talked: Talked, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_ctrl_c_at_the_question_deletes_nothing(
+    treering: Treering,
+    create_session: CreateSession,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    talked("One", session_id="one")
+    create_session("One", session_id="one")
 
-    def interrupted(_: str) -> str:
+    def interrupt(_: str) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
+    monkeypatch.setattr("click.termui.visible_prompt_func", interrupt)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exited:
         main(["delete", "one"], prog_name="treering")
-    assert ended.value.code == 130
-    told = capsys.readouterr().err
-    assert told.endswith("\nnothing was deleted\n")
-    assert "Aborted" not in told
+    assert exited.value.code == 130
+    error = capsys.readouterr().err
+    assert error.endswith("\nnothing was deleted\n")
+    assert "Aborted" not in error
     assert ids(treering) == ["one"]
 
 
-def test_deleting_asks_first(treering: Treering, at_terminal: AtTerminal, talked: Talked, root: Path) -> None:
-    talked("One", session_id="one", name="The first")
-    talked("Two", session_id="two")
+def test_deleting_requires_confirmation(
+    treering: Treering, at_terminal: AtTerminal, create_session: CreateSession, root: Path
+) -> None:
+    create_session("One", session_id="one", name="The first")
+    create_session("Two", session_id="two")
     result = treering("delete", "one")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "--yes" in result.stderr
@@ -189,14 +204,14 @@ def test_deleting_asks_first(treering: Treering, at_terminal: AtTerminal, talked
     terminal = at_terminal("delete", "one")
     assert "The first" in terminal.until("Delete 1 session for good? [y/N]")[0]
     terminal.press("n\r")
-    assert terminal.ended() == 1
+    assert terminal.wait() == 1
     assert terminal.lines[-1] == "nothing was deleted"
     assert sorted(ids(treering)) == ["one", "two"]
 
     terminal = at_terminal("delete", "one")
     terminal.until("[y/N]")
     terminal.press("y\r")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0
     assert ids(treering) == ["two"]
 
     result = treering("delete", "two", "two", "--yes")
@@ -206,9 +221,11 @@ def test_deleting_asks_first(treering: Treering, at_terminal: AtTerminal, talked
 
 
 @pytest.mark.feature("N-138")
-def test_gc_says_what_it_would_archive(treering: Treering, talked: Talked, root: Path) -> None:
-    talked("Old", session_id="old", name="From long ago", at=NOW - timedelta(days=40))
-    talked("New", session_id="new")
+def test_gc_reports_first_and_archives_with_apply(
+    treering: Treering, create_session: CreateSession, root: Path
+) -> None:
+    create_session("Old", session_id="old", name="From long ago", at=NOW - timedelta(days=40))
+    create_session("New", session_id="new")
     files = {path.name: path.read_bytes() for path in root.glob("*.jsonl")}
     for args in (["gc"], ["gc", "--dry-run"]):
         result = treering(*args)
@@ -228,25 +245,25 @@ def test_gc_says_what_it_would_archive(treering: Treering, talked: Talked, root:
     assert treering("gc", "-q").output == ""
 
 
-def test_gc_goes_by_the_settings_of_the_root(treering: Treering, talked: Talked, root: Path) -> None:
+def test_gc_uses_the_settings_of_the_root(treering: Treering, create_session: CreateSession, root: Path) -> None:
     for number in range(4):
-        talked("Hello", session_id=f"s{number}", at=NOW - timedelta(hours=number))
+        create_session("Hello", session_id=f"s{number}", at=NOW - timedelta(hours=number))
     (root / "config.toml").write_text("max_sessions_per_project = 2\n")
     report = json.loads(treering("gc", "--json").stdout)
     assert [each["session_id"] for each in report["archived"]] == ["s3", "s2"]
     assert {each["reason"] for each in report["archived"]} == {"too_many"}
 
 
-def test_renaming(treering: Treering, talked: Talked) -> None:
-    talked("Hello", session_id="one")
+def test_rename_sets_and_removes_a_name(treering: Treering, create_session: CreateSession) -> None:
+    create_session("Hello", session_id="one")
     assert treering("rename", "one", "Fix the cart").output == ""
     assert "Fix the cart" in treering("sessions").stdout
     assert treering("rename", "Fix the cart", "").exit_code == 0
     assert "Hello" in treering("sessions").stdout
 
 
-def test_labelling(treering: Treering, talked: Talked) -> None:
-    talked("Hello", session_id="one")
+def test_label_sets_and_removes_a_label(treering: Treering, create_session: CreateSession) -> None:
+    create_session("Hello", session_id="one")
     question, answer = (json.loads(line)["id"] for line in treering("entries", "one", "--json").stdout.splitlines())
     assert treering("label", "one", question[:8], "before the rewrite").output == ""
     shown: list[Any] = json.loads(treering("labels", "one", "--json").stdout)
@@ -260,10 +277,10 @@ def test_labelling(treering: Treering, talked: Talked) -> None:
 
 
 @pytest.mark.parametrize("command", [["rename", "one", "x"], ["archive", "one"], ["delete", "one", "--yes"]])
-def test_a_session_in_use_is_left_alone(
-    treering: Treering, at_terminal: AtTerminal, talked: Talked, command: list[str]
+def test_a_session_in_use_can_be_read_but_not_changed(
+    treering: Treering, at_terminal: AtTerminal, create_session: CreateSession, command: list[str]
 ) -> None:
-    talked("Hello", session_id="one")
+    create_session("Hello", session_id="one")
     terminal = at_terminal("chat", "-r", "one")
     terminal.until_prompt()
     terminal.press("Still here?\r")
@@ -273,7 +290,7 @@ def test_a_session_in_use_is_left_alone(
     assert (result.exit_code, result.stdout) == (1, "")
     assert len(result.stderr.splitlines()) == 1
     assert "one" in result.stderr
-    for looking in ("info", "tree", "export", "search"):
-        assert treering(looking, "one").exit_code == 0
+    for reading in ("info", "tree", "export", "search"):
+        assert treering(reading, "one").exit_code == 0
     terminal.press("\x04")
-    assert terminal.ended() == 0
+    assert terminal.wait() == 0

@@ -1,4 +1,4 @@
-"""`treering export` and `treering import`: sessions go out and come in."""
+"""`treering export` and `treering import`: formats, targets, redaction, damage."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ from treering import ExportFormat
 from .terminal import Terminal
 
 Treering = Callable[..., Result]
-Talked = Callable[..., str]
+CreateSession = Callable[..., str]
 Write = Callable[..., Path]
-Say = Callable[..., dict[str, Any]]
+MessageLine = Callable[..., dict[str, Any]]
 AtTerminal = Callable[..., Terminal]
 
 SECRET = "sk-ant-api03-" + "a1B2" * 24
 
 
 @pytest.mark.parametrize("format_", get_args(ExportFormat))
-def test_every_format(treering: Treering, talked: Talked, tmp_path: Path, format_: str) -> None:
-    talked("What is a tree ring?", session_id="one")
+def test_each_format_is_written_to_stdout_and_to_a_private_file(
+    treering: Treering, create_session: CreateSession, tmp_path: Path, format_: str
+) -> None:
+    create_session("What is a tree ring?", session_id="one")
     target = tmp_path / "out"
     if format_ == "nanocoder":
         result = treering("export", "one", "--format", format_)
@@ -45,8 +47,8 @@ def test_every_format(treering: Treering, talked: Talked, tmp_path: Path, format
         assert stat.S_IMODE(target.stat().st_mode) == 0o600
 
 
-def test_markdown_goes_to_stdout_unless_it_is_said_otherwise(treering: Treering, talked: Talked) -> None:
-    talked("Hello", session_id="one", name="A title")
+def test_the_default_is_markdown_on_stdout(treering: Treering, create_session: CreateSession) -> None:
+    create_session("Hello", session_id="one", name="A title")
     assert treering("export", "one").stdout.startswith("# A title\n")
 
 
@@ -60,34 +62,38 @@ def test_markdown_goes_to_stdout_unless_it_is_said_otherwise(treering: Treering,
         ("talk", "markdown"),
     ],
 )
-def test_the_path_tells_the_format_unless_it_is_said(
-    treering: Treering, talked: Talked, tmp_path: Path, name: str, format_: str
+def test_the_ending_of_the_path_determines_the_format_unless_one_is_given(
+    treering: Treering, create_session: CreateSession, tmp_path: Path, name: str, format_: str
 ) -> None:
-    talked("Hello", session_id="one")
+    create_session("Hello", session_id="one")
     assert json.loads(treering("export", "one", "-o", tmp_path / name, "--json").stdout)["format"] == format_
     assert (tmp_path / name).read_text() == treering("export", "one", "-f", format_).stdout
-    said = treering("export", "one", "-o", tmp_path / name, "-f", "markdown", "--force", "--json")
-    assert json.loads(said.stdout)["format"] == "markdown"
+    explicit = treering("export", "one", "-o", tmp_path / name, "-f", "markdown", "--force", "--json")
+    assert json.loads(explicit.stdout)["format"] == "markdown"
 
 
-def test_a_dash_is_stdout(treering: Treering, talked: Talked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    talked("Hello", session_id="one")
+def test_a_dash_means_stdout(
+    treering: Treering, create_session: CreateSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_session("Hello", session_id="one")
     monkeypatch.chdir(tmp_path)
     result = treering("export", "one", "-o", "-")
     assert (result.stdout, result.stderr) == (treering("export", "one").stdout, "")
     assert not (tmp_path / "-").exists()
 
 
-def test_a_pipe_is_not_replaced(treering: Treering, talked: Talked, tmp_path: Path) -> None:
-    talked("Hello", session_id="one")
+def test_a_pipe_is_not_replaced(treering: Treering, create_session: CreateSession, tmp_path: Path) -> None:
+    create_session("Hello", session_id="one")
     os.mkfifo(tmp_path / "pipe")
     result = treering("export", "one", "-o", tmp_path / "pipe", "--force")
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.rstrip().endswith("leave out -o, and redirect stdout there")
 
 
-def test_what_is_there_is_not_replaced(treering: Treering, talked: Talked, tmp_path: Path) -> None:
-    talked("Hello", session_id="one")
+def test_an_existing_file_is_replaced_only_with_force(
+    treering: Treering, create_session: CreateSession, tmp_path: Path
+) -> None:
+    create_session("Hello", session_id="one")
     target = tmp_path / "talk.md"
     target.write_text("mine")
     result = treering("export", "one", "-o", target)
@@ -97,17 +103,19 @@ def test_what_is_there_is_not_replaced(treering: Treering, talked: Talked, tmp_p
     assert "Hello" in target.read_text()
 
 
-def test_a_path_of_the_tree(treering: Treering, talked: Talked, branched: Path) -> None:
+def test_the_path_to_another_leaf_can_be_exported(
+    treering: Treering, create_session: CreateSession, branched: Path
+) -> None:
     assert "read" in treering("export", branched, "--leaf", "x").stdout
     assert "This way." not in treering("export", branched, "--leaf", "x").stdout
     assert treering("export", branched, "--leaf", "nobody").exit_code == 1
 
 
 @pytest.mark.feature("U-21")
-def test_one_file_goes_out_and_comes_in_and_what_was_redacted_does_not(
-    treering: Treering, talked: Talked, tmp_path: Path
+def test_an_export_can_be_imported_unless_it_is_redacted(
+    treering: Treering, create_session: CreateSession, tmp_path: Path
 ) -> None:
-    talked(f"The key is {SECRET}", session_id="one")
+    create_session(f"The key is {SECRET}", session_id="one")
     elsewhere = ["--root", tmp_path / "elsewhere"]
     for format_ in ("native", "json"):
         target = tmp_path / f"whole.{format_}"
@@ -130,11 +138,13 @@ def test_one_file_goes_out_and_comes_in_and_what_was_redacted_does_not(
     assert treering("export", "one", "-f", "native", "--redact").exit_code == 1
 
 
-def test_importing_again_adds_what_is_missing(treering: Treering, project: Path, write: Write, say: Say) -> None:
-    path = write(say("a", None, "One", 1))
+def test_importing_again_adds_what_is_missing(
+    treering: Treering, project: Path, write: Write, message_line: MessageLine
+) -> None:
+    path = write(message_line("a", None, "One", 1))
     (first,) = json.loads(treering("import", path, "--json").stdout)["sessions"]
     assert (first["id"], first["format"], first["added"], first["existed"]) == ("s-1", "native", 1, False)
-    write(say("a", None, "One", 1), say("b", "a", "Two", 2))
+    write(message_line("a", None, "One", 1), message_line("b", "a", "Two", 2))
     (again,) = json.loads(treering("import", path, "--json").stdout)["sessions"]
     assert (again["entries"], again["added"], again["existed"]) == (2, 1, True)
     result = treering("import", path)
@@ -143,8 +153,8 @@ def test_importing_again_adds_what_is_missing(treering: Treering, project: Path,
     assert treering("import", path, "-q").stderr == ""
 
 
-def test_what_was_damaged_is_reported_and_the_rest_is_taken_in(
-    treering: Treering, project: Path, write: Write, say: Say, tmp_path: Path
+def test_damaged_lines_are_reported_and_the_rest_is_imported(
+    treering: Treering, project: Path, write: Write, message_line: MessageLine, tmp_path: Path
 ) -> None:
     def line(uuid: str, parent: str | None, text: str) -> str:
         known = {
@@ -162,21 +172,23 @@ def test_what_was_damaged_is_reported_and_the_rest_is_taken_in(
     path.write_text(first + "garbage\n" + line("u2", "u1", "Two") + "\n")
     noise = tmp_path / "noise.txt"
     noise.write_text("noise\n")
-    copied = write(say("a", None, "One", 1), b"garbage\n")
+    copied = write(message_line("a", None, "One", 1), b"garbage\n")
     result = treering("import", noise, path, tmp_path / "gone.jsonl", copied)
     assert result.exit_code == 1
-    assert [told.split("  ")[:2] for told in result.stdout.splitlines()] == [["cc-1", "claude-code"], ["s-1", "native"]]
-    told = result.stderr.splitlines()
-    assert told[0].startswith(f"treering: {noise}: ")
-    assert told[1].startswith(f"{path}:2:{len(first)}: ")
-    assert "gone.jsonl" in told[2]
-    assert told[3].startswith(f"{copied}: warning: 1 damaged line copied as found")
-    assert told[4] == "2 sessions, 2 new, 3 lines added, 2 findings"
+    assert [line.split("  ")[:2] for line in result.stdout.splitlines()] == [["cc-1", "claude-code"], ["s-1", "native"]]
+    errors = result.stderr.splitlines()
+    assert errors[0].startswith(f"treering: {noise}: ")
+    assert errors[1].startswith(f"{path}:2:{len(first)}: ")
+    assert "gone.jsonl" in errors[2]
+    assert errors[3].startswith(f"{copied}: warning: 1 damaged line copied as found")
+    assert errors[4] == "2 sessions, 2 new, 3 lines added, 2 findings"
     assert "Two" in treering("context", "cc-1").stdout
 
 
-def test_a_format_that_is_named(treering: Treering, project: Path, write: Write, say: Say) -> None:
-    path = write(say("a", None, "One", 1))
+def test_the_format_of_an_import_can_be_given(
+    treering: Treering, project: Path, write: Write, message_line: MessageLine
+) -> None:
+    path = write(message_line("a", None, "One", 1))
     assert treering("import", path, "--format", "native").exit_code == 0
     result = treering("import", path, "--format", "picoclaw")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -184,15 +196,19 @@ def test_a_format_that_is_named(treering: Treering, project: Path, write: Write,
     assert treering("import", path, "--format", "nonsense").exit_code == 2
 
 
-def test_how_far_it_is_is_shown_at_a_terminal_and_goes(
-    at_terminal: AtTerminal, treering: Treering, project: Path, write: Write, say: Say, tmp_path: Path
+def test_the_progress_of_an_import_is_gone_from_the_terminal_at_the_end(
+    at_terminal: AtTerminal, treering: Treering, project: Path, write: Write, message_line: MessageLine, tmp_path: Path
 ) -> None:
     paths = [
-        write(say("a", None, f"Talk {n}", 1), name=f"f{n}.jsonl", header={"type": "session", "id": f"s{n}", **STAMP})
+        write(
+            message_line("a", None, f"Talk {n}", 1),
+            name=f"f{n}.jsonl",
+            header={"type": "session", "id": f"s{n}", **STAMP},
+        )
         for n in range(3)
     ]
     terminal = at_terminal("import", *paths, tmp_path / "gone", columns=400)
-    assert terminal.ended() == 1
+    assert terminal.wait() == 1
     lines = terminal.lines
     assert not any("importing" in line for line in lines)
     assert [line.split("  ")[0] for line in lines if line.startswith("s")] == ["s0", "s1", "s2"]

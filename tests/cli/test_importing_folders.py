@@ -1,4 +1,4 @@
-"""`treering import` of folders: everything below comes in, and what does not is said."""
+"""`treering import` of folders: every session below is imported, and other files are counted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 
 @pytest.fixture
 def projects(tmp_path: Path) -> Path:
-    """Lay out the folder that the README imports."""
+    """A folder like the one that the README imports."""
     folder = tmp_path / ".claude" / "projects" / "-work-shop"
     folder.mkdir(parents=True)
     shutil.copy(DATA / "claude_code" / "work.jsonl", folder / "c0ffee00.jsonl")
     return folder.parent
 
 
-def test_the_readmes_own_command(treering: Treering, projects: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_import_command_of_the_readme_works(
+    treering: Treering, projects: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(projects.parents[1]))
     result = treering("import", projects.expanduser())
     assert result.exit_code == 0
@@ -32,34 +34,36 @@ def test_the_readmes_own_command(treering: Treering, projects: Path, monkeypatch
     assert result.stdout.rstrip().endswith("c0ffee00.jsonl")
 
 
-def test_what_is_no_session_is_counted_and_named(treering: Treering, projects: Path, tmp_path: Path) -> None:
+def test_files_that_are_not_sessions_are_counted_and_named(treering: Treering, projects: Path, tmp_path: Path) -> None:
     for number in range(9):
         (projects / f"{number}.md").write_text("# Notes\n")
     shutil.copy(DATA / "pi_v3.jsonl", projects / "pi.jsonl")
     result = treering("import", projects, tmp_path / ".claude")
     assert result.exit_code == 0
-    assert [told.split("  ")[1] for told in result.stdout.splitlines()] == ["pi", "claude-code"] * 2
+    assert [line.split("  ")[1] for line in result.stdout.splitlines()] == ["pi", "claude-code"] * 2
     named = ", ".join(str(projects / f"{number}.md") for number in range(5))
     assert f"18 files are not sessions of a known format: {named} and 13 more" in result.stderr.splitlines()
-    assert "no session" not in treering("import", projects, "-q").stderr
+    assert "not sessions" not in treering("import", projects, "-q").stderr
 
-    told = json.loads(treering("import", projects, "--json").stdout)
-    assert [each["format"] for each in told["sessions"]] == ["pi", "claude-code"]
-    assert (told["unknown"], len(told["unknown_paths"]), told["failed"], told["refused"]) == (9, 5, [], 0)
+    report = json.loads(treering("import", projects, "--json").stdout)
+    assert [each["format"] for each in report["sessions"]] == ["pi", "claude-code"]
+    assert (report["unknown"], len(report["unknown_paths"]), report["failed"], report["refused"]) == (9, 5, [], 0)
     result = treering("import", projects, "--format", "pi")
     assert f"10 files are not sessions of the format pi: {named} and 5 more" in result.stderr.splitlines()
 
 
-def test_only_what_was_named_makes_it_fail(treering: Treering, projects: Path, tmp_path: Path) -> None:
+def test_an_import_fails_only_if_a_named_path_cannot_be_imported(
+    treering: Treering, projects: Path, tmp_path: Path
+) -> None:
     newer = projects / "newer.jsonl"
     newer.write_text('{"type":"session","version":99,"id":"n","timestamp":"2026-01-01T10:00:00Z"}\n')
     result = treering("import", projects)
     assert result.exit_code == 0
-    assert any(told.startswith(f"{newer}:") and ": error: " in told for told in result.stderr.splitlines())
+    assert any(line.startswith(f"{newer}:") and ": error: " in line for line in result.stderr.splitlines())
     assert treering("import", projects, newer).exit_code == 1
-    told = treering("import", projects, newer, "--json")
-    assert told.exit_code == 1
-    failed = json.loads(told.stdout)["failed"]
+    result = treering("import", projects, newer, "--json")
+    assert result.exit_code == 1
+    failed = json.loads(result.stdout)["failed"]
     assert [each["path"] for each in failed] == [str(newer), str(newer)]
 
     (tmp_path / "empty").mkdir()
@@ -69,9 +73,7 @@ def test_only_what_was_named_makes_it_fail(treering: Treering, projects: Path, t
 
 
 @pytest.mark.parametrize("more", [(), ("--format", "pi"), ("--format", "claude-code"), ("--format", "picoclaw")])
-def test_a_path_that_is_not_there_is_said_once_and_plainly(
-    treering: Treering, tmp_path: Path, more: tuple[str, ...]
-) -> None:
+def test_a_missing_path_is_a_one_line_error(treering: Treering, tmp_path: Path, more: tuple[str, ...]) -> None:
     gone = tmp_path / "gone"
     result = treering("import", gone, *more)
     assert (result.exit_code, result.stdout) == (1, "")

@@ -1,4 +1,4 @@
-"""A turn that asyncio itself cancels while its answer is being flushed: the next turn sees the answer's calls."""
+"""A turn that asyncio cancels, without a cancel scope, while its answer is flushed: the next turn closes its calls."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from treering.testing.models import ScriptedModel, answer
 pytestmark = pytest.mark.parametrize("anyio_backend", [pytest.param(("asyncio", {"use_uvloop": False}), id="asyncio")])
 
 
-async def test_a_call_whose_answer_was_still_being_flushed_is_closed_by_the_next_turn(
+async def test_the_next_turn_closes_the_calls_of_an_answer_whose_flush_was_cancelled(
     anyio_backend: tuple[str, dict[str, Any]], tmp_path: Path, add: Tool
 ) -> None:
     disk = FaultyDisk(OsDisk())
     async with SessionHost(tmp_path, disk=disk, durability="file") as host:
         session = await host.create("main")
         await session.append_message("system", "Be brief.")
-        model = ScriptedModel([answer([tool_use("1", "add", {"a": 1})]), "never said"])
-        stall = disk.stall("datasync", path="*main.jsonl", nth=2)  # of the answer: the question is the first
+        model = ScriptedModel([answer([tool_use("1", "add", {"a": 1})]), "not asked for"])
+        stall = disk.stall(
+            "datasync", path="*main.jsonl", nth=2
+        )  # the flush of the answer; that of the question is the first
         turn = asyncio.ensure_future(AgentSession(model, session=session, tools=[add]).respond("go"))
         try:
             await anyio.to_thread.run_sync(stall.wait)

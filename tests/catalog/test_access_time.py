@@ -1,4 +1,4 @@
-"""When a session was last accessed: by loading it or appending to it, and by nothing else."""
+"""The time of the last access of a session: only loading it and appending to it set it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from treering import Session, SessionHost
 from treering.actors.runtime import Clock
 
-Make = Callable[..., Awaitable[Session]]
+CreateSession = Callable[..., Awaitable[Session]]
 PATIENCE_S = 60
 
 
@@ -33,12 +33,12 @@ async def accessed(host: SessionHost, session_id: str) -> datetime:
 
 @pytest.mark.feature("N-24")
 @pytest.mark.parametrize("in_memory", [False, True])
-async def test_loading_and_appending_move_the_time_and_nothing_else_does(
-    root: Path, clock: Clock, made: Make, in_memory: bool
+async def test_only_loading_and_appending_set_the_time_of_access(
+    root: Path, clock: Clock, create_session: CreateSession, in_memory: bool
 ) -> None:
     async with SessionHost(None if in_memory else root, clock=clock) as host:
-        session = await made(host, "s")
-        await made(host, "other")
+        session = await create_session(host, "s")
+        await create_session(host, "other")
         row = await host.get_session("s")
         assert row is not None
         created, first = row.created, await accessed(host, "s")
@@ -46,7 +46,7 @@ async def test_loading_and_appending_move_the_time_and_nothing_else_does(
 
         await host.list_sessions()
         await host.resolve("s")
-        await host.find_recent()  # which is the other one
+        await host.find_recent()  # the other session
         await host.set_current_session("/work", "s")
         await host.current_session("/work")
         await session.context()
@@ -71,11 +71,11 @@ async def test_loading_and_appending_move_the_time_and_nothing_else_does(
 
 
 @pytest.mark.feature("N-24")
-async def test_the_time_of_a_load_outlives_the_host_and_is_no_entry(
-    root: Path, index_path: Path, clock: Clock, made: Make
+async def test_the_time_of_a_load_is_kept_in_the_index_and_is_not_an_entry(
+    root: Path, index_path: Path, clock: Clock, create_session: CreateSession
 ) -> None:
     async with SessionHost(root, clock=clock) as host:
-        await made(host, "s")
+        await create_session(host, "s")
     before = (root / "s.jsonl").read_bytes()
     async with SessionHost(root, clock=clock) as host:
         await host.load("s")
@@ -88,7 +88,7 @@ async def test_the_time_of_a_load_outlives_the_host_and_is_no_entry(
         assert loaded > row.modified
     remove(index_path)
     async with SessionHost(root, clock=clock) as host:
-        assert await accessed(host, "s") == row.modified  # what a log says is never lost
+        assert await accessed(host, "s") == row.modified  # the log still has the time of its last entry
 
 
 CHILD = """
@@ -114,7 +114,7 @@ anyio.run(main, backend=sys.argv[2])
 @pytest.mark.feature("N-134", "N-135")
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_notes_the_time_of_access_writes_the_index_and_ends_the_program(
+def test_a_signal_writes_the_time_of_access_to_the_index_and_ends_the_program(
     root: Path, index_path: Path, backend: str, number: signal.Signals
 ) -> None:
     child = subprocess.Popen([sys.executable, "-c", CHILD, str(root), backend], stdout=subprocess.PIPE, text=True)

@@ -1,4 +1,4 @@
-"""A session is kept as things happen: before the model is asked, when an answer ends, when a result comes."""
+"""An agent writes to its session at once: before it asks the model, when an answer ends, when a result comes."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ from treering.projections.building.budget import calculate_budget
 from treering.projections.tokens import ByteEstimator
 from treering.testing.models import Broken, ScriptedModel, Step, answer
 
-Told = Callable[[Sequence[Message]], list[str]]
+AsLines = Callable[[Sequence[Message]], list[str]]
 
 
-class Watching(ScriptedModel):
-    """Looks at the session whenever it is asked."""
+class RecordingModel(ScriptedModel):
+    """Records the file and the context of the session at each request."""
 
     def __init__(self, script: Sequence[Step], session: Session, **options: int) -> None:
-        super().__init__(script, **options)  # type: ignore[arg-type]  # tests give numbers only
+        super().__init__(script, **options)  # type: ignore[arg-type]  # tests pass only numbers
         self.session = session
         self.files: list[bytes] = []
         self.contexts: list[tuple[Message, ...]] = []
@@ -65,7 +65,7 @@ class Watching(ScriptedModel):
 @pytest.mark.feature("N-131")
 async def test_everything_is_in_the_file_before_the_next_step(session: Session, add: Tool) -> None:
     calls = answer([tool_use("1", "add", {"a": 1}), tool_use("2", "add", {"a": 5})])
-    model = Watching([calls, "2 and 6"], session)
+    model = RecordingModel([calls, "2 and 6"], session)
     agent = AgentSession(model, session=session, tools=[add])
     assert session.file_path is not None
     file = anyio.Path(session.file_path)
@@ -95,12 +95,12 @@ async def test_everything_is_in_the_file_before_the_next_step(session: Session, 
     assert {each.tool_execution.message_id for each in records} == {first_answer}
 
 
-async def test_a_model_that_fails_leaves_what_the_user_said(host: SessionHost, told: Told) -> None:
+async def test_the_user_s_message_is_kept_if_the_model_fails(host: SessionHost, as_lines: AsLines) -> None:
     agent = AgentSession(ScriptedModel([ZeroDivisionError("a bug")]), session=await host.create("failing"))
     with pytest.raises(ZeroDivisionError):
         await agent.respond("Hello")
     await host.passivate_idle()
-    assert told(await (await host.load("failing")).messages()) == ["user: Hello"]
+    assert as_lines(await (await host.load("failing")).messages()) == ["user: Hello"]
 
 
 @pytest.mark.feature("G-130", "N-77", "N-130")
@@ -113,7 +113,7 @@ async def test_every_request_is_the_built_context(session: Session, add: Tool) -
         "3",
         "end",
     ]
-    model = Watching(script, session, context_window=2000)
+    model = RecordingModel(script, session, context_window=2000)
     agent = AgentSession(model, session=session, tools=[], options=AgentOptions(auto_compact=False))
     agent_with_tools = AgentSession(model, session=session, tools=[add], options=AgentOptions(auto_compact=False))
     await agent_with_tools.respond("What is 1 + 1?")
@@ -122,7 +122,7 @@ async def test_every_request_is_the_built_context(session: Session, add: Tool) -
     await agent.respond("Goodbye")
     assert len(model.requests) == 6
     for request, context in zip(model.requests, model.contexts, strict=True):
-        if not request.tools:  # their definitions take room that the other budget does not know of
+        if not request.tools:  # tool definitions take tokens that the budget of the recording leaves out
             assert request.messages == context
     assert [request.messages for request in model.requests[:3]] == model.contexts[:3]
     assert agent.last_request is not None
@@ -131,20 +131,20 @@ async def test_every_request_is_the_built_context(session: Session, add: Tool) -
 
 
 @pytest.mark.feature("N-3", "G-130")
-async def test_another_agent_goes_on_where_one_stopped(host: SessionHost, told: Told) -> None:
+async def test_a_new_agent_continues_the_session_of_an_earlier_one(host: SessionHost, as_lines: AsLines) -> None:
     first = ScriptedModel(["Hi Ada!"])
     await AgentSession(first, session=await host.create("long")).respond("I am Ada")
     await host.passivate_idle()
     second = ScriptedModel(["Ada"])
     await AgentSession(second, session=await host.load("long")).respond("Who am I?")
-    assert told(second.last_request.messages) == ["user: I am Ada", "assistant: Hi Ada!", "user: Who am I?"]
+    assert as_lines(second.last_request.messages) == ["user: I am Ada", "assistant: Hi Ada!", "user: Who am I?"]
 
 
 # -- usage
 
 
 @pytest.mark.feature("G-131", "U-23")
-async def test_usage_is_counted_once_and_survives(host: SessionHost, add: Tool) -> None:
+async def test_usage_is_counted_once_and_is_the_same_after_a_reload(host: SessionHost, add: Tool) -> None:
     session = await host.create("used")
     used = [Usage(100, 10, 5, 0, 115, 0.5), Usage(150, 20, 0, 0, 170, 0.25), Usage(200, 30, 0, 0, 230)]
     script: list[Step] = [
@@ -170,7 +170,7 @@ async def test_usage_is_counted_once_and_survives(host: SessionHost, add: Tool) 
     assert (await session.view(UsageProjection())).total == total + Usage(1, 1, total_tokens=2)
 
 
-async def test_an_answer_says_who_gave_it(session: Session) -> None:
+async def test_an_answer_names_its_provider_and_model(session: Session) -> None:
     model = ScriptedModel(["Hi!"], provider="maker", model_id="m-1")
     turn = await AgentSession(model, session=session).respond("Hello")
     assert turn.answer is not None
@@ -180,7 +180,7 @@ async def test_an_answer_says_who_gave_it(session: Session) -> None:
     assert (context.model.provider, context.model.model_id) == ("maker", "m-1")
 
 
-async def test_the_session_s_thinking_level_is_asked_for(session: Session) -> None:
+async def test_requests_carry_the_thinking_level_of_the_session(session: Session) -> None:
     model = ScriptedModel(["1", "2", "3"])
     agent = AgentSession(model, session=session)
     await agent.respond("a")
@@ -190,23 +190,23 @@ async def test_the_session_s_thinking_level_is_asked_for(session: Session) -> No
     assert [each.thinking_level for each in model.requests] == [None, "high", "high"]
 
 
-# -- following
+# -- transient events
 
 
-async def test_subscribers_hear_the_pieces_and_the_file_does_not(session: Session) -> None:
-    said = "A somewhat longer answer, in pieces."
-    agent = AgentSession(ScriptedModel([said], piece_chars=7), session=session)
-    heard: list[Transient] = []
+async def test_pieces_of_an_answer_reach_subscribers_and_are_not_written(session: Session) -> None:
+    long_answer = "A somewhat longer answer, in pieces."
+    agent = AgentSession(ScriptedModel([long_answer], piece_chars=7), session=session)
+    received: list[Transient] = []
     async with session.subscribe(transient=True) as events:
         async with agent.stream("Hello") as turn:
             async for _ in turn:
                 pass
-        while len(heard) < 2:
+        while len(received) < 2:
             event = await anext(events)
             if isinstance(event, Transient):
-                heard.append(event)
-    # a slow subscriber gets the latest piece of each name, and where it stands
-    by_name = {each.name: each.data for each in heard}
+                received.append(event)
+    # a slow subscriber gets the latest event of each name
+    by_name = {each.name: each.data for each in received}
     assert by_name["agent.text"] == {"at": 35, "text": "."}
     request = by_name["agent.request"]
     assert isinstance(request, dict)
@@ -216,9 +216,9 @@ async def test_subscribers_hear_the_pieces_and_the_file_does_not(session: Sessio
     assert len(await session.entries()) == 2
 
 
-async def test_each_piece_says_where_in_the_answer_it_stands(session: Session) -> None:
-    said = "A somewhat longer answer, in pieces."
-    agent = AgentSession(ScriptedModel([said], piece_chars=7), session=session)
+async def test_each_piece_of_an_answer_carries_its_offset(session: Session) -> None:
+    long_answer = "A somewhat longer answer, in pieces."
+    agent = AgentSession(ScriptedModel([long_answer], piece_chars=7), session=session)
     pieces: dict[int, str] = {}
     async with session.subscribe(transient=True) as events, agent.stream("Hello") as turn:
         async for event in turn:
@@ -228,27 +228,27 @@ async def test_each_piece_says_where_in_the_answer_it_stands(session: Session) -
                     piece = msgspec.convert(followed.data, dict[str, Any])
                     pieces[piece["at"]] = piece["text"]
     assert pieces
-    assert all(said[at : at + len(piece)] == piece for at, piece in pieces.items())
+    assert all(long_answer[at : at + len(piece)] == piece for at, piece in pieces.items())
 
 
-async def test_several_messages_at_once_are_one_batch(session: Session, told: Told) -> None:
+async def test_several_input_messages_are_one_batch(session: Session, as_lines: AsLines) -> None:
     agent = AgentSession(ScriptedModel(["ok"]), session=session)
     await agent.respond([message("user", "one"), message("user", "two")])
     entries = await session.entries()
     assert entries[0].batch is not None
     assert entries[1].batch is not None
     assert entries[0].batch.id == entries[1].batch.id
-    assert told(await session.messages()) == ["user: one", "user: two", "assistant: ok"]
+    assert as_lines(await session.messages()) == ["user: one", "user: two", "assistant: ok"]
 
 
-async def test_a_summary_that_a_program_set_is_told(session: Session, told: Told) -> None:
+async def test_a_summary_that_the_program_set_is_sent_to_the_model(session: Session, as_lines: AsLines) -> None:
     for number in range(5):
         await session.append_message("user", f"question {number}")
         await session.append_message("assistant", f"answer {number}")
     await session.truncate_history(2, summary="They talked of numbers.")
     model = ScriptedModel(["Yes."])
     await AgentSession(model, session=session, system_prompt="Be brief.").respond("Go on")
-    assert told(model.last_request.messages) == [
+    assert as_lines(model.last_request.messages) == [
         "system: Be brief.",
         "system: Previous conversation summary: They talked of numbers.",
         "user: question 4",
@@ -257,11 +257,11 @@ async def test_a_summary_that_a_program_set_is_told(session: Session, told: Told
     ]
 
 
-# -- what is around
+# -- files and packages
 
 
 @pytest.mark.feature("G-136")
-async def test_folders_that_are_missing_are_made_for_their_owner_alone(tmp_path: Path) -> None:
+async def test_missing_folders_are_created_for_their_owner_only(tmp_path: Path) -> None:
     root = tmp_path / "one" / "two" / "sessions"
     async with SessionHost(root) as host:
         session = await host.create("main")
@@ -272,24 +272,24 @@ async def test_folders_that_are_missing_are_made_for_their_owner_alone(tmp_path:
 
 
 @pytest.mark.feature("G-137")
-def test_nothing_below_knows_of_agents() -> None:
+def test_no_module_outside_agents_imports_them() -> None:
     project = Path(__file__).resolve().parents[2]
     importing = [
         f"{path.relative_to(project)}: {line.strip()}"
-        for room in ("events", "projections", "actors")
-        for path in (project / room).rglob("*.py")
+        for package in ("events", "projections", "actors")
+        for path in (project / package).rglob("*.py")
         if path.parent != project / "actors" / "agents"
         for line in re.findall(r"^\s*(?:from|import)\s.*\bagents\b.*", path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
     assert importing == []
 
 
-def content_of(session: Session) -> bytes:
+def log_bytes(session: Session) -> bytes:
     assert session.file_path is not None
     return Path(session.file_path).read_bytes()
 
 
-def written(path: Path, content: bytes) -> Path:
+def write_log(path: Path, content: bytes) -> Path:
     path.parent.mkdir(exist_ok=True, mode=0o700)
     path.write_bytes(content)
     return path
@@ -297,65 +297,76 @@ def written(path: Path, content: bytes) -> Path:
 
 @pytest.mark.feature("D-13")
 @pytest.mark.parametrize("dialect", ["native", "pi"])
-async def test_a_crash_leaves_all_of_a_saved_turn_or_nothing(
-    dialect: Literal["native", "pi"], tmp_path: Path, told: Told
+async def test_a_log_cut_in_a_saved_turn_shows_the_whole_turn_or_none_of_it(
+    dialect: Literal["native", "pi"], tmp_path: Path, as_lines: AsLines
 ) -> None:
     async with SessionHost(tmp_path / "whole", dialect=dialect) as host:
         session = await host.create("main")
         await session.append_message("user", "before")
-        start = len(content_of(session))
+        start = len(log_bytes(session))
         await session.save_turn(
             [message("user", "one"), message("assistant", "two"), message("user", "three")], Usage(9)
         )
-        content = content_of(session)
+        content = log_bytes(session)
     ends = [place for place in range(start, len(content) + 1) if content[place - 1 : place] == b"\n"]
     cuts = sorted({*ends, *(end - 1 for end in ends), *(end + 9 for end in ends[:-1])})
     async with SessionHost(tmp_path / "cut", dialect=dialect) as host:
         for number, cut in enumerate(cuts):
-            torn = await host.load(written(tmp_path / "cut" / f"{number}.jsonl", content[:cut]))
-            whole = cut >= len(content) - 1  # the last newline is put there
-            assert told(await torn.messages()) == [
+            torn = await host.load(write_log(tmp_path / "cut" / f"{number}.jsonl", content[:cut]))
+            whole = cut >= len(content) - 1  # a missing last newline is added
+            assert as_lines(await torn.messages()) == [
                 "user: before",
                 *(["user: one", "assistant: two", "user: three"] * whole),
             ]
             await torn.append_message("user", "after")
-            assert told(await torn.messages())[-1] == "user: after"
+            assert as_lines(await torn.messages())[-1] == "user: after"
             assert len(await torn.messages()) == (5 if whole else 2)
 
 
-async def test_whatever_an_agent_does_the_file_only_grows(session: Session, add: Tool) -> None:
+async def test_each_operation_of_an_agent_only_appends_to_the_file(session: Session, add: Tool) -> None:
     @tool
     async def wait() -> str:
-        """Wait for somebody."""
+        """Suspend the turn."""
         raise Suspend("for you")
 
     def step(request: ModelRequest) -> Step:
         if "You write the summary" in plain_text(request.messages[0].content):
             return "In short."
-        said = plain_text(request.messages[-1].content)
-        if said == "wait":
+        last_input = plain_text(request.messages[-1].content)
+        if last_input == "wait":
             return answer(tool_use("w", "wait"))
-        if said == "break" and len(model.requests) % 2:
+        if last_input == "break" and len(model.requests) % 2:
             return Broken("I was", AnswerCutOff("cut"))
-        return answer(tool_use("a", "add", {"a": 1})) if said == "add" else "y" * 400
+        return answer(tool_use("a", "add", {"a": 1})) if last_input == "add" else "y" * 400
 
-    async def at_once(seconds: float) -> None: ...
+    async def no_sleep(seconds: float) -> None: ...
 
     model = ScriptedModel(step, context_window=1500)
-    agent = AgentSession(model, session=session, tools=[add, wait], options=AgentOptions(sleep=at_once))
+    agent = AgentSession(model, session=session, tools=[add, wait], options=AgentOptions(sleep=no_sleep))
     grown = b""
-    for said in ("add", "break", "wait", None, "more " * 100, "retry", "more " * 100, "break", "more " * 100, "add"):
-        if said is None:
+    for step_input in (
+        "add",
+        "break",
+        "wait",
+        None,
+        "more " * 100,
+        "retry",
+        "more " * 100,
+        "break",
+        "more " * 100,
+        "add",
+    ):
+        if step_input is None:
             await agent.resume({"w": "here"})
-        elif said == "retry":
+        elif step_input == "retry":
             await agent.retry()
         else:
-            await agent.respond(said)
-        content = content_of(session)
+            await agent.respond(step_input)
+        content = log_bytes(session)
         assert content.startswith(grown)
         assert len(content) > len(grown)
         grown = content
     await agent.switch(session.path()[0])
-    assert content_of(session).startswith(grown)
+    assert log_bytes(session).startswith(grown)
     kinds = {each.type for each in await session.entries()}
     assert {"message", "tool_execution", "custom", "compaction", "branch_summary"} <= kinds

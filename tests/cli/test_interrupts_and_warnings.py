@@ -1,4 +1,4 @@
-"""How the command line behaves when it is stopped, called wrongly, or has something to warn of."""
+"""The command line when it is interrupted, called wrongly or given odd times, and the warnings that it prints."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from treering.cli.log_sentences import sentence_of
 from treering.cli.logs import be_verbose, telling_logs
 
 Treering = Callable[..., Result]
-Talked = Callable[..., str]
+CreateSession = Callable[..., str]
 Spawn = Callable[..., "subprocess.Popen[bytes]"]
 Write = Callable[..., Path]
-Say = Callable[..., dict[str, Any]]
+MessageLine = Callable[..., dict[str, Any]]
 
 _PACKAGES = str(Path(package.__file__).resolve().parents[1])
 
 
-# -- stopped
+# -- interrupted
 
 
 def test_ctrl_c_ends_a_command_with_130(treering: Treering, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
@@ -41,7 +41,7 @@ def test_ctrl_c_ends_a_command_with_130(treering: Treering, monkeypatch: pytest.
     assert (result.exit_code, result.output) == (130, "")
 
 
-def test_ctrl_c_while_stdin_is_read(root: Path, project: Path) -> None:
+def test_ctrl_c_while_stdin_is_read_ends_the_command_with_130(root: Path, project: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", _READING, "chat", "-p", "-"],
         stdin=subprocess.PIPE,
@@ -60,7 +60,7 @@ _READING = """
 import sys
 from treering.cli import main
 
-class Telling:
+class ReportingStdin:
     def __init__(self, stdin):
         self.read_all = stdin.read
     def isatty(self):
@@ -69,14 +69,14 @@ class Telling:
         print("reading", flush=True)
         return self.read_all()
 
-sys.stdin = Telling(sys.stdin)
+sys.stdin = ReportingStdin(sys.stdin)
 main(prog_name="treering")
 """
 
 
 @pytest.mark.parametrize("closed", ["0", "1", "2"])
-def test_a_stream_that_is_closed_is_no_error(talked: Talked, root: Path, closed: str) -> None:
-    talked("Hello", session_id="one")
+def test_a_closed_standard_stream_is_not_an_error(create_session: CreateSession, root: Path, closed: str) -> None:
+    create_session("Hello", session_id="one")
     script = f'exec "$0" -m treering.cli sessions {closed}>&-'
     command, env = ["sh", "-c", script, sys.executable], {**os.environ, "PYTHONPATH": _PACKAGES}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
@@ -85,7 +85,7 @@ def test_a_stream_that_is_closed_is_no_error(talked: Talked, root: Path, closed:
 
 
 @pytest.mark.parametrize("given", [["--help"], ["--version"], ["tree", "--help"], ["completion", "bash"]])
-def test_a_stdout_that_takes_nothing_is_told_in_one_sentence(given: list[str]) -> None:
+def test_a_stdout_that_cannot_be_written_is_a_one_line_error(given: list[str]) -> None:
     env = {**os.environ, "PYTHONPATH": _PACKAGES}
     with open(os.devnull) as unwritable:
         done = subprocess.run(
@@ -97,37 +97,39 @@ def test_a_stdout_that_takes_nothing_is_told_in_one_sentence(given: list[str]) -
             env=env,
         )
     assert done.returncode == 1
-    (told,) = done.stderr.splitlines()
-    assert told.startswith("treering: ")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("treering: ")
 
 
 # -- called wrongly
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("given", "suggested"),
     [("list", ["sessions"]), ("show", ["context", "entries"]), ("stats", ["info"]), ("serach", ["search"])],
 )
-def test_commands_that_are_not_there_are_guessed(treering: Treering, given: str, meant: list[str]) -> None:
+def test_an_unknown_command_gets_a_suggestion(treering: Treering, given: str, suggested: list[str]) -> None:
     result = treering(given)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert result.stderr.rstrip().endswith(f"Did you mean {' or '.join(map(repr, meant))}?")
+    assert result.stderr.rstrip().endswith(f"Did you mean {' or '.join(map(repr, suggested))}?")
 
 
-def test_a_command_that_is_like_none_is_not_guessed(treering: Treering) -> None:
+def test_a_command_that_resembles_no_other_gets_no_suggestion(treering: Treering) -> None:
     result = treering("xyzzy")
     assert (result.exit_code, "Did you mean" in result.stderr) == (2, False)
 
 
-def test_where_there_are_no_sessions_that_is_said(treering: Treering, project: Path, talked: Talked) -> None:
+def test_the_error_for_last_says_that_there_are_no_sessions(
+    treering: Treering, project: Path, create_session: CreateSession
+) -> None:
     for command in (["tree", "last"], ["info", "last"], ["rename", "last", "x"]):
         assert "there are no sessions yet" in treering(*command).stderr
-    talked("Hello", session_id="one")
+    create_session("Hello", session_id="one")
     treering("archive", "one")
     assert "all are archived" in treering("tree", "last").stderr
 
 
-def test_a_working_directory_that_is_gone_is_named(
+def test_a_missing_working_directory_is_a_one_line_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, treering: Treering
 ) -> None:
     gone = tmp_path / "gone"
@@ -148,7 +150,7 @@ def test_a_root_that_is_a_file_is_refused(treering: Treering, tmp_path: Path, pr
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic"])
-def test_a_missing_key_is_named(treering: Treering, project: Path, provider: str) -> None:
+def test_a_missing_api_key_is_named(treering: Treering, project: Path, provider: str) -> None:
     pytest.importorskip(provider)
     keys = ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     result = treering("chat", "-p", "hi", "--model", f"{provider}:m", env=dict.fromkeys(keys))
@@ -159,37 +161,37 @@ def test_a_missing_key_is_named(treering: Treering, project: Path, provider: str
 # -- warnings
 
 
-def _logged(capsys: pytest.CaptureFixture[str], name: str, **fields: object) -> str:
+def _printed_for(capsys: pytest.CaptureFixture[str], name: str, **fields: object) -> str:
     with telling_logs():
         structlog.get_logger().warning(name, **fields)
     return capsys.readouterr().err
 
 
-def test_what_is_logged_is_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+def test_log_events_are_printed_as_sentences(capsys: pytest.CaptureFixture[str]) -> None:
     be_verbose(verbose=False)
-    told = _logged(capsys, "search_index_unavailable", why="[Errno 30] Read-only file system: '/x'")
-    assert told == (
+    printed = _printed_for(capsys, "search_index_unavailable", why="[Errno 30] Read-only file system: '/x'")
+    assert printed == (
         "treering: warning: the search index is not available, so the sessions are read instead: "
         "Read-only file system: '/x'\n"
     )
-    assert _logged(capsys, "not_compacted", session_id="s", raised_at=["a"]) == ""
-    told = _logged(capsys, "something_new", session_id="s", raised_at=["a:1 b"])
-    assert told == "treering: warning: something new (session s); run `treering --verbose` for details\n"
+    assert _printed_for(capsys, "not_compacted", session_id="s", raised_at=["a"]) == ""
+    printed = _printed_for(capsys, "something_new", session_id="s", raised_at=["a:1 b"])
+    assert printed == "treering: warning: something new (session s); run `treering --verbose` for details\n"
 
 
-def test_verbose_tells_all_that_was_logged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_prints_events_with_all_their_fields(capsys: pytest.CaptureFixture[str]) -> None:
     be_verbose(verbose=True)
     try:
-        told = _logged(capsys, "not_compacted", session_id="s", error="ContextOverflow", raised_at=["a"])
-        assert told == "treering: warning: not_compacted session_id=s error=ContextOverflow raised_at=['a']\n"
-        told = _logged(capsys, "line_damaged", where="/a:1:2", seq=3)
-        assert told.endswith("skipped [line_damaged where=/a:1:2 seq=3]\n")
+        printed = _printed_for(capsys, "not_compacted", session_id="s", error="ContextOverflow", raised_at=["a"])
+        assert printed == "treering: warning: not_compacted session_id=s error=ContextOverflow raised_at=['a']\n"
+        printed = _printed_for(capsys, "line_damaged", where="/a:1:2", seq=3)
+        assert printed.endswith("skipped [line_damaged where=/a:1:2 seq=3]\n")
     finally:
         be_verbose(verbose=False)
 
 
 def test_each_warning_of_the_library_has_a_sentence() -> None:
-    """A warning that is new needs one, or to be told elsewhere."""
+    """A new warning needs a sentence, or must be reported in another way."""
     package = Path(__file__).resolve().parents[2]
     pattern = re.compile(r'logger\(\)\.(?:warning|error|critical)\(\s*"(\w+)"')
     names = {
@@ -211,23 +213,27 @@ def test_a_conversation_that_cannot_be_compacted_prints_no_log_line(treering: Tr
     assert "not_compacted" not in result.stderr
 
 
-def test_what_a_crash_left_is_named(treering: Treering, talked: Talked, root: Path) -> None:
-    talked("Hello", session_id="one")
+def test_a_torn_line_that_was_moved_away_is_named(
+    treering: Treering, create_session: CreateSession, root: Path
+) -> None:
+    create_session("Hello", session_id="one")
     with (root / "one.jsonl").open("ab") as file:
         file.write(b'{"type":"message","id":"torn')
     result = treering("chat", "-r", "one", "-p", "Again")
     assert result.exit_code == 0
     (fragment,) = root.glob("one.jsonl.torn-*")
-    (told,) = [line for line in result.stderr.splitlines() if "interrupted" in line]
-    assert str(fragment) in told
-    assert "0 calls" not in told
+    (notice,) = [line for line in result.stderr.splitlines() if "interrupted" in line]
+    assert str(fragment) in notice
+    assert "0 calls" not in notice
 
 
 # -- times
 
 
-def test_people_read_times_in_their_own_zone(spawn: Spawn, write: Write, say: Say) -> None:
-    path = write(say("a", None, "Hello", 1))
+def test_times_are_printed_in_the_local_zone_and_as_utc_in_json(
+    spawn: Spawn, write: Write, message_line: MessageLine
+) -> None:
+    path = write(message_line("a", None, "Hello", 1))
     out, _ = spawn("entries", path, TZ="XXX-05:30").communicate(timeout=20)
     assert b"2026-01-01 15:30:01" in out
     out, _ = spawn("entries", path, "--json", TZ="XXX-05:30").communicate(timeout=20)
@@ -235,13 +241,13 @@ def test_people_read_times_in_their_own_zone(spawn: Spawn, write: Write, say: Sa
 
 
 @pytest.mark.parametrize(("time", "zone"), [("0001-01-01T00:00:00Z", "XXX+05"), ("9999-12-31T23:59:59Z", "XXX-09")])
-def test_the_first_and_the_last_times_are_told_in_every_zone(
-    spawn: Spawn, root: Path, talked: Talked, say: Say, time: str, zone: str
+def test_the_earliest_and_latest_times_can_be_printed_in_any_zone(
+    spawn: Spawn, root: Path, create_session: CreateSession, message_line: MessageLine, time: str, zone: str
 ) -> None:
-    talked("Hello", session_id="near")
+    create_session("Hello", session_id="near")
     lines = [
         {"type": "session", "id": "far", "version": 1, "timestamp": time},
-        {**say("a", None, "Hello", 1), "timestamp": time},
+        {**message_line("a", None, "Hello", 1), "timestamp": time},
     ]
     (root / "far.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     for command in (("sessions", "--all"), ("search", "Hello"), ("entries", "far")):

@@ -1,4 +1,4 @@
-"""Cancellation by asyncio itself, not by a scope: shields know nothing of it, and yet nothing is left half done."""
+"""Tasks that asyncio cancels, without a cancel scope: shields do not stop that, and the session still works."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Ts = TypeVarTuple("Ts")
 pytestmark = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 
-class Held(ThreadOffload):
-    """An offload whose work waits, while it is held."""
+class HeldOffload(ThreadOffload):
+    """An offload to threads whose work waits until `go` is set."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class Held(ThreadOffload):
         return await super().__call__(work, *args)
 
     async def cancel(self, task: asyncio.Task[object]) -> None:
-        """Cancel a task whose work is held, let the work go on, and wait for the task's end."""
-        while not self.held:  # noqa: ASYNC110 - it is counted in a thread, which no event of the loop knows of
+        """Cancel a task whose work is held, let the work continue, and wait for the end of the task."""
+        while not self.held:  # noqa: ASYNC110 - a thread counts it, and cannot set an event of the loop
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.sleep(0)
@@ -49,8 +49,10 @@ class Held(ThreadOffload):
 
 
 @pytest.mark.parametrize("durability", ["os", "file", "group"])
-async def test_an_append_is_over_for_the_next_one(tmp_path: Path, durability: Literal["os", "file", "group"]) -> None:
-    offload = Held()
+async def test_an_append_after_a_cancelled_append_comes_after_its_entry(
+    tmp_path: Path, durability: Literal["os", "file", "group"]
+) -> None:
+    offload = HeldOffload()
     async with SessionHost(tmp_path, durability=durability, writes="thread", offload=offload) as host:
         session = await host.create("a")
         await session.append_message("user", "one")
@@ -60,8 +62,8 @@ async def test_an_append_is_over_for_the_next_one(tmp_path: Path, durability: Li
         assert [plain_text(each.content) for each in await session.messages()] == ["one", "two", "three"]
 
 
-async def test_a_session_that_is_let_go_can_be_taken_up(tmp_path: Path) -> None:
-    offload = Held()
+async def test_a_session_whose_passivation_was_cancelled_can_be_used(tmp_path: Path) -> None:
+    offload = HeldOffload()
     async with SessionHost(tmp_path, offload=offload, limits=Limits(snapshot_after_lines=1)) as host:
         session = await host.create("a")
         await session.append_message("user", "one")

@@ -1,4 +1,4 @@
-"""Where sessions are looked for, and the settings that lie there."""
+"""The root that commands use, and the settings in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from treering import InvalidInput, SessionHost, Settings, default_root
 from treering.cli.home import Home
 
 Treering = Callable[..., Result]
-Talked = Callable[..., str]
+CreateSession = Callable[..., str]
 
 
 def ids(result: Result) -> list[str]:
@@ -23,10 +23,10 @@ def ids(result: Result) -> list[str]:
     return [row["id"] for row in json.loads(result.stdout)]
 
 
-def test_the_root_is_given_or_of_the_environment_or_of_the_platform(
-    treering: Treering, talked: Talked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_root_comes_from_the_option_the_environment_or_the_platform(
+    treering: Treering, create_session: CreateSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = talked("Hello")
+    here = create_session("Hello")
     assert ids(treering("sessions", "--json")) == [here]
     assert ids(treering("sessions", "--json", "--root", tmp_path / "elsewhere")) == []
     assert ids(treering("sessions", "--json", env={"TREERING_ROOT": str(tmp_path / "elsewhere")})) == []
@@ -39,7 +39,7 @@ def test_the_root_is_given_or_of_the_environment_or_of_the_platform(
     assert Home.at("~/logs").root == str(tmp_path / "logs")
 
 
-async def test_a_program_and_the_command_meet_at_the_default_root(
+async def test_programs_and_the_command_use_the_same_default_root(
     treering: Treering, project: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with SessionHost(default_root()) as host:
@@ -54,7 +54,7 @@ async def test_a_program_and_the_command_meet_at_the_default_root(
     assert default_root().parts[-2:] == ("treering", "sessions")
 
 
-def test_looking_makes_no_root(treering: Treering, root: Path, project: Path) -> None:
+def test_reading_commands_create_no_root(treering: Treering, root: Path, project: Path) -> None:
     for command in (["sessions"], ["sessions", "--all"], ["gc"], ["current"], ["search", "x"], ["info"], ["resume"]):
         treering(*command)
         assert not root.exists(), command
@@ -74,7 +74,7 @@ def test_settings_are_read_from_the_root(root: Path, name: str, text: str) -> No
     assert Home.at().settings() == Settings(auto_archive_after_days=7, debounce_ms=5)
 
 
-def test_two_files_of_settings_are_one_too_many(root: Path) -> None:
+def test_two_settings_files_are_refused(root: Path) -> None:
     root.mkdir()
     (root / "config.toml").write_text("")
     (root / "config.json").write_text("{}")
@@ -83,7 +83,7 @@ def test_two_files_of_settings_are_one_too_many(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("config.toml", "archive_after = 7\n", "archive_after"),
         ("config.toml", "debounce_ms = -1\n", "debounce_ms"),
@@ -92,8 +92,8 @@ def test_two_files_of_settings_are_one_too_many(root: Path) -> None:
         ("config.json", '{"debounce_ms": "soon"}', "debounce_ms"),
     ],
 )
-def test_settings_that_cannot_be_used_are_an_error(
-    treering: Treering, root: Path, project: Path, name: str, text: str | bytes, told: str
+def test_wrong_settings_are_a_one_line_error(
+    treering: Treering, root: Path, project: Path, name: str, text: str | bytes, expected: str
 ) -> None:
     root.mkdir()
     (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -102,13 +102,13 @@ def test_settings_that_cannot_be_used_are_an_error(
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith("treering: ")
     assert str(root / name) in result.stderr
-    assert told in result.stderr
+    assert expected in result.stderr
 
 
 @pytest.mark.feature("N-121")
-def test_flags_are_parsed_before_anything_is_opened(treering: Treering, root: Path, project: Path) -> None:
+def test_options_are_checked_before_the_root_is_opened(treering: Treering, root: Path, project: Path) -> None:
     root.mkdir()
-    (root / "config.toml").write_text("nonsense")  # whoever opens the root says so, with status 1
+    (root / "config.toml").write_text("nonsense")  # opening the root fails with status 1
     wrong = [
         ["sessions", "--limit", "-1"],
         ["resume", "--nonsense"],
