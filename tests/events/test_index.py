@@ -104,7 +104,7 @@ def test_the_index_of_an_empty_log_has_no_leaf() -> None:
     assert not index.is_ancestor(0, 0)
 
 
-def test_paths_depths_and_ancestors_of_a_tree_with_branches() -> None:
+def test_paths_and_ancestors_of_a_tree_with_branches() -> None:
     index = folded(
         message_entry("a"),
         message_entry("b", "a"),
