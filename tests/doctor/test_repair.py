@@ -10,6 +10,7 @@ from array import array
 from errno import EIO, ENOSPC
 from pathlib import Path
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import pytest
 
@@ -46,8 +47,10 @@ def batch(line: dict[str, Any], i: int, n: int) -> dict[str, Any]:
 
 
 def put(path: Path, *lines: Line, end: str = "\n", before: bytes = b"") -> Path:
-    """Write lines; those that are bytes bring their own ending, or none."""
+    """Write lines; those that are bytes bring their own ending, or none. Each file is a session of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    own = f"-{crc32(os.fsencode(path)):08x}"
+    lines = tuple({**line, "id": line["id"] + own} if line is NATIVE or line is PI else line for line in lines)
     encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() + end.encode() for line in lines]
     path.write_bytes(before + b"".join(encoded))
     return path
@@ -113,9 +116,9 @@ def native_damage(root: Path) -> None:
     )
     put(root / "native/torn.jsonl", NATIVE, said("a", None, 1), b'{"type":"message","id":"b')
     put(root / "native/open.jsonl", NATIVE, said("a", None, 1), json.dumps(said("b", "a", 2)).encode())
-    put(root / "native/header_open.jsonl", json.dumps(NATIVE).encode())
+    put(root / "native/header_open.jsonl", json.dumps({**NATIVE, "id": "s-open"}).encode())
     batches = [batch(said("b", "a", 2), 0, 2), said("c", "a", 3), batch(said("d", "c", 4), 0, 2)]
-    put(root / "native/batch.jsonl", NATIVE, said("a", None, 1), *batches)
+    put(root / "native/batch.jsonl", {**NATIVE}, said("a", None, 1), *batches)
     put(
         root / "native/odd.jsonl",
         NATIVE,
@@ -205,7 +208,8 @@ def beside_damage(root: Path) -> None:
 def treering_damage(root: Path) -> None:
     """Everything that can be wrong in `.treering`."""
     block, first, second = (
-        json.dumps(line).encode() + b"\n" for line in (NATIVE, said("a", None, 1), said("b", "a", 2))
+        json.dumps(line).encode() + b"\n"
+        for line in ({**NATIVE, "id": "s-late"}, said("a", None, 1), said("b", "a", 2))
     )
     put(root / "late.jsonl", block, first)
     torn = journal(root, "late.jsonl", len(block + first), block, second)
