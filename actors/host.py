@@ -494,7 +494,7 @@ class SessionHost(SessionLookup):
 
         These are the sessions to which nothing has been appended for `auto_archive_after_days`, and in each project
         those beyond `max_sessions_per_project` that were appended to longest ago. Sessions in use, here or elsewhere,
-        are spared. Sessions created without a directory belong to no project.
+        and the current session of each project are spared. Sessions created without a directory belong to no project.
 
         Args:
             dry_run: Change nothing, and report what would be done.
