@@ -27,6 +27,7 @@ from .naming import current, new_ref
 from .open_log import OpenLog
 from .path_labels import labels_for
 from .registry import NewLog
+from .whole_log import put_log
 
 if TYPE_CHECKING:
     from .core import HostCore
@@ -129,11 +130,11 @@ async def _write(core: HostCore, ref: Ref, copy: SessionCopy, *, replacing: bool
         with anyio.CancelScope(shield=True):  # a session is written whole, with its leaf, or not at all
             if lease.packed and isinstance(store, ArchivingStore):
                 lease = await store.unpack(lease)
-            head = await store.put(lease, dialect, dialect.encode_header(copy.header), copy.lines)
-            core.registry.replaced(ref, head)
-            if not isinstance(copy.leaf, UnsetType):
-                await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
-    core.runtime.touched.add(ref)
+            async with put_log(store, lease, dialect, dialect.encode_header(copy.header), copy.lines) as head:
+                core.registry.replaced(ref, head)
+                if not isinstance(copy.leaf, UnsetType):
+                    await store.save(lease, "leaf", head, encode_leaf(copy.leaf))
+                core.runtime.touched.add(ref)
     return _handle(core, ref, copy)
 
 

@@ -346,6 +346,7 @@ class SessionHost(SessionLookup):
             SessionExists: A session with the id of the copy exists.
             SessionNotFound: There is no session to copy.
             AmbiguousSession: The text matches several sessions.
+            AppendInDoubt: The copy was written with its leaf, but may not survive a power cut.
         """
         if isinstance(source, Session):
             return await fork(self.core, await copy_of(source), session_id)
@@ -365,6 +366,7 @@ class SessionHost(SessionLookup):
         Raises:
             SessionExists: A session with the same id exists, and `replace` is not set.
             SessionLocked: Another process or host owns the existing session.
+            AppendInDoubt: The session was written with its leaf, but may not survive a power cut.
         """
         if not isinstance(session, Session):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidInput(f"{session!r} is not a session: give the handle that a host returned")
@@ -492,7 +494,7 @@ class SessionHost(SessionLookup):
 
         These are the sessions to which nothing has been appended for `auto_archive_after_days`, and in each project
         those beyond `max_sessions_per_project` that were appended to longest ago. Sessions in use, here or elsewhere,
-        are spared. Sessions created without a directory belong to no project.
+        and the current session of each project are spared. Sessions created without a directory belong to no project.
 
         Args:
             dry_run: Change nothing, and report what would be done.

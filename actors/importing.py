@@ -40,6 +40,7 @@ from .leaf_record import encode_leaf
 from .naming import new_ref
 from .open_log import OpenLog
 from .same import Refs, compare_with_log, load_log, matching_of
+from .whole_log import put_log
 
 if TYPE_CHECKING:
     from .core import HostCore
@@ -211,7 +212,6 @@ def _reading(source: Path) -> Generator[None]:
 
 
 async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> ImportReport:
-    runtime, source = core.runtime, found.path
     existed = archived = False
     async with core.registry.leased(ref) as lease:
         existed, archived = lease.header is not None, lease.packed
@@ -219,9 +219,8 @@ async def _write(core: HostCore, incoming: Incoming, ref: Ref, found: Found) -> 
             if existed:
                 await _merge(core, lease, incoming, found)
             else:
-                await _put(core, lease, incoming, source)
+                await _put(core, lease, incoming, found.path)
     if incoming.added:
-        runtime.touched.add(ref)
         if archived:
             await unarchive(core, ref)  # as every write to an archived session does
         if core.registry.feed_of(ref) is not None:
@@ -248,9 +247,11 @@ async def _put(core: HostCore, lease: Lease, incoming: Incoming, source: Path) -
     store, lines = core.runtime.store, _lines(incoming, NO_LOG, source)
     if not isinstance(store, FileStore):  # only a file store is sure to write off the event loop
         lines = iter(await core.runtime.offload(list, lines))
-    head = await store.put(lease, incoming.dialect, incoming.block, lines)
-    if incoming.leaf != incoming.last:
-        await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
+    async with put_log(store, lease, incoming.dialect, incoming.block, lines) as head:
+        if incoming.leaf != incoming.last:
+            await store.save(lease, "leaf", head, encode_leaf(incoming.leaf))
+        if incoming.added:
+            core.runtime.touched.add(lease.ref)
 
 
 async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found) -> None:
@@ -283,6 +284,7 @@ async def _merge(core: HostCore, lease: Lease, incoming: Incoming, found: Found)
     leaf = leaf_before if has_continued else incoming.leaf
     if leaf != incoming.last:
         await runtime.store.save(lease, "leaf", head, encode_leaf(leaf))
+    runtime.touched.add(lease.ref)
 
 
 async def _append(core: HostCore, append: Append) -> Cursor:

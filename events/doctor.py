@@ -36,6 +36,7 @@ from .ids import RECENT_MAX, Ids
 from .index import CYCLE, LogIndex
 from .kinds import Kind
 from .known_damage import KnownDamage
+from .session_ids import SessionIds
 from .stores.files.head import read_head
 from .stores.files.packed import log_path
 from .stores.files.packed_disk import PackedDisk
@@ -84,18 +85,29 @@ def examine(*paths: str | os.PathLike[str], disk: Disk | None = None, known: boo
         OSError: A path does not exist.
     """
     disk = disk or OsDisk()
-    seen = None if known else KnownDamage(disk)
-    return [finding for subject in subjects(*paths, disk=disk) for finding in examine_subject(subject, disk, seen)]
+    seen, ids = None if known else KnownDamage(disk), SessionIds(disk)
+    return [finding for subject in subjects(*paths, disk=disk) for finding in examine_subject(subject, disk, seen, ids)]
 
 
-def examine_subject(subject: Subject, disk: Disk, known: KnownDamage | None = None) -> list[Finding]:
-    """Examine one session and the files beside it, or the `.treering` of a folder; leave out known damage."""
+def examine_subject(
+    subject: Subject, disk: Disk, known: KnownDamage | None = None, ids: SessionIds | None = None
+) -> list[Finding]:
+    """Examine one session and the files beside it, or the `.treering` of a folder.
+
+    Args:
+        subject: What to examine.
+        disk: The disk that holds it.
+        known: The known damage, which is left out.
+        ids: The ids of the sessions that were examined before, to which that of this one is added.
+    """
     findings: list[Finding] = []
     index: LogIndex | None = None
     if subject.kind == "session":
         findings, index = _open_and_examine(subject.path, disk)
     elif subject.kind == "archive":
-        findings = _examine_packed(subject, disk)
+        findings, index = _examine_packed(subject, disk)
+    if ids is not None and index is not None:
+        findings += ids.add(subject.root, subject.path, index.header.id)
     try:
         if subject.kind == "folder":
             findings = examine_folder(disk, subject.path)
@@ -193,21 +205,21 @@ def _open_and_examine(path: str, disk: Disk) -> tuple[list[Finding], LogIndex | 
         return [_unreadable(path, error)], None
 
 
-def _examine_packed(subject: Subject, disk: Disk) -> list[Finding]:
+def _examine_packed(subject: Subject, disk: Disk) -> tuple[list[Finding], LogIndex | None]:
     """Examine a packed session: decompress it as a stream, and look at its lines and the files beside it."""
     path, log = subject.path, log_path(subject.path)
     if log in (os.path.join(os.path.dirname(path), name) for name in disk.list_directory(os.path.dirname(path) or ".")):
         what = "the session also exists unpacked, and that file counts; its next writer removes this one"
-        return [Finding(path, None, None, "archive_left", "warning", what)]
+        return [Finding(path, None, None, "archive_left", "warning", what)], None
     unpacking = PackedDisk(disk)
     try:
         findings, index = _open_and_examine(path, unpacking)
-        return findings + Surroundings(unpacking, log, subject.beside, index).findings()
+        return findings + Surroundings(unpacking, log, subject.beside, index).findings(), index
     except LogDamaged as error:
         byte = error.where.byte if error.where is not None else None
-        return [Finding(path, None, byte, "archive_damaged", "error", error.message)]
+        return [Finding(path, None, byte, "archive_damaged", "error", error.message)], None
     except ExtraMissing as error:
-        return [Finding(path, None, None, "archive_unreadable", "error", error.message)]
+        return [Finding(path, None, None, "archive_unreadable", "error", error.message)], None
 
 
 def _unreadable(path: str, error: OSError) -> Finding:

@@ -37,8 +37,10 @@ PASSING = frozenset(
     | {"leaf_torn", "leaf_foreign", "leaf_unknown"}
     | {"archive_damaged", "archive_left", "archive_unreadable"}
     | {"journal_waiting", "journal_torn", "journal_unused", "journal_foreign"}
+    | {"same_session_id"}
 )
-"""The codes that are never recorded: a repair mends them, or they are temporary, or the file could not be read."""
+"""The codes that are never recorded: a repair mends them, or a person has to, or they are temporary, or the file could
+not be read."""
 
 QUIET = frozenset({"fragment", "backup", "journal_held"})
 """The codes of things that are in order, and are reported only on request."""

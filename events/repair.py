@@ -17,6 +17,8 @@ that are not sessions. Fixing them would mean moving lines, which changes the se
 them, or inventing content; readers can handle each of them. They are recorded as seen (see `known_damage`), and are not
 reported again until they change, except on request.
 
+Two files that have the same session id stay as they are, too, and stay reported: only a person knows which one counts.
+
 When a step fails, for example on a full disk, its target stays as it was, the failure becomes a `Repair`, and the step
 can be repeated.
 """

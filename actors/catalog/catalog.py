@@ -7,6 +7,7 @@ host's methods delegate to it.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ...events.errors import AmbiguousSession, SessionNotFound
@@ -144,6 +145,12 @@ class Catalog:
             ref = await self._runtime.offload(self._pointers.get, path_hash)
         row = None if ref is None else await self.listing.row(ref)
         return None if row is None or row.status in (CORRUPTED, ARCHIVED) else row
+
+    async def current_among(self, refs: Collection[Ref]) -> frozenset[Ref]:
+        """Return those of the sessions that are the current session of some project."""
+        if self._pointers is None:
+            return frozenset(refs).intersection(self._current_by_hash.values())
+        return await self._runtime.offload(self._pointers.among, refs)
 
     async def set_current(self, project: str | os.PathLike[str], ref: Ref | None) -> None:
         """Set or clear the current session of a project."""

@@ -8,6 +8,7 @@ that is gone, the project has no current session.
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
@@ -87,14 +88,32 @@ class Pointers:
     def forget(self, ref: Ref) -> None:
         """Remove every pointer to a session that is gone."""
         session_path = self._store.path_of(ref)
+        for name, path in self._paths():
+            if path == session_path:
+                self.clear(name)
+
+    def among(self, refs: Collection[Ref]) -> frozenset[Ref]:
+        """Return those of the sessions that are the current session of some project.
+
+        Raises:
+            OSError: The pointers cannot be listed.
+        """
+        real_paths = list[str]()
+        for _, path in self._paths():
+            with suppress(OSError, ValueError):  # the target cannot be a session
+                real_paths.append(self._disk.real_path(path))
+        return frozenset(ref for ref in refs if self._disk.real_path(self._store.path_of(ref)) in real_paths)
+
+    def _paths(self) -> Iterator[tuple[str, str]]:
+        """Yield the name of each pointer, and the path to which it points; links there are not followed."""
         try:
             names = self._disk.list_directory(self._folder)
         except FileNotFoundError:
             return
         for name in names:
             target = self._target(f"{self._folder}/{name}")
-            if target is not None and os.path.normpath(os.path.join(self._folder, target)) == session_path:
-                self.clear(name)
+            if target is not None:
+                yield name, os.path.normpath(os.path.join(self._folder, target))
 
     def _target(self, path: str) -> str | None:
         if isinstance(self._disk, LinkingDisk):

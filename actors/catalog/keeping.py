@@ -5,7 +5,8 @@ it, the log is then packed (see `ArchivingStore`). The session is listed, search
 before. Writing to it, or loading it for writing, unarchives it: it is unpacked, and an entry sets the status to active.
 
 A retention uses the time of the last entry in the log, never the time of the file. It leaves sessions alone that are in
-use, here or in another process, and reports them.
+use, here or in another process, and the current sessions of projects, which a person chose to continue. It reports
+them.
 """
 
 from __future__ import annotations
@@ -134,8 +135,9 @@ async def retire(core: HostCore, catalog: Catalog, settings: Settings, *, dry_ru
     archived: list[Retired] = []
     spared: list[Spared] = []
     chosen = list(due(await catalog.listing.rows(), settings, core.runtime.now()))
+    current = await catalog.current_among([each.ref for each in chosen])
     for each in sorted(chosen, key=lambda each: (each.last_entry, each.ref)):
-        why = await _in_use(core, each.ref)
+        why = "it is the current session of its project" if each.ref in current else await _in_use(core, each.ref)
         if why is None and not dry_run:
             try:
                 if not await archive(core, catalog, each.ref, last_entry=each.last_entry):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 
@@ -24,6 +25,18 @@ from ..entries import Usage
 from . import claude_lines as lines
 from .claude_scan import missing_id
 from .values import as_arguments
+
+_BOOKKEEPING = re.compile(
+    r"""\s*(?:
+    <(?:command-(?:name|message|args)|local-command-(?:stdout|stderr|caveat)|bash-(?:input|stdout|stderr))>
+    |<task-notification>
+    |\[Request\ interrupted\ by\ user
+    |<(ide_opened_file|ide_selection|system-reminder)>.*</\1>\s*\Z
+    )""",
+    re.DOTALL | re.VERBOSE,
+)
+"""Texts that Claude Code writes in the user's role: slash and shell commands with their output, notices, interruptions.
+The last kind of notice counts only if nothing follows it, since the user's own text may."""
 
 _STOP_REASONS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length"}
 
@@ -95,6 +108,13 @@ def text_of(content: str | list[lines.Part] | None) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(part.text for part in content or () if part.text is not None)
+
+
+def is_bookkeeping(parts: Sequence[Content]) -> bool:
+    """Tell whether a message with the role `user` has only texts in which Claude Code noted what happened."""
+    return bool(parts) and all(
+        isinstance(part, TextPart) and _BOOKKEEPING.match(part.text.content) is not None for part in parts
+    )
 
 
 def usage_of(tokens: lines.Tokens) -> Usage:

@@ -23,7 +23,7 @@ from ..errors import ForeignFormatError, Where
 from ..findings import Finding
 from ..wording import counted
 from .chain import derived_id
-from .claude_content import Reading, stop_reason_of, text_of, usage_of
+from .claude_content import Reading, is_bookkeeping, stop_reason_of, text_of, usage_of
 from .claude_lines import Line, Tokens, line_of
 from .claude_scan import BUFFER, Node, Scan
 from .claude_tree import Conversation, Step
@@ -136,7 +136,7 @@ class Entries:
             usage=usage_of(usage) if usage is not None else None,
             stop_reason="error" if failed else stop_reason_of(stop_reason),
             error=plain_text(parts) if failed else None,
-            raw_metadata=self._metadata(lines[0], step.nodes[0]),
+            raw_metadata=self._metadata(lines[0], step.nodes[0], is_meta=lines[0].is_meta is True),
         )
 
     def _message(self, step: Step, lines: list[Line]) -> Message:
@@ -152,7 +152,9 @@ class Entries:
                 calls = step.answer.calls
                 name = next((calls[call] for call in node.results if call in calls), None)
         parts = self._reading.parts(content, node.uuid, step.unnamed)
-        return Message(role, tuple(parts), tool_name=name or None, raw_metadata=self._metadata(line, node))
+        is_meta = line.is_meta is True or (role == "user" and is_bookkeeping(parts))
+        metadata = self._metadata(line, node, is_meta=is_meta)
+        return Message(role, tuple(parts), tool_name=name or None, raw_metadata=metadata)
 
     def _compaction(self, step: Step, lines: list[Line]) -> Compaction:
         facts = step.boundary.facts if step.boundary is not None else None
@@ -164,9 +166,9 @@ class Entries:
             raw_details=raw_json({"trigger": facts.trigger}) if facts is not None and facts.trigger else None,
         )
 
-    def _metadata(self, line: Line, node: Node) -> Raw | None:
+    def _metadata(self, line: Line, node: Node, *, is_meta: bool) -> Raw | None:
         place = (line.cwd, line.branch, line.version)
-        metadata = _Metadata(node.message or None, line.request, line.is_meta is True)
+        metadata = _Metadata(node.message or None, line.request, is_meta)
         if place != self._place:
             metadata.cwd, metadata.git_branch, metadata.version = self._place = place
         return None if metadata == _NOTHING else Raw(_encode(metadata))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -28,6 +30,7 @@ MessageLine = Callable[..., dict[str, Any]]
 SIZE = 84
 """The size in bytes of the header of a file from `write`."""
 
+HEADER = {"type": "session", "id": "s-1", "version": 1, "timestamp": "2026-01-01T10:00:00Z"}
 PI_HEADER = {"type": "session", "version": 3, "id": "p-1", "timestamp": "2026-01-01T10:00:00.000Z", "cwd": "/w"}
 
 
@@ -257,7 +260,10 @@ def test_directories_are_searched_at_any_depth(write: Write, message_line: Messa
     (tmp_path / "b" / "c").mkdir(parents=True)
     (tmp_path / "b" / "up").symlink_to(tmp_path)
     (tmp_path / "b" / "nowhere.jsonl").symlink_to(tmp_path / "gone")
-    torn = [write(message_line("a", None, "x", 1), b"{", name=name) for name in ("a.jsonl", "b/c/d.jsonl", "b/e.jsonl")]
+    torn = [
+        write(message_line("a", None, "x", 1), b"{", name=name, header={**HEADER, "id": name})
+        for name in ("a.jsonl", "b/c/d.jsonl", "b/e.jsonl")
+    ]
     (tmp_path / "b" / "notes.txt").write_text("{")
     found = examine(tmp_path)
     assert [(each.path, each.code) for each in found] == [
@@ -266,6 +272,58 @@ def test_directories_are_searched_at_any_depth(write: Write, message_line: Messa
         (str(torn[2]), "torn_tail"),
         (str(tmp_path / "b" / "nowhere.jsonl"), "unreadable"),
     ]
+
+
+def test_files_that_have_the_same_session_id_are_a_warning_that_names_both(
+    branched: Path, write: Write, message_line: MessageLine
+) -> None:
+    root = branched.parent
+    assert examine(root) == []
+    copy = Path(shutil.copy(branched, root / "t.jsonl"))
+    (root / "deep").mkdir()
+    (root / "deep" / "archived.jsonl.gz").write_bytes(gzip.compress(branched.read_bytes()))
+    archived = root / "deep" / "archived.jsonl.gz"
+    write(message_line("a", None, "x", 1), name="other.jsonl", header={**HEADER, "id": "another"})
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+    found = examine(root)
+    assert [(each.path, each.line, each.code, each.severity) for each in found] == [
+        (str(branched), None, "same_session_id", "warning"),
+        (str(copy), None, "same_session_id", "warning"),
+    ]
+    for each in found:
+        assert f"'s-1' is also that of {archived}" in each.message
+        assert "remove one of the two files" in each.message
+        assert "`SessionHost.fork_from`" in each.message
+    assert [(each.path, str(branched) in each.message) for each in examine(branched, copy)] == [(str(copy), True)]
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+    assert examine(copy) == []  # alone, nothing is the matter with it
+    copy.unlink()
+    archived.unlink()
+    assert examine(root) == []
+
+
+def test_one_file_that_is_given_twice_or_linked_and_files_of_other_roots_are_no_copies(branched: Path) -> None:
+    root, other = branched.parent / "root", branched.parent / "other"
+    for each in (root, other):
+        (each / ".treering").mkdir(parents=True)
+        shutil.copy(branched, each / "s.jsonl")
+    branched.unlink()
+    (root / "link.jsonl").symlink_to(root / "s.jsonl")
+    assert examine(root, root / "s.jsonl", root / "link.jsonl", root.parent) == []
+
+
+def test_a_repair_leaves_files_that_have_the_same_session_id_and_they_stay_reported(
+    treering: Treering, branched: Path
+) -> None:
+    copy = Path(shutil.copy(branched, branched.with_name("t.jsonl")))
+    before = (branched.read_bytes(), copy.read_bytes())
+    for options in ((), ("--repair",), ()):
+        result = treering("doctor", str(branched.parent), *options)
+        assert (result.exit_code, result.stdout.count("is also that of")) == (1, 1)
+        assert result.stdout.startswith(f"{copy}: warning: its session id 's-1' is also that of {branched}")
+    assert (branched.read_bytes(), copy.read_bytes()) == before
 
 
 def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
@@ -474,7 +532,7 @@ def test_the_help_says_what_a_repair_does_not_change(treering: Treering) -> None
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_the_progress_bar_goes_to_the_terminal_and_not_to_stdout(write: Write, message_line: MessageLine) -> None:
     path = write(message_line("a", "gone", "x", 1))
-    write(message_line("a", None, "x", 1), name="b.jsonl")
+    write(message_line("a", None, "x", 1), name="b.jsonl", header={**HEADER, "id": "b"})
     primary, secondary = os.openpty()
     command = [sys.executable, "-m", "treering.cli", "doctor", str(path.parent)]
     environment = {**os.environ, "TERM": "xterm"}

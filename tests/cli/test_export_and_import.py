@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -13,6 +14,7 @@ import pytest
 from click.testing import Result
 
 from treering import ExportFormat
+from treering.events.disk import OsDisk
 
 from .terminal import Terminal
 
@@ -101,6 +103,32 @@ def test_an_existing_file_is_replaced_only_with_force(
     assert str(target) in result.stderr
     assert treering("export", "one", "-o", target, "--force", "-q").output == ""
     assert "Hello" in target.read_text()
+
+
+def test_a_path_that_reads_like_advice_is_left_as_it_is(
+    treering: Treering, create_session: CreateSession, tmp_path: Path
+) -> None:
+    create_session("Hello", session_id="one")
+    target = tmp_path / "overwrite=True.md"
+    target.write_text("mine")
+    result = treering("export", "one", "-o", target)
+    assert result.stderr == f"treering: {target} already exists: give another path, or --force\n"
+
+
+def test_a_read_only_disk_is_reported_with_what_to_check(
+    treering: Treering, create_session: CreateSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_session("Hello", session_id="one")
+
+    def refuse(disk: OsDisk, path: str, flags: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+        return os.open(path, flags)
+
+    monkeypatch.setattr(OsDisk, "open", refuse)
+    result = treering("rename", "one", "Talk")
+    assert result.exit_code == 1
+    assert result.stderr.endswith("cannot be opened for writing (Read-only file system): check its permissions\n")
 
 
 def test_the_path_to_another_leaf_can_be_exported(

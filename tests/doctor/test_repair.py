@@ -10,6 +10,7 @@ from array import array
 from errno import EIO, ENOSPC
 from pathlib import Path
 from typing import Any, TypeAlias
+from zlib import crc32
 
 import pytest
 
@@ -46,8 +47,10 @@ def batch(line: dict[str, Any], i: int, n: int) -> dict[str, Any]:
 
 
 def write_lines(path: Path, *lines: Line, end: str = "\n", before: bytes = b"") -> Path:
-    """Write lines; those given as bytes are written without another newline."""
+    """Write lines; those given as bytes are written without another newline. Each file is a session of its own."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    own = f"-{crc32(os.fsencode(path)):08x}"
+    lines = tuple({**line, "id": line["id"] + own} if line is NATIVE or line is PI else line for line in lines)
     encoded = [line if isinstance(line, bytes) else json.dumps(line).encode() + end.encode() for line in lines]
     path.write_bytes(before + b"".join(encoded))
     return path
@@ -127,13 +130,13 @@ def native_damage(root: Path) -> None:
     write_lines(
         root / "native/open.jsonl", NATIVE, message_line("a", None, 1), json.dumps(message_line("b", "a", 2)).encode()
     )
-    write_lines(root / "native/header_open.jsonl", json.dumps(NATIVE).encode())
+    write_lines(root / "native/header_open.jsonl", json.dumps({**NATIVE, "id": "s-open"}).encode())
     batches = [
         batch(message_line("b", "a", 2), 0, 2),
         message_line("c", "a", 3),
         batch(message_line("d", "c", 4), 0, 2),
     ]
-    write_lines(root / "native/batch.jsonl", NATIVE, message_line("a", None, 1), *batches)
+    write_lines(root / "native/batch.jsonl", {**NATIVE}, message_line("a", None, 1), *batches)
     write_lines(
         root / "native/odd.jsonl",
         NATIVE,
@@ -237,7 +240,8 @@ def beside_damage(root: Path) -> None:
 def treering_damage(root: Path) -> None:
     """Write damaged journals and other damaged files in `.treering`."""
     block, first, second = (
-        json.dumps(line).encode() + b"\n" for line in (NATIVE, message_line("a", None, 1), message_line("b", "a", 2))
+        json.dumps(line).encode() + b"\n"
+        for line in ({**NATIVE, "id": "s-late"}, message_line("a", None, 1), message_line("b", "a", 2))
     )
     write_lines(root / "late.jsonl", block, first)
     torn = write_journal(root, "late.jsonl", len(block + first), block, second)

@@ -10,7 +10,9 @@ import pytest
 
 from treering import SessionHost
 from treering.actors.catalog.settings import Settings
+from treering.events.disk import OsDisk
 from treering.testing.clocks import ManualClock
+from treering.testing.disks import WrappedDisk
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -18,6 +20,15 @@ NOW = datetime(2026, 6, 1, tzinfo=UTC)
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(NOW)
+
+
+@pytest.fixture
+def away(root: Path, tmp_path: Path) -> Path:
+    """A folder outside of the root, which a link in the root names."""
+    root.mkdir()
+    folder = tmp_path / "away"
+    (root / "linked").symlink_to(folder)
+    return folder
 
 
 def files(root: Path) -> dict[str, bytes]:
@@ -117,6 +128,60 @@ async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root:
         assert await listed(host) == ["here", "there"]
         await here.append_message("user", "still here")
         await there.append_message("user", "still there")
+
+
+@pytest.mark.parametrize("kept_in", ["links", "no links", "memory"])
+async def test_the_current_session_of_each_project_is_spared_and_said_to_be(
+    root: Path, clock: ManualClock, kept_in: str
+) -> None:
+    settings = Settings(max_sessions_per_project=1)
+    place = None if kept_in == "memory" else root
+    disk = WrappedDisk(OsDisk()) if kept_in == "no links" else None
+    async with SessionHost(place, clock=clock, settings=settings, disk=disk) as host:
+        for name, days in (("inactive", 40), ("old", 45), ("crowded", 5), ("older", 6), ("newest", 1)):
+            await used(host, clock, name, days)
+        await used(host, clock, "nowhere", 50, cwd=None)
+        await host.set_current_session("/work", "crowded")
+        await host.set_current_session("/other", "inactive")  # a session may be current where it was not started
+        await host.set_current_session("/third", "nowhere")
+        await host.set_current_session("/third", None)
+        for dry_run in (True, False):
+            report = await host.apply_retention(dry_run=dry_run)
+            assert [each.session_id for each in report.archived] == ["nowhere", "old", "older"]
+            assert [(each.session_id, each.why) for each in report.spared] == [
+                ("inactive", "it is the current session of its project"),
+                ("crowded", "it is the current session of its project"),
+            ]
+        assert await listed(host) == ["crowded", "inactive", "newest"]
+
+        await host.set_current_session("/work", "newest")
+        report = await host.apply_retention()
+        assert [each.session_id for each in report.archived] == ["crowded"]
+        await host.archive("inactive")  # as a person may do
+        assert await listed(host) == ["newest"]
+
+
+async def test_a_session_behind_a_linked_folder_is_spared_as_the_current_one_too(
+    root: Path, away: Path, clock: ManualClock
+) -> None:
+    async with SessionHost(away, clock=clock) as host:
+        await used(host, clock, "far", 40)
+    async with SessionHost(root, clock=clock) as host:
+        (row,) = await host.list_sessions()
+        assert row.ref == "linked/far.jsonl"
+        await host.set_current_session("/work", row)
+        report = await host.apply_retention()
+        assert (report.archived, [each.session_id for each in report.spared]) == ((), ["far"])
+
+
+async def test_damaged_pointers_do_not_keep_a_retention_from_its_work(root: Path, clock: ManualClock) -> None:
+    async with SessionHost(root, clock=clock) as host:
+        await used(host, clock, "s", 40)
+        pointers = root / ".treering" / "current"
+        pointers.mkdir(parents=True)
+        for number, damaged in enumerate((b"", b"\xff\xfe", b"../..", b"a\0b", b"x" * 10_000)):
+            (pointers / str(number)).write_bytes(damaged)
+        assert [each.session_id for each in (await host.apply_retention()).archived] == ["s"]
 
 
 async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: ManualClock) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 from zlib import crc32
@@ -299,3 +299,59 @@ async def test_a_log_that_was_put_in_doubt_is_flushed_before_the_next_append_is_
     await session.append_message("user", "next")
     assert disk.counts["sync_directory"] > 0
     assert [plain_text(each.content) for each in await session.messages()] == ["new", "next"]
+
+
+@pytest.fixture
+async def source() -> AsyncIterator[Session]:
+    """A session in memory whose leaf was moved back to the first of its two messages."""
+    async with SessionHost() as host:
+        session = await host.create("copy")
+        first = await session.append_message("user", "one")
+        await session.append_message("user", "two")
+        await session.branch(first)
+        yield session
+
+
+def forked(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
+    return host.fork_from(source, session_id="copy")
+
+
+def put(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
+    return host.put(source)
+
+
+def imported(host: SessionHost, source: Session, exported: Path) -> Awaitable[object]:
+    return host.import_sessions(exported)
+
+
+@pytest.mark.parametrize("times", [1, None])
+@pytest.mark.parametrize("copied", [forked, put, imported])
+async def test_a_copy_that_is_in_doubt_has_the_leaf_of_its_source(
+    tmp_path: Path,
+    source: Session,
+    copied: Callable[[SessionHost, Session, Path], Awaitable[object]],
+    times: int | None,
+) -> None:
+    disk = FaultyDisk(OsDisk())
+    root = tmp_path / "root"
+    exported = await source.export("json", tmp_path / "copy.json")
+    async with SessionHost(root, disk=disk, durability="file") as host:
+        await (await host.create("other")).append_message("user", "there is a root")
+        disk.fail("sync_directory", errno.EIO, path=str(root), times=times)
+        with pytest.raises(AppendInDoubt, match="was written, but a power cut may undo that"):
+            await copied(host, source, exported)
+        disk.heal()
+        assert (await host.load("copy")).leaf_id == source.leaf_id
+    async with SessionHost(root) as host:
+        assert (await host.load("copy")).leaf_id == source.leaf_id
+
+
+async def test_a_copy_in_doubt_whose_leaf_cannot_be_saved_says_both(tmp_path: Path, source: Session) -> None:
+    disk = FaultyDisk(OsDisk())
+    async with SessionHost(tmp_path, disk=disk, durability="file") as host:
+        disk.fail("sync_directory", errno.EIO, path=str(tmp_path))
+        disk.fail("open", errno.ENOSPC, path="*.leaf.tmp-*")
+        with pytest.raises(AppendInDoubt, match="was written, but a power cut may undo that") as raised:
+            await host.put(source)
+        assert "copy.jsonl.leaf could not be written" in "".join(raised.value.__notes__)
+        assert (await host.load("copy")).message_count == 2

@@ -14,6 +14,7 @@ from ..events.doctor import Subject, examine_subject, news_of, subjects
 from ..events.findings import Finding
 from ..events.known_damage import KnownDamage
 from ..events.repair import Repair, Surgeon
+from ..events.session_ids import SessionIds
 from ..events.wording import counted
 from .foreign_files import advice_on
 from .opening import json_option
@@ -36,6 +37,9 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
 
     Without --repair, nothing is changed. The exit status is 1 if any finding worse than a note remains, other than
     damage that a repair has noted.
+
+    A file that was merely copied has the session id of the original, so the id does not tell them apart. That is
+    reported, and no repair changes it: remove one of the files, or replace one by a fork (SessionHost.fork_from).
 
     With --repair, an unfinished last line is moved to a separate file (in pi's files, it gets a newline), snapshots and
     checkpoints that do not fit and leftover temporary files are moved to .treering/aside, journals that no host holds
@@ -66,12 +70,12 @@ def doctor(ctx: click.Context, paths: tuple[str, ...], repairing: bool, everythi
         repairs_done += noted
         if not as_json:
             echo_lines(map(_repair_line, noted))
-    known = KnownDamage(disk)
+    known, ids = KnownDamage(disk), SessionIds(disk)
     sessions = others = 0
 
     def look(subject: Subject) -> list[str]:
         nonlocal sessions, others
-        findings = list(map(_advised, examine_subject(subject, disk)))
+        findings = list(map(_advised, examine_subject(subject, disk, ids=ids)))
         if subject.kind in ("session", "archive"):
             is_session = not any(each.code in _NO_SESSION and each.path == subject.path for each in findings)
             sessions, others = sessions + is_session, others + (not is_session)

@@ -29,7 +29,8 @@ def gc(applying: bool, as_json: bool, root: str | None) -> None:
     """Archive old sessions, according to the settings.
 
     This concerns sessions to which nothing was appended for `auto_archive_after_days`, and sessions beyond
-    `max_sessions_per_project`. Nothing is ever deleted, and sessions in use are spared.
+    `max_sessions_per_project`. Nothing is ever deleted. Sessions in use are spared, and so is the current session of
+    each project.
 
     \b
     Examples:

@@ -47,7 +47,7 @@ _AS_OPTIONS: tuple[tuple[type[TreeringError], str, str], ...] = (
     ),
     (ReadOnly, "load it with `read_only=True`, or see to its permissions", "check its permissions"),
 )
-"""Advice in the library's error messages, and its equivalent on the command line."""
+"""Advice at the end of the library's error messages, and its equivalent on the command line."""
 
 _QUIET = "treering.quiet"
 _LINES_AT_ONCE = 1000
@@ -113,8 +113,8 @@ def sentence(error: TreeringError | OSError) -> str:
     if isinstance(error, TreeringError):
         message = str(error)
         for kind, advice, option in _AS_OPTIONS:
-            if isinstance(error, kind):
-                message = message.replace(advice, option)
+            if isinstance(error, kind) and message.endswith(advice):  # earlier, it would be part of a name
+                message = message.removesuffix(advice) + option
         if isinstance(error, NotASession) and error.where is not None:
             from .foreign_files import advice_on
 

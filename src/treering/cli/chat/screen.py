@@ -62,4 +62,4 @@ class Screen:
 
 def one_line(error: TreeringError | OSError) -> str:
     """Return an error on one line; line breaks in a server's message are joined, and advice on options is removed."""
-    return " ".join(sentence(error).split()).replace(", or --force", "")
+    return " ".join(sentence(error).split()).removesuffix(", or --force")
