@@ -61,7 +61,7 @@ async def test_an_exported_path_through_a_torn_batch_keeps_its_entries(
     batch = {"session": "odd", "id": "torn", "i": 0, "n": 2}
     if name == "native":
         header, parent, mark = {"type": "session", "version": 1, "id": "odd", **base}, "parent_id", {"batch": batch}
-        said["content"] = [{"type": "text", "text": {"content": "Hello"}}]  # type: ignore[assignment]  # a list of parts instead of a string
+        said["content"] = [{"type": "text", "text": {"content": "Hello"}}]  # type: ignore[assignment]  # parts, not a string
     else:
         header = {"type": "session", "version": 3, "id": "odd", "cwd": "/w", **base}
         parent, mark = "parentId", {"treering": {"batch": batch}}
