@@ -1,4 +1,4 @@
-"""What imported sessions are called in the listing: after what a person asked first."""
+"""The titles of imported sessions in the listing: the first prompt that a person wrote."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def codex(*asked: str) -> str:
 
 
 def claude(*asked: tuple[str, bool]) -> str:
-    told = [
+    lines = [
         {
             "type": "user",
             "uuid": f"u{number}",
@@ -37,7 +37,7 @@ def claude(*asked: tuple[str, bool]) -> str:
         }
         for number, (words, is_meta) in enumerate(asked)
     ]
-    return "".join(json.dumps(each) + "\n" for each in told)
+    return "".join(json.dumps(each) + "\n" for each in lines)
 
 
 SOURCES = {
@@ -47,7 +47,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("name", SOURCES)
-async def test_what_the_program_said_in_the_users_place_gives_no_title(name: str, tmp_path: Path) -> None:
+async def test_text_that_the_program_injects_as_the_user_does_not_become_the_title(name: str, tmp_path: Path) -> None:
     (tmp_path / "source.jsonl").write_text(SOURCES[name])
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = await host.import_sessions(tmp_path / "source.jsonl")
@@ -63,7 +63,7 @@ async def test_what_the_program_said_in_the_users_place_gives_no_title(name: str
         assert row.title == "Plant."
 
 
-async def test_a_session_of_such_messages_alone_has_no_title_yet(tmp_path: Path) -> None:
+async def test_a_session_with_only_injected_messages_has_no_title(tmp_path: Path) -> None:
     (tmp_path / "source.jsonl").write_text(codex("<environment_context>/work</environment_context>"))
     async with SessionHost(tmp_path / "sessions") as host:
         (report,) = await host.import_sessions(tmp_path / "source.jsonl")
