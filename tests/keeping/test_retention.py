@@ -1,4 +1,4 @@
-"""The retention archives by the time of the last entry, and tells beforehand what it would do."""
+"""Retention archives by the time of the last entry, and a dry run reports what it would do."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ def files(root: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in root.glob("s*.jsonl*")}
 
 
-async def used(host: SessionHost, clock: ManualClock, name: str, days_ago: float, *, cwd: str | None = "/work") -> None:
-    """Make a session to which something was appended so many days ago, and let it go."""
+async def create_used(
+    host: SessionHost, clock: ManualClock, name: str, days_ago: float, *, cwd: str | None = "/work"
+) -> None:
+    """Create a session whose last append was this many days ago, and passivate it."""
     clock.now = NOW - timedelta(days=days_ago)
     session = await host.create(name, cwd=cwd)
     await session.append_message("user", "hello")
@@ -44,11 +46,11 @@ async def test_the_51st_session_of_a_project_archives_the_oldest_and_nothing_is_
 ) -> None:
     async with SessionHost(root, clock=clock) as host:
         for number in range(50):
-            await used(host, clock, f"s{number:02}", 20 - number / 10)
-        await used(host, clock, "elsewhere", 29, cwd="/other")
-        await used(host, clock, "nowhere", 29, cwd=None)
+            await create_used(host, clock, f"s{number:02}", 20 - number / 10)
+        await create_used(host, clock, "elsewhere", 29, cwd="/other")
+        await create_used(host, clock, "nowhere", 29, cwd=None)
         assert (await host.apply_retention()).archived == ()
-        await used(host, clock, "s50", 1)
+        await create_used(host, clock, "s50", 1)
         report = await host.apply_retention()
         assert [(each.session_id, each.reason) for each in report.archived] == [("s00", "too_many")]
         assert report.spared == ()
@@ -62,12 +64,12 @@ async def test_the_51st_session_of_a_project_archives_the_oldest_and_nothing_is_
 @pytest.mark.feature("N-128", "U-20")
 async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host:
-        await used(host, clock, "touched", 31)
-        await used(host, clock, "used", 29)
-        await used(host, clock, "labelled", 60)
+        await create_used(host, clock, "touched", 31)
+        await create_used(host, clock, "used", 29)
+        await create_used(host, clock, "labelled", 60)
         clock.now = NOW - timedelta(days=3)
         labelled = await host.load("labelled")
-        await labelled.set_label(labelled.path()[0], "begin")  # an entry, and no message
+        await labelled.set_label(labelled.path()[0], "begin")  # an entry that is not a message
         await labelled.passivate()
         clock.now = NOW
     now, long_ago = NOW.timestamp(), (NOW - timedelta(days=400)).timestamp()
@@ -83,13 +85,13 @@ async def test_inactivity_is_measured_from_the_last_entry_and_not_from_the_file(
 
 
 @pytest.mark.feature("N-138")
-async def test_a_dry_run_lists_what_would_be_archived_and_why_and_changes_no_byte(
+async def test_a_dry_run_lists_what_would_be_archived_with_reasons_and_changes_no_byte(
     root: Path, clock: ManualClock
 ) -> None:
     settings = Settings(max_sessions_per_project=2, auto_archive_after_days=10)
     async with SessionHost(root, clock=clock, settings=settings) as host:
         for number, days in enumerate((1, 2, 3, 12)):
-            await used(host, clock, f"s{number}", days)
+            await create_used(host, clock, f"s{number}", days)
         before = files(root)
         planned = await host.apply_retention(dry_run=True)
         assert planned.dry_run
@@ -101,10 +103,10 @@ async def test_a_dry_run_lists_what_would_be_archived_and_why_and_changes_no_byt
         assert await listed(host) == ["s0", "s1"]
 
 
-async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root: Path, clock: ManualClock) -> None:
+async def test_sessions_in_use_are_not_archived_and_reported_as_spared(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host, SessionHost(root, clock=clock) as other:
         for name in ("here", "there", "nobody"):
-            await used(host, clock, name, 40)
+            await create_used(host, clock, name, 40)
         here, there = await host.load("here"), await other.load("there")
         for dry_run in (True, False):
             report = await host.apply_retention(dry_run=dry_run)
@@ -119,9 +121,9 @@ async def test_sessions_in_use_here_or_elsewhere_are_spared_and_said_to_be(root:
         await there.append_message("user", "still there")
 
 
-async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: ManualClock) -> None:
+async def test_a_setting_applies_retention_when_the_host_starts(root: Path, clock: ManualClock) -> None:
     async with SessionHost(root, clock=clock) as host:
-        await used(host, clock, "old", 40)
+        await create_used(host, clock, "old", 40)
     async with SessionHost(root, clock=clock) as host:
         assert await listed(host) == ["old"]
     settings = Settings(apply_retention_at_start=True)
@@ -134,8 +136,8 @@ async def test_settings_may_ask_for_a_retention_at_the_start(root: Path, clock: 
         assert await listed(host) == []
 
 
-async def test_a_time_that_is_longer_than_there_are_days_keeps_everything(root: Path, clock: ManualClock) -> None:
+async def test_a_limit_longer_than_dates_can_express_archives_nothing(root: Path, clock: ManualClock) -> None:
     settings = Settings(auto_archive_after_days=10**12)
     async with SessionHost(root, clock=clock, settings=settings) as host:
-        await used(host, clock, "s", 10_000)
+        await create_used(host, clock, "s", 10_000)
         assert (await host.apply_retention()).archived == ()
