@@ -57,19 +57,19 @@ def write_session_file(root: Path, content: bytes) -> None:
 async def test_an_exported_path_through_a_torn_batch_keeps_its_entries(
     root: Path, tmp_path: Path, name: Literal["native", "pi"]
 ) -> None:
-    said, base = {"role": "user", "content": "Hello"}, {"timestamp": "2026-01-01T10:00:00Z"}
+    message, base = {"role": "user", "content": "Hello"}, {"timestamp": "2026-01-01T10:00:00Z"}
     batch = {"session": "odd", "id": "torn", "i": 0, "n": 2}
     if name == "native":
         header, parent, mark = {"type": "session", "version": 1, "id": "odd", **base}, "parent_id", {"batch": batch}
-        said["content"] = [{"type": "text", "text": {"content": "Hello"}}]  # type: ignore[assignment]  # parts, not a string
+        message["content"] = [{"type": "text", "text": {"content": "Hello"}}]  # type: ignore[assignment]  # parts
     else:
         header = {"type": "session", "version": 3, "id": "odd", "cwd": "/w", **base}
         parent, mark = "parentId", {"treering": {"batch": batch}}
     lines = [
         header,
-        {"type": "message", "id": "a", parent: None, **base, "message": said},
-        {"type": "message", "id": "torn", parent: "a", **base, "message": said, **mark},
-        {"type": "message", "id": "b", parent: "torn", **base, "message": said},
+        {"type": "message", "id": "a", parent: None, **base, "message": message},
+        {"type": "message", "id": "torn", parent: "a", **base, "message": message, **mark},
+        {"type": "message", "id": "b", parent: "torn", **base, "message": message},
     ]
     write_session_file(root, "".join(json.dumps(line) + "\n" for line in lines).encode())
     async with SessionHost(root) as host:
@@ -220,9 +220,9 @@ async def test_an_answer_that_names_no_model_is_exported_with_the_model_in_effec
     await session.append_message("assistant", "elsewhere")
     path = await session.export(format, tmp_path / "copy.jsonl")
     written = [json.loads(line) for line in path.read_text().splitlines()]
-    said = [line["message"] for line in written if line["type"] == "message"]
+    exported = [line["message"] for line in written if line["type"] == "message"]
     models = [("unknown", "unknown"), *(("maker", f"m-{number}") for number in (1, 2, 2, 1))]
-    assert [(each["provider"], each["model"]) for each in said] == models
+    assert [(each["provider"], each["model"]) for each in exported] == models
     async with SessionHost(tmp_path / "elsewhere") as other:
         copy, context = await load_with_context(other, path)
         assert context.model == (await session.context()).model
@@ -315,11 +315,11 @@ async def test_a_nanocoder_export_of_a_truncated_session_imports_without_the_rem
 
 
 async def test_a_nanocoder_export_states_the_tokens_that_treering_counts(session: Session, tmp_path: Path) -> None:
-    said = [Message("user", (text("How tall is an oak? " * 20),)), Message("assistant", (text("Tall."),))]
-    await session.append_many(said)
+    messages = [Message("user", (text("How tall is an oak? " * 20),)), Message("assistant", (text("Tall."),))]
+    await session.append_many(messages)
     path = await session.export("nanocoder", tmp_path / "nanocoder")
     total = json.loads((path / "metadata.json").read_text())["stats"]["totalTokens"]
-    assert total == sum(map(message_tokens, said))
+    assert total == sum(map(message_tokens, messages))
 
 
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)

@@ -70,16 +70,24 @@ async def page_of(session: Session) -> Page:
 
 async def test_the_page_shows_all_entries_including_those_of_other_branches(full_session: Session) -> None:
     page = await page_of(full_session)
-    for said in ("Old trees", "Be brief.", "oldest", "I count.", "112 rings\nand bark", "Felling it?", "the question"):
-        assert said in page.text
-    for said in (
+    for expected in (
+        "Old trees",
+        "Be brief.",
+        "oldest",
+        "I count.",
+        "112 rings\nand bark",
+        "Felling it?",
+        "the question",
+    ):
+        assert expected in page.text
+    for expected in (
         "Felling was considered.",
         "The oak has 112 rings.",
         "Thinking level: high",
         "Thanks.",
         "no such tree",
     ):
-        assert said in page.text
+        assert expected in page.text
     kinds = [str(each["class"]) for each in page.all("details")]
     assert kinds.count("branch") == 1
     assert {"thinking", "call", "result", "result error", "data", "system"} <= set(kinds)

@@ -124,11 +124,11 @@ async def test_unknown_fields_and_types_are_kept_and_torn_batches_are_left_out(
 ) -> None:
     batch = {"session": "odd", "id": "x", "i": 0, "n": 2}
     base = {"timestamp": "2026-01-01T10:00:00Z"}
-    said = {"role": "user", "content": [{"type": "text", "text": {"content": "Hello"}}]}
+    message = {"role": "user", "content": [{"type": "text", "text": {"content": "Hello"}}]}
     lines = [
         {"type": "session", "id": "odd", "version": 1, **base},
-        {"type": "message", "id": "a", "parent_id": None, "seq": 1, **base, "extra": [1], "message": said},
-        {"type": "message", "id": "torn", "parent_id": "a", "seq": 2, **base, "batch": batch, "message": said},
+        {"type": "message", "id": "a", "parent_id": None, "seq": 1, **base, "extra": [1], "message": message},
+        {"type": "message", "id": "torn", "parent_id": "a", "seq": 2, **base, "batch": batch, "message": message},
         {"type": "novel", "id": "b", "parent_id": "a", "seq": 3, **base, "chapter": "\N{EVERGREEN TREE}"},
     ]
     write_session_file(root, "".join(json.dumps(line) + "\n" for line in lines))

@@ -1,4 +1,4 @@
-"""Text that has the form of a secret is redacted wherever it stands, and all other text is left unchanged."""
+"""Text that has the form of a secret is redacted wherever it occurs, and all other text is left unchanged."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_no_planted_secret_remains(secret: tuple[str, str], before: str, after: 
 def test_no_field_of_an_entry_or_header_keeps_a_secret(secret: tuple[str, str]) -> None:
     original, hidden = secret
     raw = Raw(json.dumps({"deep": [{original: {"note": original}}], "n": 1}).encode())
-    said: list[Content] = [
+    content: list[Content] = [
         text(original),
         thinking(original, signature=original),
         tool_use(original, original, raw),
@@ -125,7 +125,7 @@ def test_no_field_of_an_entry_or_header_keeps_a_secret(secret: tuple[str, str]) 
             id="a",
             parent_id=None,
             timestamp=NOW,
-            message=Message("user", tuple(said), error=original, raw_metadata=raw),
+            message=Message("user", tuple(content), error=original, raw_metadata=raw),
         ),
         CustomEntry(id="a", parent_id=None, timestamp=NOW, custom=Custom(original, raw)),
         OpaqueEntry(type="novel", id="a", parent_id=None, timestamp=NOW, raw=raw),

@@ -284,7 +284,9 @@ def cut_to(path: Path, lines: int) -> None:
     other.replace(path)
 
 
-async def test_a_native_file_that_is_replaced_under_a_live_session_is_read_anew_after_one_error(tmp_path: Path) -> None:
+async def test_a_native_file_that_is_replaced_under_a_live_session_is_read_again_after_one_error(
+    tmp_path: Path,
+) -> None:
     # without a cache, every read goes to the file
     async with SessionHost(tmp_path, limits=Limits(cache_bytes_max=0)) as host:
         session = await host.create("main")
@@ -307,9 +309,9 @@ async def test_a_subscriber_gets_a_reset_when_a_native_file_is_replaced(tmp_path
         await append(session, *"abcdef")
         async with session.subscribe() as entries:
             cut_to(tmp_path / session.ref, 3)
-            reset, *said = await take(entries, 4)
+            reset, *notes = await take(entries, 4)
     assert isinstance(reset, Reset)
-    assert said == ["a", "b", "c"]
+    assert notes == ["a", "b", "c"]
 
 
 async def test_a_file_shortened_while_its_session_is_passivated_is_a_reset(tmp_path: Path) -> None:
@@ -322,9 +324,9 @@ async def test_a_file_shortened_while_its_session_is_passivated_is_a_reset(tmp_p
             path = tmp_path / session.ref
             path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
             await append(session, "g")
-            reset, *said = await take(entries, 4)
+            reset, *notes = await take(entries, 4)
     assert isinstance(reset, Reset)
-    assert said == ["a", "b", "g"]
+    assert notes == ["a", "b", "g"]
 
 
 async def test_following_a_batch_reads_the_head_of_the_log_a_bounded_number_of_times_per_line(

@@ -1,4 +1,4 @@
-"""Codex rollouts: items become messages, events supply only what no item says, and rollbacks become branches."""
+"""Codex rollouts: items become messages, events supply only what no item contains, and rollbacks become branches."""
 
 from __future__ import annotations
 

@@ -301,7 +301,10 @@ async def test_a_programs_projection_does_not_change_the_librarys_figures(
         ("nothing", "give a projection"),
     ],
 )
-async def test_asking_for_a_built_in_view_by_name_names_the_right_call(view: Any, hint: str) -> None:  # noqa: ANN401  # an invalid argument
+async def test_asking_for_a_built_in_view_by_name_names_the_right_call(
+    view: Any,  # noqa: ANN401  # an invalid argument
+    hint: str,
+) -> None:
     async with SessionHost() as host:
         session = await host.create("one")
         for fold in session.view, session.rebuild:
@@ -313,7 +316,10 @@ async def test_asking_for_a_built_in_view_by_name_names_the_right_call(view: Any
     ("projection", "hint"),
     [(Words, r"give an instance, such as Words\(\)"), (5, "5 is not a projection"), (None, "None is not a projection")],
 )
-async def test_an_argument_that_is_not_a_projection_is_refused(projection: Any, hint: str) -> None:  # noqa: ANN401  # an invalid argument
+async def test_an_argument_that_is_not_a_projection_is_refused(
+    projection: Any,  # noqa: ANN401  # an invalid argument
+    hint: str,
+) -> None:
     async with SessionHost() as host:
         session = await host.create("one")
         with pytest.raises(InvalidInput, match=hint):

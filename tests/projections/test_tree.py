@@ -61,10 +61,10 @@ def random_step(log: Log, rng: random.Random) -> None:
         case 0:
             log.add_damaged()
         case 1:
-            made = OpaqueEntry(
+            entry = OpaqueEntry(
                 type="new", id=rng.choice([None, entry_id]), parent_id=parent, timestamp=START, raw=Raw(b"{}"), seq=seq
             )
-            log.fold(made)
+            log.fold(entry)
         case 2 | 3:
             log.add(Label(rng.choice([*ids, "nowhere"]), rng.choice([None, "", "todo", f"l{seq}"])), parent_id=parent)
         case 4:

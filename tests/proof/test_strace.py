@@ -1,4 +1,4 @@
-"""System calls fail one after the other: what callers were told matches what is in the files."""
+"""System calls fail one after the other: the errors that callers get match what is in the files."""
 
 from __future__ import annotations
 

@@ -402,8 +402,8 @@ async def test_a_command_that_a_person_ran_is_stored_and_in_the_context_as_text(
     assert entry.message.bash == run
     [shown] = (await again.context()).messages
     assert shown.role == "bashExecution"
-    said = plain_text(shown.content)
-    assert said == "Ran `make test`\n```\n2 failed\n```\n\nCommand exited with code 1"
+    content = plain_text(shown.content)
+    assert content == "Ran `make test`\n```\n2 failed\n```\n\nCommand exited with code 1"
 
 
 @pytest.mark.feature("G-28")

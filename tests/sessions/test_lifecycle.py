@@ -197,15 +197,15 @@ async def test_a_session_can_be_loaded_by_absolute_and_relative_paths(
 async def test_a_host_creates_loads_continues_and_lists_the_sessions_of_one_directory(root: Path) -> None:
     async with SessionHost(root) as host:
         assert await host.list_sessions() == []
-        made = await host.create("made")
-        await made.append_message("user", "Hello")
-        assert await texts(await host.load("made")) == ["Hello"]
-        assert (await host.continue_recent()).id == "made"
-        assert [row.id for row in await host.list_sessions()] == ["made"]
+        session = await host.create("main")
+        await session.append_message("user", "Hello")
+        assert await texts(await host.load("main")) == ["Hello"]
+        assert (await host.continue_recent()).id == "main"
+        assert [row.id for row in await host.list_sessions()] == ["main"]
     async with SessionHost(root.parent / "other") as host:
         assert await host.list_sessions() == []
         with pytest.raises(SessionNotFound):
-            await host.load("made")
+            await host.load("main")
 
 
 # -- continuing

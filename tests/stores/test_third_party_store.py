@@ -371,8 +371,8 @@ async def test_a_host_works_on_a_third_party_store(tmp_path: Path) -> None:
         )
         ids = [row.id for row in await host.list_sessions()]
         assert sorted(ids) == ["copy", "copy of the copy", "main", "telegram_1"]
-        said: list[Message] = await KeyedSessions(host).history("telegram:1")
-        assert [plain_text(each.content) for each in said] == ["Hey"]
+        messages: list[Message] = await KeyedSessions(host).history("telegram:1")
+        assert [plain_text(each.content) for each in messages] == ["Hey"]
         async with session.subscribe() as entries:
             appended = await session.append_message("user", "live")
             async for entry in entries:
